@@ -141,8 +141,9 @@ class Window:
         """`length` bytes from `position`; fewer only where the source ends."""
         start = position - self._start
         if start < 0 or start + length > len(self._piece):
+            if start > 0 and self._piece:  # else the piece only is too short for this view
+                self._ahead = min(self._ahead * _GROWTH, self._piece_bytes)
             ahead = min(self._ahead, self._end - position)
-            self._ahead = min(self._ahead * _GROWTH, self._piece_bytes)
             self._piece = memoryview(b"")  # which may be large, as the next one may
             self._piece = _read(self._source, position, max(length, ahead))
             self._start = position

@@ -32,11 +32,17 @@ ANYTHING = StartQuestion()
 
 
 def start_with(
-    root: str, roots: Sequence[str], result: BrokerResult, asked: StartQuestion = ANYTHING, now_ms: int | None = None
+    root: str,
+    roots: Sequence[str],
+    result: BrokerResult,
+    asked: StartQuestion = ANYTHING,
+    now_ms: int | None = None,
+    controllers: Sequence[str] = (),
 ) -> NodeStart:
     """What the node does that `root` belongs to, among the log directories `roots` that are known of it.
 
     `result` is what loading the logs in `root` comes to; those of the other directories are not loaded here.
+    `controllers` are log directories of other nodes of the cluster, for the metadata that they have.
     """
     others = others_of_node(root, roots)
     is_of_logs = not result.is_before_logs or (result.message or "").startswith(_IN_NAMES)
@@ -46,6 +52,7 @@ def start_with(
         release=asked.release,
         loaded={root: result} if is_of_logs else {},
         loads_others=False,
+        controllers=controllers,
         now_ms=now_ms,
     )
 

@@ -29,8 +29,9 @@ from kafkalog.recovery.broker.node.answer import (
 )
 from kafkalog.recovery.broker.node.bootstrap import Bootstrap, bootstrap_of_start
 from kafkalog.recovery.broker.node.ending import StartEndsError, ends
-from kafkalog.recovery.broker.node.ensemble import Identity, identity_of_start
+from kafkalog.recovery.broker.node.ensemble import Identity, identity_of_start, identity_with_zookeeper
 from kafkalog.recovery.broker.node.internal_topics import Unserved, consequences_of_unserved, unserved_partitions
+from kafkalog.recovery.broker.node.leader import Leaders, followed
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata, Snapshot, load_metadata_log
 from kafkalog.recovery.broker.node.node_files import NodeFiles, node_files
 from kafkalog.recovery.broker.node.partitions import (
@@ -39,11 +40,21 @@ from kafkalog.recovery.broker.node.partitions import (
     loaded_logs,
     open_partitions,
     partition_consequences,
+    refuse_twice,
 )
-from kafkalog.recovery.broker.node.quorum import StateFile, Voters, read_control_records, state_of_start, static_voters
+from kafkalog.recovery.broker.node.quorum import (
+    StateFile,
+    Voters,
+    read_control_records,
+    refuse_voters,
+    state_of_start,
+    static_voters,
+)
 from kafkalog.recovery.broker.node.reading import ReaderError
 from kafkalog.recovery.broker.node.releases import GROUPS, NEWEST, Release, groups_from, release_of
 from kafkalog.recovery.broker.node.replay import Replay, newest_metadata_version
+from kafkalog.recovery.broker.node.settings_of_start import consequences_of_migration, consequences_without_tier
+from kafkalog.recovery.broker.node.with_zookeeper import consequences_of_topic_ids, zookeeper_facts
 
 __all__ = ["node_start"]
 
@@ -58,20 +69,24 @@ def node_start(
     release: str | None = None,
     loaded: Mapping[str, BrokerResult] | None = None,
     loads_others: bool = True,
+    controllers: Sequence[str] = (),
     now_ms: int | None = None,
 ) -> NodeStart:
     """What a node does when it is started on these directories, all of one node; reads only.
 
     `properties` are the server's; `release` asks about one release only (default: every release from the floor on, the
     lowest that can have written the files); `loaded` are what loading logs is known to come to, by log directory; of
-    directories that are not in it the logs are loaded too, unless `loads_others` is false; `now_ms` is the time to
+    directories that are not in it the logs are loaded too, unless `loads_others` is false; `controllers` are log
+    directories of other voters, whose metadata the node follows if they are a majority, or data directories of its
+    ZooKeeper; `now_ms` is the time to
     treat as now.  Raises `UsageError` for a `release` that is none.
     """
     files = node_files(roots, properties)
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    leaders = Leaders(controllers, now)
     try:
         results = {os.path.abspath(root): result for root, result in (loaded or {}).items()}
-        context = _Context(files, results, now, loads_others)
+        context = _Context(files, results, now, loads_others, leaders)
         role = _role(context)
         if release is not None:
             releases: Sequence[Release] = (release_of(release),)
@@ -83,6 +98,7 @@ def node_start(
         answers = (newer,) if newer is not None else tuple(_answer(context, role, each) for each in releases)
     finally:
         files.close()
+        leaders.close()
     return NodeStart(files.roots, role, files.node_id, tuple(releases), answers)
 
 
@@ -94,6 +110,8 @@ class _Context:
     results: Mapping[str, BrokerResult]
     now_ms: int
     loads_others: bool
+    leaders: Leaders
+    """the other voters, as far as their directories were given"""
     _metadata: LoadedMetadata | StartEndsError | None = None
     _best: Replay | None = None
     explained: Explained = field(default_factory=Explained)
@@ -243,10 +261,39 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
             Part.ZOOKEEPER, "no_kraft", files.roots[0], "org.apache.kafka.common.config.ConfigException",
             'Missing required configuration "process.roles" which has no default value.',
         )  # fmt: skip
-    offline, faults = open_partitions(files, context.logs(_readable(files)), is_kraft=False)
-    outcome = StartOutcome.DIRECTORY_OFFLINE if offline else StartOutcome.STARTS
-    condition = "if its ZooKeeper is the one of this cluster; what ZooKeeper says is not in these directories"
-    return NodeAnswer(outcome, consequences=tuple(offline), condition=condition, faults=tuple(faults))
+    facts = zookeeper_facts(context.leaders.directories)
+    identity = identity_with_zookeeper(files, release, facts.cluster_id)
+    online = [root for root in identity.online if root in _readable(files)]
+    results = context.logs(online)
+    offline, faults = open_partitions(files, results, is_kraft=False)
+    gone = {each.file for each in offline}
+    online = [root for root in online if root not in gone]
+    directories = list_partitions(files, online)
+    refuse_twice(directories, has_strays=False)
+    other, wrong = consequences_of_topic_ids(directories, facts)
+    consequences = [*identity.consequences, *offline, *other]
+    faults = [*identity.faults, *faults, *wrong]
+    for root in results.keys() & set(online):
+        unserved, unread = consequences_of_unserved(context.unserved(root, results[root]), release)
+        consequences += unserved
+        faults += unread
+    return _answer_of(consequences, faults, None if facts.is_known else _OF_ZOOKEEPER)
+
+
+def _answer_of(
+    consequences: Sequence[StartConsequence], faults: Sequence[Fault], condition: str | None
+) -> NodeAnswer:
+    """The answer about a start that goes through; the gravest consequence decides."""
+    kinds = {each.kind for each in consequences}
+    outcome = next((each for kind, each in _OUTCOMES if kind in kinds), StartOutcome.STARTS)
+    unforeseen = (each.detail for each in consequences if each.kind is ConsequenceKind.UNFORESEEN)
+    return NodeAnswer(
+        outcome,
+        message=next(unforeseen, None) if outcome is StartOutcome.UNKNOWN else None,
+        consequences=tuple(dict.fromkeys(consequences)),
+        condition=condition,
+        faults=tuple(dict.fromkeys(faults)),
+    )
 
 
 class _Start:
@@ -263,11 +310,12 @@ class _Start:
 
     def run(self) -> NodeAnswer:
         """Go through the parts of the start in their order."""
+        refuse_voters(self.files, self.role)
         identity = identity_of_start(self.files, self.release)
         self._note(identity.consequences, identity.faults)
         bootstrap = bootstrap_of_start(self.files)
         loaded = self.context.metadata()
-        if self._is_without_metadata():
+        if self._is_without_metadata() and not self.context.leaders.directories:
             self._open(identity, None)
             return self._done()
         self._note(loaded.consequences, loaded.faults)
@@ -277,16 +325,22 @@ class _Start:
         waits = self._election(identity, voters, state)
         if waits is not None:
             return waits
-        replay = self._replay(loaded)
+        leader = self._leader(voters, state)
+        if leader is not None and self._is_of_another_cluster():
+            return self._done()
+        replay = self._replay(loaded, leader)
         is_dropped = any(each.kind is ConsequenceKind.METADATA_LOG_DROPPED for each in loaded.consequences)
         if self._leads and is_dropped:
-            detail = f"the only voter's metadata goes back to offset {loaded.end}: what came after it is lost"
-            self.consequences.append(StartConsequence(ConsequenceKind.METADATA_GOES_BACK, detail, loaded.directory))
+            self._goes_back(loaded)
         if replay.is_empty and self._leads:
             replay = self._begun_anew(replay, bootstrap)
+        elif self._leads:
+            self._note(*consequences_of_migration(replay.image, loaded, self.release))
         if self.role is not Role.CONTROLLER:
-            is_partial = self.role is Role.BROKER and bool(loaded.consequences)  # the controllers send the rest
+            has_rest = self._is_led or not loaded.consequences  # else the controllers send the rest
+            is_partial = self.role is Role.BROKER and not has_rest
             self._open(identity, None if is_partial else replay.image)
+            self._note(consequences_without_tier(self.files, replay.image), [])
         return self._done()
 
     def _note(self, consequences: Sequence[StartConsequence], faults: Sequence[Fault]) -> None:
@@ -368,20 +422,46 @@ class _Start:
         self.faults.append(Fault(Part.VOTERS, "missing", state.path, detail))
         return self._done()
 
+    _is_led = False
+    """a majority of the voters is given, and decides about the metadata"""
+
+    def _leader(self, voters: Voters, state: StateFile) -> LoadedMetadata | None:
+        """The metadata that the node follows; None if it leads, or if its voters are not known."""
+        if self._leads:
+            return None
+        static = static_voters(self.files.properties) or state.voters or tuple(self._registered_controllers())
+        members = {number for number, _directory in voters.dynamic} or set(static)
+        leader = self.context.leaders.metadata()
+        if leader is None or not self.context.leaders.decides(members):
+            return None
+        self._is_led = True
+        self.condition = "if it follows the controllers that were given"
+        return leader
+
+    def _is_of_another_cluster(self) -> bool:
+        """Whether the controllers that were given refuse the node (`INCONSISTENT_CLUSTER_ID`)."""
+        own, theirs = self.files.cluster_id, self.context.leaders.cluster_id
+        if own is None or theirs is None or own == theirs:
+            return False
+        path = f"{self.files.metadata_root}/meta.properties"
+        detail = f"its cluster id is {own}, and the controllers are of cluster {theirs}: they refuse it, and it waits"
+        self.consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, path))
+        self.faults.append(Fault(Part.META_PROPERTIES, "mismatch", path, detail))
+        return True
+
     # metadata
 
-    def _replay(self, loaded: LoadedMetadata) -> Replay:
+    def _replay(self, loaded: LoadedMetadata, leader: LoadedMetadata | None) -> Replay:
         known = next((each for each in self.context.replays if each.is_that_of(self.release)), None)
         if known is not None:
             return known.as_of(self.release)
         replay = Replay(self.release, is_controller=self.role is not Role.BROKER)
         faults = len(self.faults)
-        start = 0
-        if loaded.snapshot is not None:
-            start = loaded.snapshot.end
-            self._replay_snapshot(replay, loaded.snapshot)
+        snapshot, batches = (loaded.snapshot, None) if leader is None else followed(loaded, leader)
+        if snapshot is not None:
+            self._replay_snapshot(replay, snapshot)
         try:
-            replay.take(loaded.batches(start))
+            replay.take(batches if batches is not None else loaded.batches(0 if snapshot is None else snapshot.end))
         except ReaderError as error:
             raise self._end(
                 ends(Part.METADATA_LOG, "corrupt", loaded.directory, error.exception, error.message)
@@ -422,6 +502,16 @@ class _Start:
         raise self._end(
             ends(Part.METADATA_REPLAY, "contradiction", file, found.exception, found.message, detail=detail)
         )
+
+    def _goes_back(self, loaded: LoadedMetadata) -> None:
+        """Note that the only voter's metadata goes back to its snapshot.
+
+        Whether that loses anything is shown by the partitions of a node that is a broker too; nothing shows it of a
+        controller alone.
+        """
+        detail = f"the only voter's metadata goes back to offset {loaded.end}: what came after it, if anything, is lost"
+        kind = ConsequenceKind.METADATA_GOES_BACK if self.role is Role.CONTROLLER else ConsequenceKind.OTHER
+        self.consequences.append(StartConsequence(kind, detail, loaded.directory))
 
     def _begun_anew(self, replay: Replay, bootstrap: Bootstrap) -> Replay:
         """A controller that leads and finds the metadata empty appends its bootstrap records."""
@@ -469,19 +559,11 @@ class _Start:
             raise self._end(error) from error
 
     def _done(self) -> NodeAnswer:
-        kinds = {each.kind for each in self.consequences}
-        outcome = next((each for kind, each in _OUTCOMES if kind in kinds), StartOutcome.STARTS)
-        unforeseen = (each.detail for each in self.consequences if each.kind is ConsequenceKind.UNFORESEEN)
-        return NodeAnswer(
-            outcome,
-            message=next(unforeseen, None) if outcome is StartOutcome.UNKNOWN else None,
-            consequences=tuple(dict.fromkeys(self.consequences)),
-            condition=self.condition,
-            faults=tuple(dict.fromkeys(self.faults)),
-        )
+        return _answer_of(self.consequences, self.faults, self.condition)
 
 
 _FOOTER = 4
+_OF_ZOOKEEPER = "if its ZooKeeper is the one of this cluster; what ZooKeeper says is not in these directories"
 _OUTCOMES = (
     (ConsequenceKind.METADATA_OVERWRITTEN, StartOutcome.OVERWRITES_METADATA),
     (ConsequenceKind.DELETED, StartOutcome.DELETES),

@@ -12,6 +12,7 @@ from kafkalog.recovery.broker.asking import ANYTHING, StartQuestion, findings_fo
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
+from kafkalog.recovery.checks.begun_anew import findings_of_begun_anew
 from kafkalog.recovery.checks.report import BrokerStart
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey, survey
@@ -44,7 +45,7 @@ def broker_start(
     """
     try:
         loaded, result = _result(seen, tables, jobs, facts)
-        node = start_with(path, facts.roots, loaded, asked)
+        node = start_with(path, facts.roots, loaded, asked, controllers=facts.controllers)
     except StorageError as error:
         if error.errno is None:
             raise
@@ -56,7 +57,7 @@ def broker_start(
         last = node.answers[-1]
         start = BrokerStart(str(Outcome.START_FAILS), last.exception, last.message, node)
     if result.outcome == Outcome.LOADED:
-        return start, findings_for(node, path, facts.roots)
+        return start, [*findings_for(node, path, facts.roots), *findings_of_begun_anew(path)]
     end = "not start" if result.outcome == Outcome.START_FAILS else "take the directory offline"
     detail = f"Kafka 4.1 would {end}: {result.exception}: {result.message}"
     return start, [Finding(FindingCode.BROKER_REFUSES, Severity.ERROR, None, None, detail, path)]

@@ -15,6 +15,7 @@ from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.broker.node.answer import NodeStart, Part
 from kafkalog.recovery.broker.node.bootstrap import BOOTSTRAP_CHECKPOINT
 from kafkalog.recovery.broker.node_start import node_start
+from kafkalog.recovery.checks.begun_anew import findings_of_begun_anew
 from kafkalog.recovery.checks.beside import verify_beside
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
 from kafkalog.recovery.decide.plan import Plan
@@ -32,7 +33,7 @@ def with_node(plan: Plan, rules: Rules, kafka: BrokerResult) -> Plan:
     if plan.survey.is_partial or plan.broker.outcome is None:
         return plan
     asked = StartQuestion(rules.release, rules.server)
-    start = start_with(plan.root, rules.facts.roots, kafka, asked, rules.at)
+    start = start_with(plan.root, rules.facts.roots, kafka, asked, rules.at, rules.facts.controllers)
     broker = replace(plan.broker, node=start, strays=start.strays)
     if broker.outcome != Outcome.LOADED:
         return replace(plan, broker=broker)
@@ -78,7 +79,7 @@ def _of_metadata_log(root: str, rules: Rules) -> list[Finding]:
         found = [unreadable(error, path)]
     except UsageError:  # there is no segment, which the model of the start judges
         return []
-    worse = [each for each in found if each.severity is not Severity.INFO]
+    worse = [each for each in found if each.severity is not Severity.INFO] + findings_of_begun_anew(root)
     return [each.in_file(os.path.relpath(each.file or path, root)) for each in worse]
 
 
@@ -93,6 +94,7 @@ def start_now(root: str, rules: Rules) -> NodeStart | None:
             properties=rules.server or None,
             release=rules.release,
             loads_others=False,
+            controllers=rules.facts.controllers,
             now_ms=rules.at,
         )
     except StorageError:

@@ -6,12 +6,18 @@ A broker reads its topics' settings and ids, and which partitions are its own, f
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
+from kafkalog.log.directories.identities import meta_properties_of
 from kafkalog.log.disk.files import real
 from kafkalog.recovery.facts.topic_facts import TopicFacts, identity_of, read_topic_facts
 
 __all__ = ["brothers_of", "facts_of_each", "of_one_broker"]
+
+_METADATA = CLUSTER_METADATA_DIRECTORY
 
 
 def of_one_broker(roots: Sequence[str]) -> list[list[str]]:
@@ -38,4 +44,19 @@ def brothers_of(root: str, roots: Sequence[str]) -> list[str]:
 def facts_of_each(roots: Sequence[str]) -> Mapping[str, TopicFacts]:
     """What the metadata log of its broker says, for each log directory by its real path."""
     brokers = of_one_broker([real(root) for root in roots])
-    return {root: facts for each in brokers for facts in [read_topic_facts(each)] for root in each}
+    with_metadata = [root for each in brokers for root in each if os.path.isdir(os.path.join(root, _METADATA))]
+    return {
+        root: replace(facts, controllers=tuple(_of_others(each, with_metadata)))
+        for each in brokers for facts in [read_topic_facts(each)] for root in each
+    }  # fmt: skip
+
+
+def _of_others(own: Sequence[str], with_metadata: Sequence[str]) -> list[str]:
+    """Directories with a metadata log of other nodes, which are of the same cluster."""
+    cluster = {_cluster_of(root) for root in own}
+    return [root for root in with_metadata if root not in own and cluster == {_cluster_of(root)} != {None}]
+
+
+def _cluster_of(root: str) -> str | None:
+    meta = meta_properties_of(root)
+    return None if meta is None else meta.cluster_id

@@ -69,6 +69,8 @@ class TopicFacts:
     """the directory that this was read from; None if there was none"""
     roots: tuple[str, ...] = field(default=(), compare=False)
     """the log directories of the broker that were asked"""
+    controllers: tuple[str, ...] = field(default=(), compare=False)
+    """log directories with a metadata log that were given beside them, of other nodes of its cluster"""
     problem: str | None = None
     """why nothing, or not all, could be read; one sentence"""
 

@@ -25,7 +25,7 @@ from testkit.kafka import kafka_jars
 from testkit.kafka.kafka_oracle import Json
 from testkit.kafka.start_comparing import Forecast, as_json, differences, forecast
 from testkit.kafka.start_damages import DAMAGES, NotHereError
-from testkit.kafka.start_stages import BROKER, COMBINED, CONTROLLER, Base, Stage, clients, stage
+from testkit.kafka.start_stages import BROKER, COMBINED, CONTROLLER, WITH_ZOOKEEPER, Base, Stage, clients, stage
 from testkit.kafka.start_trials import Trial, damaged_copy, forget, observe
 
 SEED = 20261127
@@ -46,7 +46,14 @@ COMBINED_BASES = (
 )
 SEVERAL = (Base("3.9.1", directories=2), Base("4.3.0", dynamic=True, directories=2))
 APART = (Base("3.9.1", "apart"), Base("4.3.0", "apart", dynamic=True))
+THREE = (Base("3.9.1", "three"), Base("4.3.0", "three", dynamic=True))
 ZOOKEEPER = Base("3.9.1", "zookeeper")
+WITHOUT_METADATA = tuple(
+    name for name in DAMAGES
+    if name.startswith(("undamaged", "meta-", "partition-", "every-partition", "unknown-partition", "foreign", "log-",
+                        "offsets-", "transactions-", "recovery-point", "high-", "clean", "log-start"))
+)
+"""damages to files that a broker with ZooKeeper has too"""
 OF_SEVERAL = tuple(
     name for name in DAMAGES
     if name.startswith(("second", "metadata-in", "metadata-moved", "partition-in", "future", "partition-moved",
@@ -65,18 +72,24 @@ def drawn(seed: int, count: int) -> list[Trial]:
     for name in OF_SEVERAL:
         found.append(Trial(random.choice(SEVERAL), COMBINED, name, random.randrange(1000)))
     while len(found) < count:
-        kind = random.random()
-        if kind < 0.6:
-            base, node = random.choice(COMBINED_BASES), COMBINED
-            name = random.choice(names)
-        elif kind < 0.85:
-            base, node = random.choice(APART), random.choice((CONTROLLER, BROKER))
-            name = random.choice(names)
-        else:
-            base, node = random.choice(SEVERAL), COMBINED
-            name = random.choice((*OF_SEVERAL, *names))
-        found.append(Trial(base, node, name, random.randrange(1000)))
+        found.append(_drawn(random, names))
     return found[:count]
+
+
+def _drawn(random: Random, names: list[str]) -> Trial:
+    kind = random.random()
+    if kind < 0.25:
+        base, node = random.choice(COMBINED_BASES), COMBINED
+    elif kind < 0.5:
+        base, node = random.choice(APART), random.choice((CONTROLLER, BROKER))
+    elif kind < 0.75:
+        base, node = random.choice(THREE), COMBINED
+    elif kind < 0.88:
+        return Trial(ZOOKEEPER, WITH_ZOOKEEPER, random.choice(WITHOUT_METADATA), random.randrange(1000))
+    else:
+        base, node = random.choice(SEVERAL), COMBINED
+        names = [*OF_SEVERAL, *names]
+    return Trial(base, node, random.choice(names), random.randrange(1000))
 
 
 def _folder() -> Path:

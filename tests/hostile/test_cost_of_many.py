@@ -41,6 +41,7 @@ SUSPECTS = [
     ("gaps", "report -o {out}.html"),
     ("segments", "top"),
     ("leader epochs", "merge {copy} --into {out}"),
+    ("damaged places", "compare {copy}"),
 ]
 """what did cost so once, or is the newest; the others are tried by `sweep`"""
 COUNT = 40

@@ -10,10 +10,14 @@ from log_messages import COLUMNS, PAGE, classes_of, has_message, messages
 
 RUNBOOK = PAGE.parent / "runbook"
 NOT_PRINTED = {
-    "backup", "dead-cluster", "deleted-records", "ephemeral-quarantine", "kraft-files", "moved-controllers",
-    "no-controller", "one-broker-left", "staging-cluster",
-}  # fmt: skip
-"""Pages of what no broker's log tells, because none is there, or nothing has failed."""
+    "backup": "a backup is taken while nothing has failed",
+    "dead-cluster": "no broker runs",
+    "ephemeral-quarantine": "a recovery wrote into the wrong place; no broker reads it",
+    "moved-controllers": "the controllers were moved on purpose, while they were stopped",
+    "no-controller": "the brokers' lines are those of lost-controllers",
+    "one-broker-left": "the broker that is left is sound, and prints what every broker does that loses its followers",
+}
+"""Pages of what no broker's log tells, and why none does."""
 
 
 def test_every_row_names_releases_and_leads_to_a_page() -> None:
@@ -30,8 +34,8 @@ def test_every_row_names_releases_and_leads_to_a_page() -> None:
 def test_every_page_of_something_that_a_broker_prints_is_reached() -> None:
     reached = {Path(row.page).stem for row in messages()}
     pages = {page.stem for page in RUNBOOK.glob("*.md")}
-    assert pages - reached - NOT_PRINTED == set()
-    assert NOT_PRINTED & reached == set()
+    assert pages - reached - NOT_PRINTED.keys() == set()
+    assert NOT_PRINTED.keys() & reached == set()
 
 
 @pytest.mark.interop

@@ -86,6 +86,8 @@ class ConsequenceKind(enum.StrEnum):
     DIRECTORY_OFFLINE = "directory_offline"
     NOT_SERVING = "not_serving"
     EPOCH_FORGOTTEN = "vote_forgotten"
+    MIGRATION_ENDED = "migration_ended"
+    """a migration from ZooKeeper is taken as finished"""
     UNFORESEEN = "unforeseen"
     """something that may go well or not"""
     OTHER = "other"

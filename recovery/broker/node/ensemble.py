@@ -18,7 +18,7 @@ from kafkalog.recovery.broker.node.ending import RUNTIME, StartEndsError, ends
 from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.releases import Release
 
-__all__ = ["Identity", "identity_of_start"]
+__all__ = ["Identity", "identity_of_start", "identity_with_zookeeper"]
 
 _KAFKA = "org.apache.kafka.common.KafkaException"
 _LONGEST_UUID, _UUID_BYTES, _RESERVED_IDS = 24, 16, 100
@@ -44,6 +44,31 @@ class Identity:
 def identity_of_start(files: NodeFiles, release: Release) -> Identity:
     """Verify the files as a KRaft node of this release does; raises `StartEndsError` where that ends the start."""
     return _ensemble(files, release) if release.at_least("3.7.0") else _checkpoints(files)
+
+
+def identity_with_zookeeper(files: NodeFiles, release: Release, cluster: str | None) -> Identity:
+    """Verify the files as a broker with ZooKeeper does, which writes those that are missing again (`KafkaServer`).
+
+    `cluster` is the id that ZooKeeper has for the cluster; None if that is not known.  Since 3.7 the broker refuses
+    files of KRaft.  Raises `StartEndsError` where that ends the start.
+    """
+    known: dict[str, MetaProperties] = {}
+    errors: dict[str, str] = {}
+    for root in sorted(files.roots):
+        found = files.meta[root]
+        problem = found if isinstance(found, str) else _wrong_directory_id(found)
+        if problem is not None:
+            errors[root] = problem
+        elif isinstance(found, MetaProperties):
+            known[root] = found
+    for root, meta in known.items():
+        if meta.version != 0 and release.at_least("3.7.0"):
+            raise _end("mismatch", root, f"Found unexpected version in {_file(root)}. ZK-based brokers that are not")
+    _verify(files, release, known, cluster)
+    if len(errors) == len(files.roots):
+        message = "Shutdown broker because none of the specified log dirs from"
+        raise ends(Part.META_PROPERTIES, "unreadable", _file(files.roots[0]), "", message)
+    return _identity([root for root in files.roots if root not in errors], known, errors)
 
 
 def _file(root: str) -> str:
@@ -76,18 +101,23 @@ def _ensemble(files: NodeFiles, release: Release) -> Identity:
     for root in sorted(files.roots):
         if root not in errors:
             _refuse_incomplete(root, known.get(root))
+    return _identity([root for root in files.roots if root in known], known, errors)
+
+
+def _identity(online: list[str], known: dict[str, MetaProperties], errors: dict[str, str]) -> Identity:
     offline = tuple(
         StartConsequence(ConsequenceKind.DIRECTORY_OFFLINE, f"{root} is left out: {why}", _file(root))
         for root, why in errors.items()
     )
     faults = [Fault(Part.META_PROPERTIES, "unreadable", _file(root), why) for root, why in errors.items()]
     ids = tuple((root, meta.directory_id) for root, meta in known.items())
-    return Identity(tuple(root for root in files.roots if root in known), ids, offline, tuple(faults))
+    return Identity(tuple(online), ids, offline, tuple(faults))
 
 
-def _verify(files: NodeFiles, release: Release, known: dict[str, MetaProperties]) -> None:
+def _verify(
+    files: NodeFiles, release: Release, known: dict[str, MetaProperties], cluster: str | None = None
+) -> None:
     """`MetaPropertiesEnsemble.verify`: the same cluster and node everywhere, and another directory id in each."""
-    cluster: str | None = None
     node = files.stated_node_id
     seen: dict[str, str] = {}
     for root, meta in known.items():

@@ -76,6 +76,12 @@ class NodeFiles:
         known = [each.node_id for each in self.meta.values() if isinstance(each, MetaProperties)]
         return next((each for each in known if each is not None), None)
 
+    @property
+    def cluster_id(self) -> str | None:
+        """That of the first `meta.properties` that names one."""
+        known = [each.cluster_id for each in self.meta.values() if isinstance(each, MetaProperties)]
+        return next((each for each in known if each is not None), None)
+
     def surveyed(self, root: str) -> Survey:
         """The files of one log directory, listed once; raises `StorageError`."""
         found = self._surveys.get(root)

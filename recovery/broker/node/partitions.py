@@ -42,6 +42,7 @@ __all__ = [
     "loaded_logs",
     "open_partitions",
     "partition_consequences",
+    "refuse_twice",
 ]
 
 _NO_TOPIC_ID = "which is not allowed when running in KRaft mode."
@@ -179,7 +180,7 @@ def partition_consequences(
 
     If nothing is known of the metadata, `image` is None, and only partitions without a topic id are strays.
     """
-    _refuse_twice(directories)
+    refuse_twice(directories)
     nameless = [each for each in directories if each.topic_id is None]
     if nameless and release.at_least("3.7.0") and not release.at_least("3.7.1"):
         path = os.path.join(nameless[0].path, PARTITION_METADATA)
@@ -197,12 +198,17 @@ def partition_consequences(
     return found, faults
 
 
-def _refuse_twice(directories: list[PartitionDirectory]) -> None:
+def refuse_twice(directories: list[PartitionDirectory], *, has_strays: bool = True) -> None:
+    """Raise `StartEndsError` if a partition is in two log directories.
+
+    With `has_strays` directories without a topic id are strays, and not compared.
+    """
     seen: dict[tuple[str, int, DirectoryState], PartitionDirectory] = {}
     for each in directories:
         key = each.parsed.topic, each.parsed.partition, each.parsed.state
         other = seen.setdefault(key, each)
-        if other is not each and each.topic_id is not None and other.topic_id is not None:
+        is_compared = not has_strays or (each.topic_id is not None and other.topic_id is not None)
+        if other is not each and is_compared:
             name = f"{each.parsed.topic}-{each.parsed.partition}"
             message = f"Duplicate log directories for {name} are found in both"
             if each.parsed.state is DirectoryState.FUTURE:

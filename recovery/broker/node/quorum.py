@@ -16,13 +16,14 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.model import ControlType
 from kafkalog.codec.names import QUORUM_STATE
 from kafkalog.log.disk.files import FileSource
-from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, Role, StartConsequence
 from kafkalog.recovery.broker.node.ending import RUNTIME, ends
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata
+from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.reading import MetaBatch, ReaderError
 from kafkalog.recovery.broker.node.releases import Release
 
-__all__ = ["StateFile", "Voters", "read_control_records", "state_of_start", "static_voters"]
+__all__ = ["StateFile", "Voters", "read_control_records", "refuse_voters", "state_of_start", "static_voters"]
 
 _UNCHECKED = "java.io.UncheckedIOException"
 _MOST = 1 << 20
@@ -60,6 +61,21 @@ def static_voters(properties: Mapping[str, str]) -> tuple[int, ...]:
     """Ids in `controller.quorum.voters`, sorted; empty without."""
     text = properties.get("controller.quorum.voters", "")
     return tuple(sorted(int(match[1]) for part in text.split(",") if (match := _VOTER.match(part)) is not None))
+
+
+def refuse_voters(files: NodeFiles, role: Role) -> None:
+    """Raise `StartEndsError` where the static voters contradict the node's role (`KafkaConfig.validateValues`)."""
+    voters = static_voters(files.properties)
+    if not voters or files.stated_role is None:
+        return
+    start = f"requirement failed: If process.roles contains {{}} role, the node id {files.node_id}"
+    if role is not Role.BROKER and files.node_id not in voters:
+        message = start.format("the 'controller'") + " must be included in the set of voters controller.quorum.voters"
+    elif role is Role.BROKER and files.node_id in voters:
+        message = start.format("just the 'broker'") + " must not be included in the set of voters"
+    else:
+        return
+    raise ends(Part.VOTERS, "mismatch", files.roots[0], "java.lang.IllegalArgumentException", message)
 
 
 def read_control_records(loaded: LoadedMetadata, release: Release) -> Voters:

@@ -36,6 +36,7 @@ _RELEASED: tuple[tuple[str, int], ...] = (
 )  # fmt: skip
 """the highest `metadata.version` that a release's own tools set"""
 _LEAST_SINCE_4_0 = 7
+_LAST_MIGRATION_STATE = 4
 
 
 def newest_metadata_version(release: Release) -> int:
@@ -174,6 +175,10 @@ def _of_loader(record: FramedRecord, image: MetadataImage, release: Release) -> 
             return _ILLEGAL_STATE, f"Failed to find existing ACL with ID {fields['id']} in either image or changes"
         case "FeatureLevelRecord" if fields["name"] == _METADATA_VERSION:
             return _of_metadata_version(fields["feature_level"], release)
+        case "ZkMigrationStateRecord" if not release.at_least("4.0"):
+            state = fields["zk_migration_state"]
+            if not 0 <= state <= _LAST_MIGRATION_STATE:
+                return _ILLEGAL_ARGUMENT, f"Value {state} is not a valid Zk migration state"
     return None
 
 

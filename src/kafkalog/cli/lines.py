@@ -9,17 +9,21 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log import Partition, open_all
 from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.words.outcome import outcome_of_findings
 
-__all__ = ["finish", "partitions_at", "partitions_with", "print_lines", "unique"]
+__all__ = ["finish", "half_done_in", "partitions_at", "partitions_with", "print_lines", "unique"]
 
 
 def partitions_at(
     paths: Sequence[str], replica: str | None, findings: list[Finding], select: Selection = ALL
 ) -> tuple[Partition, ...]:
-    """What a consumer would read; files and directories that cannot be read are left out, and are findings."""
+    """What a consumer would read.
+
+    Files and directories that cannot be read are left out, and are findings; so are directories that are half done.
+    """
     inventory = open_all(*paths, tolerant=True)
-    findings += inventory.all_unreadable
+    findings += [*inventory.half_done, *inventory.all_unreadable]
     return inventory.readable(replica, select)
 
 
@@ -36,6 +40,11 @@ def partitions_with(
         open_all(*paths)  # raises what was left out
         raise UsageError(f"no partition of {topic} in {', '.join(paths)}")
     return found
+
+
+def half_done_in(paths: Iterable[str]) -> list[Finding]:
+    """Findings about the log directories among the paths in which a recovery was cut short."""
+    return [finding for path in paths for finding in findings_of_half_done(path)]
 
 
 def print_lines(lines: Iterable[dict[str, object]]) -> None:

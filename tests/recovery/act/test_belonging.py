@@ -234,8 +234,21 @@ def test_a_run_of_another_version_that_was_cut_short_is_met_by_all(version: int,
     append(data)
 
 
+READERS = [
+    ("ls",), ("verify",), ("dump", "--json"), ("find", "--time", "latest"), ("find", "--offset", "0", "--json"),
+    ("top",), ("top", "--by", "key", "--json"), ("retention",), ("transactions",), ("plan",),
+]  # fmt: skip
+
+
+def test_a_comparison_says_that_a_directory_is_half_done(half_done: Path, tmp_path: Path) -> None:
+    shutil.copytree(half_done, tmp_path / "other" / "data")
+    finished = command("compare", half_done, tmp_path / "other" / "data")
+    assert "was cut short" in finished.err
+    assert finished.code == 1
+
+
 def test_every_reader_says_that_a_directory_is_half_done(half_done: Path, tmp_path: Path) -> None:
-    for words in (("ls",), ("verify",), ("dump", "--json")):
+    for words in READERS:
         finished = command(*words, half_done)
         assert "was cut short" in finished.out + finished.err, words
         assert finished.code == 1, words

@@ -133,7 +133,9 @@ _COLUMNS: list[str | Column] = [
 def _row(survivor: QuorumSurvivor, is_best: bool) -> list[object]:
     log = survivor.log
     state = "ok"
-    if log.refusal is not None and log.hole is None:
+    if log.begun_anew is not None:
+        state = "begun anew"
+    elif log.refusal is not None and log.hole is None:
         state = "does not start" if _does_not_start(log) else "loses metadata"
     elif log.is_damaged:
         state = "damaged"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from kafkalog.cli.lines import finish, print_lines
+from kafkalog.cli.lines import finish, half_done_in, print_lines
 from kafkalog.cli.options.common import JSON, REPLICA
 from kafkalog.cli.options.names import chosen_names
 from kafkalog.cli.options.past import as_of_time
@@ -78,7 +78,7 @@ def command(
     chosen = [each for each in found.schemas.values() if meant(each.subject) and (not ids or each.id in ids)]
     if ids and (lacking := sorted(set(ids) - found.ids)):
         raise UnknownName(f"no schema has the id {lacking[0]}")
-    findings = [*found.findings, *(_of_values(found, paths, replica) if check_values else ())]
+    findings = [*half_done_in(paths), *found.findings, *(_of_values(found, paths, replica) if check_values else ())]
     if as_json:
         print_lines(_lines(found, chosen))
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kafkalog.cli.lines import print_lines
+from kafkalog.cli.lines import half_done_in, print_lines
 from kafkalog.cli.looking.compare_text import print_comparison, print_losses
 from kafkalog.cli.options.common import JOBS, JSON
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
@@ -60,11 +60,13 @@ def command(
         print_comparison(found)
         if groups:
             print_losses(losses)
-    own = [*found.findings, *(each for partition in found.partitions for each in partition.findings)]
+    half_done = half_done_in(paths)
+    own = [*half_done, *found.findings, *(each for partition in found.partitions for each in partition.findings)]
     report_findings([*own, *unknown])
     if found.unreadable:
         return Outcome.IO_ERROR
-    return Outcome.CLEAN if found.is_clean and not losses and not unknown else Outcome.FINDINGS
+    is_clean = found.is_clean and not half_done and not losses and not unknown
+    return Outcome.CLEAN if is_clean else Outcome.FINDINGS
 
 
 def _losses(found: Comparison, paths: tuple[str, ...]) -> tuple[list[GroupLoss], list[Finding]]:

@@ -76,8 +76,8 @@ def command(
             f"deleted before, and removed at the next start: {counted(len(deleted), 'segment')}, the first "
             f"{deleted[0]}; `kafkalog undelete` lists them"
         )
-    findings = [*chosen.of_unreadable(inventory.all_unreadable), *(one for each in found for one in each.findings)]
-    return finish(findings)
+    damage = (one for each in found for one in each.findings)
+    return finish([*inventory.half_done, *chosen.of_unreadable(inventory.all_unreadable), *damage])
 
 
 def _print(found: Sequence[PartitionRetention], now: int) -> None:

@@ -224,7 +224,7 @@ def command(
     inventory = open_all(*remote.beside(paths), tolerant=True)
     partitions = selected(chosen, inventory.readable(replica, chosen), inventory.all_unreadable)
     search = _Search(isolation_level)
-    search.findings += chosen.of_unreadable(inventory.all_unreadable)
+    search.findings += [*inventory.half_done, *chosen.of_unreadable(inventory.all_unreadable)]
     search.findings += [each for one in partitions for each in one.findings if each.code is FindingCode.UNREADABLE]
     lines = _lines(search, partitions, times, offsets)
     if as_json:

@@ -66,7 +66,8 @@ def command(
     are those of keys and values before compression.  The rate is that between the first and the last record of a
     group.  A record of magic 0 has no time, and one without a producer id has -1.
 
-    Exit code 0, 1 if damage ended the reading of a partition, 4 if something could not be read.
+    Exit code 0, 1 if damage ended the reading of a partition or a recovery was cut short, 4 if something could not be
+    read.
     """
     if {"hour", "minute"} <= set(ways):
         raise UsageError("--by hour and --by minute are two ways to group by time: give one of them")
@@ -125,7 +126,7 @@ def command(
         )  # fmt: skip
     for each in [*found.open_transactions, *unit_remarks(map(_times, found.groups))]:
         remark(each)
-    return finish([*chosen.of_unreadable(inventory.all_unreadable), *found.findings])
+    return finish([*inventory.half_done, *chosen.of_unreadable(inventory.all_unreadable), *found.findings])
 
 
 def _times(group: Group) -> tuple[str, int | None, int | None]:

@@ -14,6 +14,7 @@ from itertools import islice
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.batch_columns import BatchColumns
+from kafkalog.cluster.kraft.begun_anew import BegunAnew, FirstBatches, metadata_before
 from kafkalog.cluster.kraft.metadata_log import UNCOMMITTED_TAILS, gap
 from kafkalog.cluster.kraft.quorum_snapshots import (
     LogEnd,
@@ -101,10 +102,13 @@ class QuorumLog:
     """epoch and end of the log by itself, without the snapshots"""
     drops_log: bool = False
     """a start deletes the log, because the newest snapshot goes further"""
+    first_batches: FirstBatches = field(default_factory=FirstBatches, repr=False, compare=False)
     known_as: int | None = None
     """the node as which the voter set knows this directory, where that is not the one of `meta.properties`"""
     refusal: str | None = None
     """why no node would start on it, whatever the quorum"""
+    begun_anew: BegunAnew | None = None
+    """where a controller took the metadata for empty and began it anew; None if that has not happened"""
 
     @property
     def newest_snapshot(self) -> MetadataSnapshot | None:
@@ -159,6 +163,14 @@ class QuorumLog:
             return self.node in self.static_voters
         ids = {(each.voter_id, encode_uuid(each.directory_id)) for each in self.voters}
         return (self.node, self.directory_id) in ids
+
+    @property
+    def finding_of_begun_anew(self) -> Finding | None:
+        """That the metadata begins anew, which is no damage of the log; None if it does not."""
+        if self.begun_anew is None:
+            return None
+        code = FindingCode.METADATA_INCONSISTENT
+        return Finding(code, Severity.ERROR, None, None, str(self.begun_anew), self.directory)
 
     @property
     def latest_epoch(self) -> int:
@@ -255,6 +267,8 @@ def read_quorum_log(path: PathLike, limits: Limits = DEFAULT_LIMITS) -> QuorumLo
     _read_log(found, partition, limits)
     _judge_identity(found)
     _judge(found)
+    whole = [each for each in found.snapshots if each.counts]
+    found.begun_anew = metadata_before(partition, found.first_batches.found, whole)
     return found
 
 
@@ -352,6 +366,7 @@ def _walk(found: QuorumLog, partition: Partition, limits: Limits) -> None:
     """Read the log up to its end or its first damage."""
     newest = found.newest_snapshot
     found.batches, found.terms, found.known, found.hole = BatchColumns(), [], {}, None
+    found.first_batches = FirstBatches()
     found.voters_offset, found.last_time, found.records_behind_damage = None, -1, 0
     found.kraft_version, found.voters, found.epoch, found.end = 0, (), -1, 0
     for snapshot in found.snapshots:
@@ -378,8 +393,11 @@ def _walk(found: QuorumLog, partition: Partition, limits: Limits) -> None:
         found.batches.add(batch.header)
         found.epoch, found.last_time = batch.header.partition_leader_epoch, batch.header.max_timestamp
         found.end = batch.header.next_offset
-        for offset, value in control_records(batch, limits):
+        controls = list(control_records(batch, limits))
+        for offset, value in controls:
             _note_control(found, offset, batch.header, value, in_snapshot)
+        is_change = any(isinstance(value, LeaderChange) for _offset, value in controls)
+        found.first_batches.note(batch, is_change_of_leader=is_change, limits=limits)
     found.log_end = (found.epoch, found.end) if len(found.batches) else (0, found.start)
     found.end = max(found.end, in_snapshot)
     findings = list(reader.findings)

@@ -24,7 +24,8 @@ from kafkalog.codec.names import (
     segment_file,
 )
 from kafkalog.codec.quorum_state import QuorumState, encode_quorum_state
-from kafkalog.jobs.quorum.request import QuorumRequest
+from kafkalog.jobs.quorum.request import QuorumRequest, QuorumWay
+from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.storage.content import Content, Literal, Slice, join
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, RecoveryAction, difference
@@ -34,7 +35,7 @@ from kafkalog.recovery.facts.topic_facts import NO_FACTS
 from kafkalog.recovery.safe.recovery import recover_safely
 from kafkalog.recovery.safe.result import SafeResult
 
-__all__ = ["NewMetadata", "actions_of", "broken_snapshots", "content_elsewhere", "make_metadata"]
+__all__ = ["NewMetadata", "actions_of", "broken_snapshots", "content_elsewhere", "cut_of", "make_metadata"]
 
 NOBODY = -1
 
@@ -49,6 +50,37 @@ class NewMetadata:
     end: int
     batch: bytes
     """what is appended; empty with static voters"""
+
+
+def cut_of(log: QuorumLog, wanted: QuorumRequest) -> int | None:
+    """Offset at which the log is cut because the metadata begins anew there; None if it is not, or not without consent.
+
+    Only the log of a single controller is: what a quorum of several has done since is in other copies.
+    """
+    is_wanted = wanted.accept_loss and wanted.way is QuorumWay.STANDALONE
+    return log.begun_anew.offset if is_wanted and log.begun_anew is not None else None
+
+
+def _go_back(tree: Tree, log: QuorumLog, cut: int) -> None:
+    """Cut the log at an offset at which a batch begins, and drop the snapshots that go further."""
+    for snapshot in log.snapshots:
+        if snapshot.end > cut:
+            tree.delete(f"{CLUSTER_METADATA_DIRECTORY}/{snapshot.file}")
+    place = next(iter(open_partition(log.directory).batches(start_offset=cut)))
+    for name in tree.all_names(CLUSTER_METADATA_DIRECTORY):
+        parsed = parse_segment_file(name)
+        path = f"{CLUSTER_METADATA_DIRECTORY}/{name}"
+        if parsed is None or parsed.pending:
+            continue
+        if parsed.base_offset > cut or (parsed.base_offset == cut and parsed.kind is not FileKind.LOG):
+            tree.delete(path)
+    logs = sorted(
+        (parsed.base_offset, f"{CLUSTER_METADATA_DIRECTORY}/{name}")
+        for name in tree.all_names(CLUSTER_METADATA_DIRECTORY)
+        if (parsed := parse_segment_file(name)) is not None and parsed.kind is FileKind.LOG and not parsed.pending
+    )
+    _base, last = logs[-1]
+    tree.files[last] = tree.files[last].slice(0, place.position)
 
 
 def broken_snapshots(log: QuorumLog) -> list[str]:
@@ -67,6 +99,9 @@ def make_metadata(
         tree.delete(f"{CLUSTER_METADATA_DIRECTORY}/{name}")
     if log.drops_log:
         _drop_log(tree)
+    back = cut_of(log, wanted)
+    if back is not None:
+        _go_back(tree, log, back)
     cut = _safely(tree, rules)
     end = max(_end_of(cut), log.end if not len(log.batches) else 0)
     tree, batch = cut.tree, b""

@@ -31,6 +31,7 @@ from kafkalog.jobs.quorum.metadata_tree import (
     actions_of,
     broken_snapshots,
     content_elsewhere,
+    cut_of,
     make_metadata,
 )
 from kafkalog.jobs.quorum.planned import DirectoryChange, QuorumPlan
@@ -95,7 +96,7 @@ def make_plan(
     refuse_no_files([best, *targets])
     refuse_damage(best, wanted)
     refuse_epochs(quorum)
-    image = _image_of(best)
+    image = _image_of(best, wanted)
     refuse_kinds(quorum, targets, wanted, image)
     refuse_majority(quorum, wanted)
     known = endpoints_known(best, image)
@@ -107,10 +108,11 @@ def make_plan(
     if wanted.becomes_dynamic and best.is_static:
         refuse_old_metadata(image)
     voters = tuple(node_of(each, wanted, known, best.voters) for each in members) if is_dynamic else ()
-    why_not = needless(quorum, targets, voters, wanted)
+    why_not = None if cut_of(best, wanted) is not None else needless(quorum, targets, voters, wanted)
     if why_not is not None:
         lines = [static_line(members)] if best.is_static else [bootstrap_line(best.voters)]
         made = _nothing(stack, wanted, quorum, targets, members, why_not)
+        made.warnings = list(_of_begun_anew(best, wanted))
         made.configuration = [("every controller and broker", lines)]
         return made
     refuse_others(others, wanted)
@@ -131,12 +133,12 @@ def make_plan(
     return made
 
 
-def _image_of(best: QuorumLog) -> MetadataImage:
+def _image_of(best: QuorumLog, wanted: QuorumRequest) -> MetadataImage:
     """The metadata as it will be: by the snapshots that stay."""
     log = MetadataLog(open_partition(best.directory))
     stay = {each.file for each in best.snapshots if each.counts}
     log.snapshots = tuple(each for each in log.snapshots if os.path.basename(each[2]) in stay)
-    return log.state().image
+    return log.state(cut_of(best, wanted)).image
 
 
 def _nothing(
@@ -231,7 +233,10 @@ class _Making:
         records = self.records()
         epoch = max(each.log.latest_epoch for each in self.quorum.survivors)
         # a vote that an unreadable quorum-state held must not be given again in the same epoch
-        is_new = bool(records) or (not self.voters and (self.is_smaller or any_needs_mending(self.targets)))
+        goes_back = cut_of(self.best, self.wanted) is not None
+        is_new = bool(records) or (
+            not self.voters and (self.is_smaller or goes_back or any_needs_mending(self.targets))
+        )
         epoch += is_new
         donor_survey = self.surveyed(self.best.root)
         metadata = make_metadata(donor_survey, self.best, self.wanted, records, self.state(epoch), epoch)
@@ -270,7 +275,7 @@ class _Making:
             return ()
         wanted = {(each.voter_id, each.directory_id, each.endpoints) for each in self.voters}
         standing = {(each.voter_id, each.directory_id, each.endpoints) for each in self.best.voters}
-        if wanted == standing and is_settled(self.best):
+        if wanted == standing and is_settled(self.best) and cut_of(self.best, self.wanted) is None:
             return ()
         return new_records(self.voters, becomes_dynamic=self.best.is_static)
 
@@ -295,7 +300,8 @@ class _Making:
     def stays(self, log: QuorumLog) -> bool:
         """Whether no file changes: the voters are static, all are here, and nothing has to be mended."""
         is_needless = not self.is_smaller and not any_needs_mending(self.targets)
-        return not self.voters and is_needless and log.position == self.best.position
+        is_whole = log.position == self.best.position and cut_of(self.best, self.wanted) is None
+        return not self.voters and is_needless and is_whole
 
     def configuration(self) -> list[tuple[str, list[str]]]:
         lines: list[tuple[str, list[str]]] = []
@@ -373,6 +379,7 @@ class _Making:
     def of_best(self) -> Iterator[str]:
         """What becomes of the log that goes on."""
         best = self.best
+        yield from _of_begun_anew(best, self.wanted)
         if best.is_torn:
             yield f"the torn end of the log in {best.root} is cut off first"
         impossible = {each.file for each in best.snapshots if each.problem is not None}
@@ -392,6 +399,21 @@ class _Making:
             yield f"the log in {best.root} ends in damage after offset {best.end}, which is cut off"
         if best.records_behind_damage:
             yield f"{_are(best.records_behind_damage, 'record')} cut off after the damage in {best.root}"
+
+
+def _of_begun_anew(best: QuorumLog, wanted: QuorumRequest) -> Iterator[str]:
+    """What is said of metadata that a controller has begun anew."""
+    anew = best.begun_anew
+    if anew is None:
+        return
+    if cut_of(best, wanted) is None:
+        yield Sentence(f"{anew}; ", Ask.STANDALONE, " with ", Ask.ACCEPT_LOSS, " goes back to them")
+        return
+    since = sum(best.records_between(anew.offset, best.end).values())
+    yield (
+        f"the log goes back to offset {anew.offset}, before a controller began the metadata anew: {anew.topics} topics "
+        f"and {anew.acls} access control entries are there again, and {_are(since, 'record')} set aside that came since"
+    )
 
 
 def _never_again(names: str, are_several: bool) -> str:

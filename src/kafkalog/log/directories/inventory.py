@@ -52,6 +52,11 @@ class Inventory:
         return [finding for finding in found if finding.code is FindingCode.UNREADABLE]
 
     @property
+    def half_done(self) -> list[Finding]:
+        """Log directories in which a recovery was cut short: what is read there is neither as before nor as after."""
+        return list(dict.fromkeys(each for each in self.findings if each.code is FindingCode.RUN_UNFINISHED))
+
+    @property
     def names(self) -> list[tuple[str, int]]:
         """Topic and number of every partition that has them, including partitions that cannot be read."""
         named = [(each.topic, each.partition) for each in self.partitions if each.topic and each.partition is not None]

@@ -173,12 +173,13 @@ class Resync:
     def _behind_own_end(self, position: int, expected: Expected) -> int | None:
         """The first sound batch to which lengths of damaged ones lead, if the next one begins behind its offsets."""
         for _ in range(_DEEPEST):
-            behind = self._mended_end(position)
+            header = _header_at(self._window, position, self.source.size)
+            has_end = header is not None and header.magic == _V2 and header.size >= BATCH.size
+            own_end = position + header.size if header is not None and has_end else None
+            is_right = header is not None and own_end is not None and self._is_followed(header, own_end)
+            behind = own_end if is_right else self._mended_end(position) or own_end
             if behind is None:
-                header = _header_at(self._window, position, self.source.size)
-                if header is None or header.magic != _V2 or header.size < BATCH.size:
-                    return None
-                behind = position + header.size
+                return None
             if behind >= self.source.size:
                 return None
             batch = next(iter(Scanner(self.source, position=behind, limits=self._limits)), None)
@@ -189,6 +190,11 @@ class Resync:
                 return behind if is_behind and _is_plausible(batch.header, expected) else None
             position = behind
         return None
+
+    def _is_followed(self, header: BatchHeader, end: int) -> bool:
+        """Whether the batch at the end of another has the very offset behind it, so that its length is right."""
+        behind = _header_at(self._window, end, self.source.size)
+        return behind is not None and behind.magic == _V2 and behind.base_offset == header.next_offset
 
     def behind_mended(self, position: int) -> int | None:
         """Where a batch with a right checksum begins behind one that is whole with another length; None if none does.

@@ -48,7 +48,9 @@ def forecast(trial: Trial, made: Stage, place: Path) -> Forecast:
     cluster = Cluster(made, place)
     properties = {name: str(value) for name, value in cluster.configuration(trial.node).items()}
     roots = [str(each) for each in cluster.directories(trial.node)]
-    start = node_start(roots, properties=properties, release=trial.base.version)
+    others = [node for node in (*trial.base.voters, *trial.base.zookeepers) if node != trial.node]
+    controllers = [str(cluster.directories(node)[0]) for node in others]
+    start = node_start(roots, properties=properties, release=trial.base.version, controllers=controllers)
     return _written(start.answers[0])
 
 

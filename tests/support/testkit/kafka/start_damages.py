@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+from testkit.kafka.start_stages import SETTINGS_OF_DAMAGE
+
 __all__ = ["DAMAGES", "NotHereError"]
 
 METADATA = "__cluster_metadata-0"
@@ -596,6 +598,98 @@ def topic_deleted_in_log(roots: list[Path], random: Random) -> None:
     """The metadata shows that a topic was deleted; its directories are still there."""
     found = (_partition(roots, random, "orders-0") / "partition.metadata").read_text()
     _append(roots, ("RemoveTopicRecord", 0, {"topic_id": found.split("topic_id: ")[1].strip()}))
+
+
+@_damage
+def migration_unfinished(roots: list[Path], random: Random) -> None:
+    """The metadata says that the migration from ZooKeeper goes on, has not begun, or is in a state that is none."""
+    _append(roots, ("ZkMigrationStateRecord", 0, {"zk_migration_state": random.choice((1, 2, 2, 9))}))
+
+
+@_damage
+def migration_finished(roots: list[Path], random: Random) -> None:
+    _append(roots, ("ZkMigrationStateRecord", 0, {"zk_migration_state": 3}))
+
+
+@_damage
+def tiered_without_plugin(roots: list[Path], random: Random) -> None:
+    """A topic has a remote tier, and the broker none."""
+    fields: Fields = {
+        "resource_type": 2, "resource_name": "orders", "name": "remote.storage.enable", "value": "true",
+    }  # fmt: skip
+    _append(roots, ("ConfigRecord", 0, fields))
+
+
+# ---- what the properties say of the voters
+
+
+def _settings(roots: list[Path], **changes: str | None) -> None:
+    named = {name.replace("_", "."): value for name, value in changes.items()}
+    (roots[0].parent / SETTINGS_OF_DAMAGE).write_text(json.dumps(named))
+
+
+def _address(roots: list[Path]) -> str:
+    """Where the first voter listens, by the properties with which the stage was made."""
+    text = (roots[0].parents[1] / f"{roots[0].parent.name}.properties").read_text()
+    found = re.search(r"^controller\.quorum\.(?:voters=\d+@|bootstrap\.servers=)([^,\n]+)", text, flags=re.MULTILINE)
+    if found is None:
+        raise NotHereError("controller.quorum")
+    return found[1]
+
+
+@_damage
+def id_not_among_voters(roots: list[Path], random: Random) -> None:
+    if "controller.quorum.voters" not in (roots[0].parents[1] / f"{roots[0].parent.name}.properties").read_text():
+        raise NotHereError("static voters")
+    _settings(roots, controller_quorum_voters=f"{random.randrange(50, 99)}@{_address(roots)}")
+
+
+@_damage
+def id_of_a_voter(roots: list[Path], random: Random) -> None:
+    """A broker alone whose id is among the voters."""
+    number = int(roots[0].parent.name.rpartition("-")[2])
+    _settings(roots, controller_quorum_voters=f"{number}@{_address(roots)}", controller_quorum_bootstrap_servers=None)
+
+
+@_damage
+def static_voters_over_dynamic(roots: list[Path], random: Random) -> None:
+    """`controller.quorum.voters` over metadata whose `kraft.version` is 1."""
+    number = int(roots[0].parent.name.rpartition("-")[2])
+    if "controller.quorum.bootstrap" not in (roots[0].parents[1] / f"{roots[0].parent.name}.properties").read_text():
+        raise NotHereError("dynamic voters")
+    _settings(roots, controller_quorum_voters=f"{number}@{_address(roots)}", controller_quorum_bootstrap_servers=None)
+
+
+@_damage
+def first_checkpoint_missing(roots: list[Path], random: Random) -> None:
+    _there(roots[0] / METADATA / f"{0:020}-{0:010}.checkpoint").unlink()
+
+
+@_damage
+def first_checkpoint_alone(roots: list[Path], random: Random) -> None:
+    """Only the snapshot of the voters is left of the metadata."""
+    _there(roots[0] / METADATA / f"{0:020}-{0:010}.checkpoint")
+    for path in [*(roots[0] / METADATA).glob("*.log"), *(roots[0] / METADATA).glob("*.checkpoint")]:
+        if int(path.stem.split("-")[0]) or path.suffix == ".log":
+            path.unlink()
+
+
+# ---- nodes with ZooKeeper
+
+
+@_damage
+def meta_of_kraft(roots: list[Path], random: Random) -> None:
+    """A broker with ZooKeeper finds the `meta.properties` of a KRaft node."""
+    path = random.choice(roots) / "meta.properties"
+    text = _there(path).read_text()
+    if "broker.id" not in text:
+        raise NotHereError("broker.id")
+    path.write_text(text.replace("version=0", "version=1").replace("broker.id", "node.id"))
+
+
+@_damage
+def meta_other_broker(roots: list[Path], random: Random) -> None:
+    _meta(random.choice(roots), r"^broker\.id=.*$", "broker.id=77")
 
 
 # ---- several log directories

@@ -1,8 +1,9 @@
 """Nodes that have lived a little, kept on disk: what trials of a node's start are made of.
 
 A stage is the disks of one small cluster of one release, stopped in order: one combined node, or a controller and a
-broker apart, or a broker with a ZooKeeper.  It holds topics with records, a group's offsets, a transaction, a setting,
-an access control entry, and snapshots of the metadata.  Stages are kept in the cache and made once.
+broker apart, or a combined node with two more voters, or a broker with a ZooKeeper.  It holds topics with records, a
+group's offsets, a transaction, a setting, an access control entry, and snapshots of the metadata.  Stages are kept in
+the cache and made once.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import base64
 import fcntl
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Self
 from kafkalog.cluster.kraft.quorum_log import read_quorum_log
 from testkit.kafka import kafka_jars
 from testkit.kafka.kafka_oracle import Json, KafkaOracle, OracleError
-from testkit.kafka.real_broker import LOGGING, SETTINGS, end
+from testkit.kafka.real_broker import LOGGING, SESSION_MS, SETTINGS, end
 from testkit.kafka.real_quorum import ALWAYS_SNAPSHOTS, CLIENTS, new_uuid
 from testkit.running.free_ports import free_port
 
@@ -31,11 +33,29 @@ if TYPE_CHECKING:
 __all__ = ["GROUP", "Base", "Cluster", "Stage", "stage"]
 
 COMBINED, CONTROLLER, BROKER = 1, 2, 3
+SECOND_VOTER, THIRD_VOTER, WITH_ZOOKEEPER, ZOOKEEPER = 4, 5, 6, 7
+_NODES = {
+    "combined": (COMBINED,),
+    "apart": (CONTROLLER, BROKER),
+    "three": (SECOND_VOTER, THIRD_VOTER, COMBINED),
+    "zookeeper": (ZOOKEEPER, WITH_ZOOKEEPER),
+}
+_ROLES = {
+    COMBINED: "broker,controller",
+    CONTROLLER: "controller",
+    BROKER: "broker",
+    SECOND_VOTER: "controller",
+    THIRD_VOTER: "controller",
+}
+SETTINGS_OF_DAMAGE = "settings.json"
+"""beside a node's log directories: what a damage changed of its properties; null takes one away"""
 GROUP = "billing"
 TOPICS = {"orders": 2, "audit": 1}
 STOPPING, STARTING = 40, 60
 CLEANED_SECONDS = 120
 SOME_SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": 2500}
+_IS_UP = re.compile(r"Completed transition to Leader|binding to port|Snapshot taken|PrepRequestProcessor")
+_HAS_STARTED = re.compile(r"Kafka Server started|\[KafkaServer id=\d+\] started")
 _MADE_AS = 4
 """raised if stages are made in another way"""
 
@@ -46,7 +66,7 @@ class Base:
 
     version: str
     nodes: str = "combined"
-    """combined; apart: a controller and a broker"""
+    """combined; apart: a controller and a broker; three: a combined node and two controllers; zookeeper"""
     dynamic: bool = False
     cleaned: bool = False
     """the beginning of the metadata log is gone: only a snapshot has it"""
@@ -56,13 +76,25 @@ class Base:
     def name(self) -> str:
         """In words, and as the name of a directory."""
         voters = "dynamic" if self.dynamic else "static"
+        if self.nodes == "zookeeper":
+            return f"{self.version}-zookeeper-{self.directories}"
         cleaned = "-cleaned" if self.cleaned else ""
         return f"{self.version}-{self.nodes}-{voters}{cleaned}-{self.directories}"
 
     @property
     def ids(self) -> tuple[int, ...]:
         """The nodes, in the order in which they are started."""
-        return (COMBINED,) if self.nodes == "combined" else (CONTROLLER, BROKER)
+        return _NODES[self.nodes]
+
+    @property
+    def zookeepers(self) -> tuple[int, ...]:
+        """The node that is a ZooKeeper, if there is one."""
+        return tuple(node for node in self.ids if node == ZOOKEEPER)
+
+    @property
+    def voters(self) -> tuple[int, ...]:
+        """The nodes that vote on the metadata."""
+        return tuple(node for node in self.ids if "controller" in _ROLES.get(node, ""))
 
 
 @dataclass
@@ -113,34 +145,60 @@ class Cluster:
         return f"127.0.0.1:{self.stage.ports['broker']}"
 
     def configuration(self, node: int) -> Json:
-        """The properties that a node is started with."""
-        base = self.stage.base
-        plain, controller = f"PLAINTEXT://{self.bootstrap}", f"127.0.0.1:{self.stage.ports['controller']}"
-        listeners = {COMBINED: f"{plain},CONTROLLER://{controller}", CONTROLLER: f"CONTROLLER://{controller}"}
-        settings: Json = {
+        """The properties that a node is started with, with what a damage changed of them."""
+        found = self._zookeeper_configuration(node) if node == WITH_ZOOKEEPER else self._kraft_configuration(node)
+        changed = self.place / f"node-{node}" / SETTINGS_OF_DAMAGE
+        if changed.exists():
+            found |= json.loads(changed.read_text())
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _settings(self, node: int) -> Json:
+        return {
             **SETTINGS,
-            **(ALWAYS_SNAPSHOTS if base.cleaned else SOME_SNAPSHOTS),
+            **(ALWAYS_SNAPSHOTS if self.stage.base.cleaned else SOME_SNAPSHOTS),
             "transaction.state.log.num.partitions": 1,
+            "log.dirs": ",".join(map(str, self.directories(node))),
+            "super.users": "User:ANONYMOUS",
+            "allow.everyone.if.no.acl.found": "true",
+        }
+
+    def _zookeeper_configuration(self, node: int) -> Json:
+        return {
+            **self._settings(node),
+            "broker.id": node,
+            "listeners": f"PLAINTEXT://{self.bootstrap}",
+            "zookeeper.connect": f"127.0.0.1:{self.stage.ports['controller']}",
+            "zookeeper.session.timeout.ms": SESSION_MS,
+            "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        }
+
+    def controller(self, node: int) -> str:
+        """Where a voter listens."""
+        names = {SECOND_VOTER: "second", THIRD_VOTER: "third"}
+        return f"127.0.0.1:{self.stage.ports[names.get(node, 'controller')]}"
+
+    def _kraft_configuration(self, node: int) -> Json:
+        base = self.stage.base
+        plain, controller = f"PLAINTEXT://{self.bootstrap}", self.controller(node)
+        listeners = {COMBINED: f"{plain},CONTROLLER://{controller}", BROKER: plain}
+        settings: Json = {
+            **self._settings(node),
             "broker.session.timeout.ms": 2000,
             "broker.heartbeat.interval.ms": 500,
             "node.id": node,
-            "process.roles": {COMBINED: "broker,controller", CONTROLLER: "controller", BROKER: "broker"}[node],
-            "log.dirs": ",".join(map(str, self.directories(node))),
-            "listeners": listeners.get(node, plain),
+            "process.roles": _ROLES[node],
+            "listeners": listeners.get(node, f"CONTROLLER://{controller}"),
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": "User:ANONYMOUS",
-            "allow.everyone.if.no.acl.found": "true",
-            "initial.broker.registration.timeout.ms": 20000,
+            "initial.broker.registration.timeout.ms": 60000,
         }
-        if node != CONTROLLER:
+        if "broker" in _ROLES[node]:
             settings["advertised.listeners"] = plain
-        voter = COMBINED if base.nodes == "combined" else CONTROLLER
         if base.dynamic:
-            settings["controller.quorum.bootstrap.servers"] = controller
+            settings["controller.quorum.bootstrap.servers"] = ",".join(map(self.controller, base.voters))
         else:
-            settings["controller.quorum.voters"] = f"{voter}@{controller}"
+            settings["controller.quorum.voters"] = ",".join(f"{each}@{self.controller(each)}" for each in base.voters)
         return settings
 
     def properties_file(self, node: int) -> Path:
@@ -156,8 +214,14 @@ class Cluster:
 
     def format(self, node: int) -> None:
         """Format a node's directories as its voters are."""
+        if node == WITH_ZOOKEEPER:
+            return
         how: list[str] = []
-        if self.stage.base.dynamic:
+        if self.stage.base.nodes == "three" and self.stage.base.dynamic:
+            ids = self.stage.directory_ids
+            how = ["--initial-controllers",
+                   ",".join(f"{each}@{self.controller(each)}:{ids[str(each)]}" for each in self.stage.base.voters)]
+        elif self.stage.base.dynamic:
             how = ["--standalone"] if node != BROKER else ["--no-initial-controllers"]
         arguments = ["format", "-t", self.stage.cluster_id, "-c", str(self.properties_file(node)), *how]
         command = kafka_jars.java(self.stage.base.version, "kafka.tools.StorageTool", *arguments, heap="128m")
@@ -166,10 +230,38 @@ class Cluster:
 
     def start(self, node: int) -> None:
         """Start a node; does not wait."""
-        config = str(self.properties_file(node))
-        command = kafka_jars.java(self.stage.base.version, "kafka.Kafka", config, heap="300m", flags=LOGGING)
+        if node == ZOOKEEPER:
+            config, main = str(self._zookeeper_file()), "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        else:
+            config, main = str(self.properties_file(node)), "kafka.Kafka"
+        heap = "300m" if node in (COMBINED, BROKER, WITH_ZOOKEEPER) else "160m"
+        command = kafka_jars.java(self.stage.base.version, main, config, heap=heap, flags=LOGGING)
         with (self.place / f"node-{node}.out").open("ab") as output:
             self.processes[node] = subprocess.Popen(command, stdout=output, stderr=output, cwd=self.place)
+
+    def start_all(self) -> None:
+        """Start every node, the last one after the others have a leader, or listen; does not wait for the last."""
+        ids = self.stage.base.ids
+        for node in ids:
+            if node == ids[-1] and self.stage.base.nodes in ("three", "zookeeper"):
+                self._await_first(ids[:-1])
+            self.start(node)
+
+    def _await_first(self, nodes: tuple[int, ...]) -> None:
+        deadline = time.monotonic() + STARTING
+        while time.monotonic() < deadline:
+            if any(_IS_UP.search(self.output(node)) for node in nodes):
+                return
+            assert all(map(self.is_alive, nodes)), "a node that is not under trial ended"
+            time.sleep(0.1)
+        raise AssertionError("the nodes that are not under trial have no leader")
+
+    def _zookeeper_file(self) -> Path:
+        data = self.directories(ZOOKEEPER)[0]
+        lines = [f"dataDir={data}", f"clientPort={self.stage.ports['controller']}", "clientPortAddress=127.0.0.1"]
+        path = self.place / "zookeeper.properties"
+        path.write_text("\n".join([*lines, "tickTime=500", "maxClientCnxns=0", "admin.enableServer=false"]) + "\n")
+        return path
 
     def is_alive(self, node: int) -> bool:
         """Whether a node's process runs."""
@@ -179,7 +271,7 @@ class Cluster:
         """Wait until a node says that it has started, or ends; whether it said so."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            if "Kafka Server started" in self.output(node):
+            if has_started(self.output(node)):
                 return True
             if not self.is_alive(node):
                 return False
@@ -213,6 +305,11 @@ class Cluster:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.3)
+
+
+def has_started(output: str) -> bool:
+    """Whether a node says that it has started."""
+    return _HAS_STARTED.search(output) is not None
 
 
 def payload(count: int, partitions: int) -> list[Json]:
@@ -254,15 +351,16 @@ def _until_cleaned(cluster: Cluster) -> None:
 
 
 def _make(base: Base, place: Path, asked: KafkaOracle) -> Stage:
-    ports = {"broker": free_port(), "controller": free_port()}
-    made = Stage(base, str(place), new_uuid(), ports, {})
+    ports = {name: free_port() for name in ("broker", "controller", "second", "third")}
+    ids = {str(node): new_uuid() for node in base.voters}
+    made = Stage(base, str(place), new_uuid(), ports, ids)
     with Cluster(made, place, asked) as cluster:
         for node in base.ids:
             for directory in cluster.directories(node):
                 directory.mkdir(parents=True)
-            cluster.format(node)
-        for node in base.ids:
-            cluster.start(node)
+            if node != ZOOKEEPER:
+                cluster.format(node)
+        cluster.start_all()
         cluster.patiently("ready", seconds=STARTING)
         _live(cluster)
         if base.cleaned:

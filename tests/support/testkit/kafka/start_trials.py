@@ -22,10 +22,12 @@ from testkit.kafka.start_stages import (
     CONTROLLER,
     GROUP,
     TOPICS,
+    WITH_ZOOKEEPER,
     Base,
     Cluster,
     Stage,
     counts,
+    has_started,
     payload,
 )
 
@@ -33,6 +35,7 @@ __all__ = ["Observed", "Trial", "damaged_copy", "observe"]
 
 READY_SECONDS = 25
 WAITING_SECONDS = 25
+LEARNING_SECONDS = 10
 OFFLINE = re.compile(r"LogDirFailureChannel|Stopping serving logs in dir|Error while reading meta\.properties file")
 _STRAY = re.compile(r"^(.+-\d+)\.[0-9a-f]{32}-stray$")
 _DELETED = re.compile(r"^(.+-\d+)\.[0-9a-f]{32}-delete$")
@@ -50,7 +53,7 @@ class Trial:
     @property
     def name(self) -> str:
         """In words."""
-        role = {COMBINED: "combined", CONTROLLER: "controller", BROKER: "broker"}[self.node]
+        role = {COMBINED: "combined", CONTROLLER: "controller", BROKER: "broker", WITH_ZOOKEEPER: "broker"}[self.node]
         return f"{self.base.name} {role}: {self.damage} ({self.seed})"
 
 
@@ -111,8 +114,7 @@ def _partitions(cluster: Cluster, node: int) -> list[str]:
 
 def _started(cluster: Cluster, trial: Trial) -> Observed:
     found = Observed(StartOutcome.STARTS)
-    for node in cluster.stage.base.ids:
-        cluster.start(node)
+    cluster.start_all()
     is_up = _answers(cluster, trial.node)
     if not cluster.is_alive(trial.node):
         found.notes.append("ended")
@@ -132,7 +134,7 @@ def _answers(cluster: Cluster, node: int) -> bool:
         if not cluster.is_alive(node):
             return False
         last = cluster.stage.base.ids[-1]
-        if "Kafka Server started" in cluster.output(last):
+        if has_started(cluster.output(last)):
             try:
                 cluster.ask("facts")
                 return True
@@ -194,14 +196,19 @@ def _compare_coordinators(cluster: Cluster, found: Observed) -> None:
 
 
 def _facts(cluster: Cluster) -> Json:
+    """What the broker knows; with ZooKeeper it learns of topics some time after it has started."""
     deadline = time.monotonic() + READY_SECONDS
+    learned_by = time.monotonic() + (LEARNING_SECONDS if cluster.stage.base.zookeepers else 0)
     while True:
         try:
-            return cluster.ask("facts")
+            found = cluster.ask("facts")
+            is_whole = set(cluster.stage.facts["topics"]) <= set(found["topics"])
+            if is_whole or time.monotonic() > learned_by:
+                return found
         except OracleError:
             if time.monotonic() > deadline:
                 raise
-            time.sleep(0.5)
+        time.sleep(0.5)
 
 
 def _compare_disks(cluster: Cluster, node: int, before: list[str], found: Observed) -> None:

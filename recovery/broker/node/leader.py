@@ -1,0 +1,95 @@
+"""The metadata of the voters that lead a node, from copies of their log directories.
+
+A follower, and a broker alone, keep their own snapshot and log as far as the leader has the same; the leader sends the
+rest, and what it does not have is truncated.  What a majority of the voters does not have was never committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import field
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.recovery.broker.node.ending import StartEndsError
+from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata, Snapshot, load_metadata_log
+from kafkalog.recovery.broker.node.node_files import NodeFiles, node_files
+from kafkalog.recovery.broker.node.reading import MetaBatch
+
+__all__ = ["Leaders", "followed"]
+
+
+@dataclass(slots=True)
+class Leaders:
+    """Log directories of the other voters, and the one among them whose metadata log goes furthest."""
+
+    directories: Sequence[str]
+    now_ms: int
+    _files: list[NodeFiles] = field(default_factory=list)
+    _ids: set[int] = field(default_factory=set)
+    _clusters: set[str] = field(default_factory=set)
+    _best: LoadedMetadata | None = None
+    _is_read: bool = False
+
+    def close(self) -> None:
+        """Close the files of the other voters."""
+        for each in self._files:
+            each.close()
+
+    def decides(self, voters: set[int]) -> bool:
+        """Whether the voters whose directories were given are a majority of `voters`."""
+        self._read()
+        return 2 * len(self._ids & voters) > len(voters)
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster of the other voters; None if they name none, or several."""
+        self._read()
+        return next(iter(self._clusters)) if len(self._clusters) == 1 else None
+
+    def metadata(self) -> LoadedMetadata | None:
+        """The metadata of the voter that goes furthest; None if none can be read."""
+        self._read()
+        return self._best
+
+    def _read(self) -> None:
+        if self._is_read:
+            return
+        self._is_read = True
+        for directory in self.directories:
+            files = node_files([directory])
+            self._files.append(files)
+            try:
+                loaded = load_metadata_log(files, self.now_ms)
+            except (StartEndsError, StorageError, UsageError):
+                continue
+            if loaded.tree is None and loaded.snapshot is None:
+                continue
+            if files.node_id is not None:
+                self._ids.add(files.node_id)
+            if files.cluster_id is not None:
+                self._clusters.add(files.cluster_id)
+            best = self._best
+            if best is None or (best.epoch or 0, best.end) < (loaded.epoch or 0, loaded.end):
+                self._best = loaded
+
+
+def followed(own: LoadedMetadata, leader: LoadedMetadata) -> tuple[Snapshot | None, Iterator[MetaBatch]]:
+    """The snapshot and the batches from which a follower of `leader` makes its image."""
+    kept = min(own.end, _end_of_epoch(leader, own.epoch or 0))
+    snapshot = own.snapshot
+    if max(kept, 0 if snapshot is None else snapshot.end) < leader.start:
+        snapshot, kept = leader.snapshot, leader.start
+    return snapshot, _joined(own, leader, 0 if snapshot is None else snapshot.end, kept)
+
+
+def _end_of_epoch(leader: LoadedMetadata, epoch: int) -> int:
+    """Where a follower whose last epoch is this one is truncated to (`KafkaMetadataLog.endOffsetForEpoch`)."""
+    return max((each.next_offset for each in leader.batches(0) if each.epoch <= epoch), default=leader.start)
+
+
+def _joined(own: LoadedMetadata, leader: LoadedMetadata, start: int, kept: int) -> Iterator[MetaBatch]:
+    for batch in own.batches(start):
+        if batch.next_offset <= kept:
+            yield batch
+    yield from leader.batches(max(start, kept))

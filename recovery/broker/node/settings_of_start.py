@@ -1,0 +1,57 @@
+"""What the metadata and the node's properties say together: an unfinished migration, and topics with a tier.
+
+Before 4.0 a leader whose metadata is still before the migration from ZooKeeper refuses to write
+(`QuorumController.ControllerWriteEvent`); since 4.0 the state of a migration is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkalog.cluster.kraft.metadata_image import MetadataImage
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
+from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata
+from kafkalog.recovery.broker.node.node_files import NodeFiles
+from kafkalog.recovery.broker.node.releases import Release
+
+__all__ = ["consequences_of_migration", "consequences_without_tier"]
+
+_MIGRATION, _PRE_MIGRATION = 1, 2
+_SYSTEM, _TOPIC = "remote.log.storage.system.enable", "remote.storage.enable"
+_NAMED = 3
+
+
+def consequences_of_migration(
+    image: MetadataImage, loaded: LoadedMetadata, release: Release
+) -> tuple[Sequence[StartConsequence], Sequence[Fault]]:
+    """What follows for a leader from the state of a migration from ZooKeeper; nothing if there was none."""
+    state = image.zk_migration_state
+    if release.at_least("4.0") or state not in (_MIGRATION, _PRE_MIGRATION):
+        return (), ()
+    if state == _MIGRATION:
+        detail = "the migration from ZooKeeper is ended, unless the properties go on with it"
+        return (StartConsequence(ConsequenceKind.MIGRATION_ENDED, detail, loaded.directory),), ()
+    detail = (
+        "the metadata says that the migration from ZooKeeper has not begun: until it has, the controller registers no "
+        "broker and changes nothing else"
+    )
+    return (
+        (StartConsequence(ConsequenceKind.NOT_SERVING, detail, loaded.directory),),
+        (Fault(Part.METADATA_REPLAY, "migration", loaded.directory, detail),),
+    )
+
+
+def consequences_without_tier(files: NodeFiles, image: MetadataImage) -> Sequence[StartConsequence]:
+    """Topics with a remote tier on a broker whose properties do not turn tiers on; nothing without properties."""
+    if not files.properties or files.properties.get(_SYSTEM, "").strip().lower() == "true":
+        return ()
+    names = sorted(
+        resource.partition(":")[2] or resource
+        for resource, values in image.configs.items()
+        if values.get(_TOPIC, "").lower() == "true"
+    )
+    if not names:
+        return ()
+    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    detail = f"the broker has no remote tier ({_SYSTEM} is not true): of {shown} only what is local is served"
+    return (StartConsequence(ConsequenceKind.OTHER, detail),)

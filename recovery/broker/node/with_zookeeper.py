@@ -1,0 +1,70 @@
+"""What ZooKeeper decides about the start of a broker that keeps its metadata there: the cluster, and ids of topics."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from kafkalog.classes import dataclass
+from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
+from kafkalog.cluster.zookeeper.cluster_id import cluster_id
+from kafkalog.cluster.zookeeper.kafka_nodes import chroots, topic_nodes
+from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.names import PARTITION_METADATA, DirectoryState
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
+from kafkalog.recovery.broker.node.partitions import PartitionDirectory
+
+__all__ = ["ZooKeeperFacts", "consequences_of_topic_ids", "zookeeper_facts"]
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperFacts:
+    """What ZooKeeper's data say of a cluster; nothing is known if there are none."""
+
+    is_known: bool = False
+    cluster_id: str | None = None
+    topic_ids: Mapping[str, str | None] | None = None
+
+
+def zookeeper_facts(directories: Sequence[str]) -> ZooKeeperFacts:
+    """Read data directories of one ZooKeeper; nothing is known without, if they cannot be read, or of two clusters."""
+    if not directories:
+        return ZooKeeperFacts()
+    try:
+        tree = tree_at(open_zookeeper(*directories)).tree
+    except (StorageError, UsageError):
+        return ZooKeeperFacts()
+    places = chroots(tree.nodes)
+    if len(places) != 1:
+        return ZooKeeperFacts()
+    topics = {name: node.id for name, node in topic_nodes(tree, places[0]).items()}
+    return ZooKeeperFacts(is_known=True, cluster_id=cluster_id(tree, places[0]), topic_ids=topics)
+
+
+def consequences_of_topic_ids(
+    directories: Sequence[PartitionDirectory], facts: ZooKeeperFacts
+) -> tuple[list[StartConsequence], list[Fault]]:
+    """Partitions that are not served because of another topic id than the one that ZooKeeper has for the topic.
+
+    Without ZooKeeper's data they are found where the partitions of one topic have different ids.
+    """
+    known: dict[str, set[str]] = {}
+    for each in directories:
+        if each.topic_id and each.parsed.state is DirectoryState.LIVE:
+            known.setdefault(each.parsed.topic, set()).add(each.topic_id)
+    found: list[StartConsequence] = []
+    faults: list[Fault] = []
+    for each in directories:
+        topic = each.parsed.topic
+        right = None if facts.topic_ids is None else facts.topic_ids.get(topic)
+        if not each.topic_id or (right == each.topic_id) or (right is None and len(known.get(topic, ())) < 2):
+            continue
+        if facts.is_known and right is None:
+            continue  # a topic that ZooKeeper does not have: its directories stay
+        detail = f"the topic id of {each.name} is not the one of its topic: the partition is not served"
+        if right is None:
+            detail = f"the partitions of {topic} have different topic ids: some are not served"
+        path = os.path.join(each.path, PARTITION_METADATA)
+        found.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, path, (each.name,)))
+        faults.append(Fault(Part.PARTITION_METADATA, "mismatch", path, detail))
+    return found, faults

@@ -1,0 +1,89 @@
+"""Metadata that a controller took for empty: where it appended its bootstrap records behind what was there.
+
+A controller that finds no metadata when it becomes leader appends its bootstrap records (`ActivationRecordsGenerator`).
+After a start on a snapshot that was cut they come behind a log that holds the metadata: topics are gone from then on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from kafkalog.classes import dataclass
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.cluster.kraft.quorum_snapshots import MetadataSnapshot
+from kafkalog.cluster.records.framed_records import decode_metadata
+from kafkalog.codec.limits import Limits
+from kafkalog.codec.model import BatchHeader, RecordBatch
+from kafkalog.codec.records import decode_batch
+from kafkalog.log.directories.partition import Partition
+
+__all__ = ["BegunAnew", "FirstBatches", "metadata_before"]
+
+_TRANSACTION, _VERSION = "Bootstrap records", "metadata.version"
+
+
+@dataclass(frozen=True, slots=True)
+class BegunAnew:
+    """Where the metadata begins anew, and what it held before."""
+
+    offset: int
+    """of the change of leader after which the bootstrap records come"""
+    epoch: int
+    topics: int
+    acls: int
+
+    def __str__(self) -> str:
+        held = f"{self.topics} topics and {self.acls} access control entries"
+        return (
+            f"the metadata begins anew at offset {self.offset}: in epoch {self.epoch} a controller took it for empty "
+            f"and appended its bootstrap records; before them it held {held}"
+        )
+
+
+class FirstBatches:
+    """Told of every batch in order; collects leaderships that begin with bootstrap records."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[int, int]] = []
+        """offset and epoch of each change of leader before bootstrap records, without the first of an empty log"""
+        self._leadership: tuple[int, int] | None = None
+        self._has_records = False
+
+    def note(self, batch: RecordBatch, *, is_change_of_leader: bool, limits: Limits) -> None:
+        """One more batch."""
+        header = batch.header
+        if not isinstance(header, BatchHeader):
+            return
+        if is_change_of_leader:
+            self._leadership = header.base_offset, header.partition_leader_epoch
+        elif not header.is_control:
+            if self._leadership is not None and self._has_records and _is_bootstrap(batch, limits):
+                self.found.append(self._leadership)
+            self._leadership, self._has_records = None, True
+
+
+def _is_bootstrap(batch: RecordBatch, limits: Limits) -> bool:
+    record = next(iter(decode_batch(batch, limits=limits).records), None)
+    framed = None if record is None else decode_metadata(record.value)
+    if framed is None or framed.decoded is None:
+        return False
+    name = framed.decoded.fields.get("name")
+    return (framed.name, name) in (("BeginTransactionRecord", _TRANSACTION), ("FeatureLevelRecord", _VERSION))
+
+
+def metadata_before(
+    partition: Partition, candidates: Iterable[tuple[int, int]], snapshots: Iterable[MetadataSnapshot]
+) -> BegunAnew | None:
+    """The first place at which metadata that held something begins anew; None if there is none.
+
+    `snapshots` are those of the log that are whole.
+    """
+    whole = {each.file for each in snapshots}
+    for offset, epoch in candidates:
+        log = MetadataLog(partition)
+        log.snapshots = tuple(each for each in log.snapshots if os.path.basename(each[2]) in whole)
+        image = log.state(offset).image
+        if image.topics or image.acls:
+            return BegunAnew(offset, epoch, len(image.topics), len(image.acls))
+    return None

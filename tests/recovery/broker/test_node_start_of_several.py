@@ -1,0 +1,217 @@
+"""What decides about a node's start beside its own files: other voters, ZooKeeper, and the node's properties.
+
+Expected are what real brokers did (docs/starts.md).
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kafkalog.cluster.kraft.metadata_image import MetadataImage
+from kafkalog.codec.names import DirectoryState, PartitionName
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, Part, StartOutcome
+from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata
+from kafkalog.recovery.broker.node.partitions import PartitionDirectory
+from kafkalog.recovery.broker.node.releases import release_of
+from kafkalog.recovery.broker.node.settings_of_start import consequences_of_migration
+from kafkalog.recovery.broker.node.with_zookeeper import ZooKeeperFacts, consequences_of_topic_ids
+from kafkalog.recovery.broker.node_start import node_start
+from testkit.judging.trees import copy_tree
+from testkit.kafka.start_records import append_metadata
+from testkit.recorded.fixture_data import broker_case
+from testkit.recorded.quorums import CONTROLLERS, copied
+from testkit.running.command import kafkalog
+
+METADATA = "__cluster_metadata-0"
+ONE, OTHER = "AAAAAAAAAAAAAAAAAAAABA", "AAAAAAAAAAAAAAAAAAAABQ"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    """A combined node of Kafka 4.3.0."""
+    unpacked = broker_case("4.3.0", "metadata").unpack(tmp_path / "node")
+    return copy_tree(next(unpacked.glob("broker-*")), tmp_path / "data")
+
+
+@pytest.fixture
+def voters(tmp_path: Path) -> dict[int, Path]:
+    """Three controllers with static voters."""
+    return copied("static", tmp_path, *CONTROLLERS)
+
+
+def last_log(root: Path) -> Path:
+    found = max(path for path in (root / METADATA).glob("*.log") if path.stat().st_size)
+    found.chmod(0o600)
+    return found
+
+
+def properties(root: Path, roles: str = "broker,controller", **more: str) -> dict[str, str]:
+    number = re.search(r"^node\.id=(\d+)$", (root / "meta.properties").read_text(), re.MULTILINE)
+    assert number is not None
+    named = {name.replace("_", "."): value for name, value in more.items()}
+    return {"process.roles": roles, "node.id": number[1], "log.dirs": str(root), **named}
+
+
+def answer(root: Path, given: dict[str, str] | None = None, *controllers: Path, release: str = "4.3") -> NodeAnswer:
+    asked = node_start([str(root)], properties=given, release=release, controllers=[str(each) for each in controllers])
+    return asked.answers[0]
+
+
+@pytest.mark.parametrize(
+    ("roles", "voter", "words"),
+    [
+        ("broker,controller", "77", "the node id 3 must be included in the set of voters controller.quorum.voters"),
+        ("controller", "77", "contains the 'controller' role"),
+        ("broker", "3", "just the 'broker' role, the node id 3 must not be included"),
+    ],
+)
+def test_static_voters_that_contradict_the_role_end_the_start(node: Path, roles: str, voter: str, words: str) -> None:
+    found = answer(node, properties(node, roles, controller_quorum_voters=f"{voter}@localhost:9093"))
+    assert (found.outcome, found.exception) == (StartOutcome.FAILS, "java.lang.IllegalArgumentException")
+    assert words in (found.message or "")
+    assert found.faults[-1].part is Part.VOTERS
+
+
+def test_static_voters_over_dynamic_ones_do_not_count(node: Path) -> None:
+    found = answer(node, properties(node, controller_quorum_voters="3@localhost:9093"))
+    assert found.outcome is StartOutcome.STARTS
+
+
+@pytest.mark.parametrize(
+    ("state", "release", "kinds"),
+    [
+        (1, "3.9", [ConsequenceKind.MIGRATION_ENDED]),
+        (2, "3.6", [ConsequenceKind.NOT_SERVING]),
+        (2, "3.9", [ConsequenceKind.NOT_SERVING]),
+        (2, "4.0", []),
+        (3, "3.9", []),
+        (None, "3.9", []),
+    ],
+)
+def test_a_migration_that_has_not_begun_keeps_a_controller_from_serving(
+    state: int | None, release: str, kinds: list[ConsequenceKind]
+) -> None:
+    image = MetadataImage()
+    image.zk_migration_state = state
+    loaded = LoadedMetadata("", 0, 0, None, None, (), None)
+    found, faults = consequences_of_migration(image, loaded, release_of(release))
+    assert [each.kind for each in found] == kinds
+    assert len(faults) == (ConsequenceKind.NOT_SERVING in kinds)
+
+
+def test_a_topic_with_a_tier_on_a_broker_without_one(node: Path) -> None:
+    fields = {"resource_type": 2, "resource_name": "orders-48", "name": "remote.storage.enable", "value": "true"}
+    append_metadata(last_log(node), ("ConfigRecord", 0, fields))
+    found = answer(node, properties(node))
+    assert (found.outcome, found.loses_nothing) == (StartOutcome.STARTS, False)
+    assert "of orders-48 only what is local is served" in found.consequences[-1].detail
+    assert answer(node, properties(node, remote_log_storage_system_enable="true")).loses_nothing
+
+
+def test_what_another_voter_has_as_well_is_not_dropped(voters: dict[int, Path]) -> None:
+    first, *others = voters.values()
+    for root in (first, others[0]):
+        append_metadata(last_log(root), ("RemoveTopicRecord", 0, {"topic_id": ONE}))
+    assert answer(first, None, *others).outcome is StartOutcome.FAILS, "one of the others has it, and may lead"
+    assert answer(first, None, others[1]).outcome is StartOutcome.FAILS, "one of three is no majority"
+
+
+def test_a_record_that_only_this_voter_has_is_truncated(voters: dict[int, Path]) -> None:
+    first, *others = voters.values()
+    append_metadata(last_log(first), ("RemoveTopicRecord", 0, {"topic_id": ONE}))
+    assert answer(first).outcome is StartOutcome.FAILS
+    found = answer(first, None, *others)
+    assert found.outcome is StartOutcome.STARTS
+    assert found.condition == "if it follows the controllers that were given"
+
+
+@pytest.mark.parametrize("command", ["plan", "verify"])
+def test_controllers_that_are_given_beside_a_node_decide(command: str, voters: dict[int, Path]) -> None:
+    first, *others = voters.values()
+    append_metadata(last_log(first), ("RemoveTopicRecord", 0, {"topic_id": ONE}))
+    (told, *_rest) = kafkalog(command, "--json", first).objects
+    assert {each["outcome"] for each in told["broker"]["node"]["answers"]} == {"fails"}
+    lines = kafkalog(command, "--json", first, *others).objects
+    told = next(each for each in lines if each.get("path", each.get("root")) == str(first))
+    answers = told["broker"]["node"]["answers"]
+    assert {(each["outcome"], each["condition"]) for each in answers} == {
+        ("starts", "if it follows the controllers that were given")
+    }
+
+
+def test_controllers_of_another_cluster_refuse_a_node(voters: dict[int, Path]) -> None:
+    first, *others = voters.values()
+    meta = first / "meta.properties"
+    meta.chmod(0o600)
+    meta.write_text(re.sub(r"cluster\.id=.*", f"cluster.id={OTHER}", meta.read_text()))
+    found = answer(first, None, *others)
+    assert found.outcome is StartOutcome.NOT_SERVING
+    assert "they refuse it" in found.consequences[-1].detail
+    assert answer(first).outcome is StartOutcome.STARTS, "nobody else is known"
+
+
+def test_a_combined_node_whose_metadata_goes_back_starts_if_its_partitions_are_in_the_snapshot(node: Path) -> None:
+    """Kafka 4.1.1 and 4.3.0 lost nothing: nothing but no-ops came after the snapshot."""
+    for path in (node / METADATA).glob("*.log"):
+        path.unlink()
+    found = answer(node, properties(node))
+    assert found.outcome is StartOutcome.STARTS
+    assert not found.loses_nothing
+    assert any("what came after it, if anything, is lost" in each.detail for each in found.consequences)
+    alone = answer(node, properties(node, "controller"))
+    assert alone.outcome is StartOutcome.OVERWRITES_METADATA
+
+
+# --- ZooKeeper ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def old_node(tmp_path: Path) -> Path:
+    """A broker of Kafka 3.9.1 with ZooKeeper."""
+    unpacked = broker_case("3.9.1-zk", "codecs").unpack(tmp_path / "node")
+    return copy_tree(next(unpacked.glob("broker-*")), tmp_path / "data")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda text: text.replace("version=0", "version=1").replace("broker", "node"), "Found unexpected version in"),
+        (lambda text: re.sub(r"broker\.id=.*", "broker.id=77", text), "Stored node id 77"),
+    ],
+)
+def test_files_that_end_the_start_of_a_broker_with_zookeeper(old_node: Path, change: object, words: str) -> None:
+    assert callable(change)
+    meta = old_node / "meta.properties"
+    number = re.search(r"^broker\.id=(\d+)$", meta.read_text(), re.MULTILINE)
+    assert number is not None
+    given = {"broker.id": number[1], "log.dirs": str(old_node), "zookeeper.connect": "localhost"}
+    assert answer(old_node, given, release="3.9").loses_nothing
+    meta.chmod(0o600)
+    meta.write_text(change(meta.read_text()))
+    found = answer(old_node, given, release="3.9")
+    assert found.outcome is StartOutcome.FAILS
+    assert words in (found.message or "")
+
+
+def test_with_zookeeper_missing_files_are_written_again(old_node: Path) -> None:
+    (old_node / "meta.properties").unlink()
+    for path in old_node.glob("*/partition.metadata"):
+        path.unlink()
+    assert answer(old_node, release="3.9").outcome is StartOutcome.STARTS
+
+
+def directory(name: str, topic_id: str | None) -> PartitionDirectory:
+    topic, _, number = name.rpartition("-")
+    return PartitionDirectory("/data", name, PartitionName(topic, int(number), DirectoryState.LIVE), topic_id)
+
+
+def test_a_partition_with_another_topic_id_than_zookeeper_has_is_not_served() -> None:
+    found = [directory("t-0", ONE), directory("t-1", OTHER), directory("t-2", None), directory("u-0", OTHER)]
+    known = ZooKeeperFacts(is_known=True, cluster_id=None, topic_ids={"t": ONE, "u": OTHER})
+    told, _faults = consequences_of_topic_ids(found, known)
+    assert [(each.kind, each.names) for each in told] == [(ConsequenceKind.NOT_SERVING, ("t-1",))]
+    told, _faults = consequences_of_topic_ids(found, ZooKeeperFacts())
+    assert {each.names[0] for each in told} == {"t-0", "t-1"}, "one of them is wrong"
