@@ -16,6 +16,7 @@ from construct import Bytes, Const, Construct, FormatField, Renamed, Struct
 from kafkalog.classes import dataclass
 from kafkalog.codec.layout import primitives
 from kafkalog.codec.layout.bits import Bits
+from kafkalog.codec.layout.text_values import TextLeaf
 
 if TYPE_CHECKING:
     import numpy
@@ -259,6 +260,8 @@ def element_of(leaf: Construct) -> Construct | None:
 def type_name(leaf: Construct) -> str:
     """The type of a field in words; `DerivationError` for a construct that no page can name."""
     leaf = _below(leaf)
+    if isinstance(leaf, TextLeaf):
+        return leaf.kind
     if type(leaf) is Bytes:
         return f"{leaf.sizeof()} bytes"
     if type(leaf) is FormatField:

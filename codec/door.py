@@ -13,7 +13,7 @@ from typing import Any
 
 from construct import Construct, ConstructError, Container
 
-from kafkalog.codec import whole
+from kafkalog.codec import text_layouts, whole
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.layout import record_batch
 from kafkalog.codec.layout.primitives import LayoutError
@@ -38,6 +38,12 @@ LAYOUTS: Mapping[str, Construct] = {
     "producer_snapshot": whole.PRODUCER_SNAPSHOT,
     "fetch_result": whole.FETCH_RESULT,
     "multi_fetch_result": whole.MULTI_FETCH_RESULT,
+    "offset_checkpoint": text_layouts.OFFSET_CHECKPOINT,
+    "leader_epoch_checkpoint": text_layouts.LEADER_EPOCH_CHECKPOINT,
+    "partition_metadata": text_layouts.PARTITION_METADATA,
+    "meta_properties": text_layouts.META_PROPERTIES,
+    "clean_shutdown": text_layouts.CLEAN_SHUTDOWN,
+    "quorum_state": text_layouts.QUORUM_STATE,
 }
 """What `parse` and `build` know, by name."""
 

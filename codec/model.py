@@ -9,16 +9,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import field, fields
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from kafkalog.classes import dataclass
 from kafkalog.codec import derive
 from kafkalog.codec.layout import legacy_message, record_batch
 from kafkalog.codec.layout.attributes import ATTRIBUTES_V1, ATTRIBUTES_V2
 from kafkalog.codec.quickly import quickly
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 __all__ = [
     "BATCH",
@@ -433,7 +430,7 @@ batch_header_of = quickly(BatchHeader)
 record_of = quickly(Record)
 
 
-def field_names(row: type[DataclassInstance]) -> tuple[str, ...]:
+def field_names(row: type[Any]) -> tuple[str, ...]:
     """Names of a class's fields in the order of its constructor."""
     return tuple(field.name for field in fields(row))
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from construct import Construct
+
 from kafkalog.classes import dataclass
+from kafkalog.codec.derive import fields_of, names_of
 from kafkalog.codec.errors import FormatError, LimitExceeded, UsageError
-from kafkalog.codec.layout.text_files import QUORUM_STATE_V0, QUORUM_STATE_V1, TextField
+from kafkalog.codec.layout.text_files import QUORUM_STATE_V0, QUORUM_STATE_V1
+from kafkalog.codec.layout.text_values import Decimal, UuidText, VoterIds
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.text import decode_uuid
 
@@ -16,7 +20,6 @@ __all__ = ["QuorumState", "decode_quorum_state", "encode_quorum_state"]
 NO_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAA"
 NO_NODE = -1
 _LAYOUTS = {0: QUORUM_STATE_V0, 1: QUORUM_STATE_V1}
-_BITS = {"int32": 32, "int64": 64}
 _VOTER = "voterId"
 
 
@@ -34,24 +37,20 @@ class QuorumState:
     applied_offset: int = 0
 
 
-def _value(field: TextField, value: Any) -> Any:
-    """What a field of the declaration holds, or ValueError or TypeError."""
-    match field.kind:
-        case "int32" | "int64":
-            bits = _BITS[field.kind]
-            if type(value) is not int or not -(1 << bits - 1) <= value < 1 << bits - 1:
-                raise ValueError
-            return value
-        case "voters":
-            if not isinstance(value, list):
-                raise TypeError
-            return tuple(_value(TextField(_VOTER, "int32", ""), voter[_VOTER]) for voter in value)
-        case _:
-            if not isinstance(value, str):
-                raise TypeError
-            if field.kind == "uuid":
-                decode_uuid(value)
-            return value
+def _value(leaf: Construct, value: Any) -> Any:
+    """The value of a declared field; raises `ValueError`, `TypeError` or `FormatError` if it is of another type."""
+    if isinstance(leaf, Decimal):
+        leaf.text_for(value)
+        return value
+    if isinstance(leaf, VoterIds):
+        if not isinstance(value, list):
+            raise TypeError
+        return tuple(_value(Decimal(32), voter[_VOTER]) for voter in value)
+    if not isinstance(value, str):
+        raise TypeError
+    if isinstance(leaf, UuidText):
+        decode_uuid(value)
+    return value
 
 
 def decode_quorum_state(data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS) -> QuorumState:
@@ -62,7 +61,7 @@ def decode_quorum_state(data: bytes, *, source: str | None = None, limits: Limit
         found = json.loads(data)
         version = found["data_version"]
         layout = _LAYOUTS[version]
-        values = {field.name: _value(field, found[field.name]) for field in layout}
+        values = {name: _value(leaf, found[name]) for name, _doc, leaf in fields_of(layout)}
     except (ValueError, KeyError, TypeError, RecursionError, FormatError):
         raise FormatError("a quorum-state cannot be read", source=source, code="checkpoint_invalid") from None
     return QuorumState(
@@ -91,5 +90,5 @@ def encode_quorum_state(state: QuorumState) -> bytes:
         "currentVoters": [{_VOTER: voter} for voter in state.current_voters],
         "data_version": state.data_version,
     }
-    chosen = {field.name: values[field.name] for field in _LAYOUTS[state.data_version]}
+    chosen = {name: values[name] for name in names_of(_LAYOUTS[state.data_version])}
     return json.dumps(chosen, separators=(",", ":"), ensure_ascii=False).encode()

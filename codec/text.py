@@ -14,8 +14,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from construct import Struct
+
 from kafkalog.classes import dataclass
-from kafkalog.codec.derive import DerivationError
+from kafkalog.codec.derive import DerivationError, fields_of, names_of
 from kafkalog.codec.errors import FormatError, LimitExceeded
 from kafkalog.codec.layout.text_files import (
     CLEAN_SHUTDOWN,
@@ -24,8 +26,8 @@ from kafkalog.codec.layout.text_files import (
     META_PROPERTIES_V1,
     OFFSET_CHECKPOINT_LINE,
     PARTITION_METADATA,
-    TextField,
 )
+from kafkalog.codec.layout.text_values import Decimal
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import parse_java_long
 from kafkalog.codec.properties import decode_properties, encode_properties, parse_properties
@@ -59,10 +61,9 @@ CHECKPOINT_VERSION = 0
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _WHITE_SPACE = re.compile(r"[ \t\n\x0b\f\r]+")
 _NAME_END = re.compile(r":[ \t\n\x0b\f\r]+")
-_BITS = {"int32": 32, "int64": 64}
 _ZERO_UUID = bytes(16)
-_VERSION, _BROKER_ID, _CLUSTER_ID, _DIRECTORY_ID = (field.name for field in META_PROPERTIES_V0)
-_NODE_ID = META_PROPERTIES_V1[2].name
+_VERSION, _BROKER_ID, _CLUSTER_ID, _DIRECTORY_ID = names_of(META_PROPERTIES_V0)
+_NODE_ID = names_of(META_PROPERTIES_V1)[2]
 
 
 class OffsetCheckpointEntry(NamedTuple):
@@ -81,7 +82,7 @@ class LeaderEpoch(NamedTuple):
 
 
 for _row, _layout in ((OffsetCheckpointEntry, OFFSET_CHECKPOINT_LINE), (LeaderEpoch, LEADER_EPOCH_LINE)):
-    if _row._fields != tuple(field.name for field in _layout):
+    if _row._fields != names_of(_layout):
         raise DerivationError(f"{_row.__name__} does not mirror its declaration")
 
 
@@ -117,7 +118,7 @@ def _words(line: str) -> list[str]:
 
 
 def _decode_lines(
-    data: bytes, layout: tuple[TextField, ...], source: str | None, limits: Limits
+    data: bytes, layout: Struct, source: str | None, limits: Limits
 ) -> list[tuple[str | int, ...]]:
     lines = _lines(_text(data, source, limits))
     if not lines:
@@ -128,13 +129,13 @@ def _decode_lines(
     if len(lines) == 1:
         return []
     count = _integer(lines[1], 2, source, 32)
-    widths = [_BITS.get(field.kind) for field in layout]
+    names = names_of(layout)
+    widths = [leaf.bits if isinstance(leaf, Decimal) else None for _name, _doc, leaf in fields_of(layout)]
     rows: list[tuple[str | int, ...]] = []
     for number, line in enumerate(lines[2:], 3):
         words = _words(line)
-        if len(words) != len(layout):
-            needed = " ".join(field.name for field in layout)
-            raise _invalid(f"{counted(len(words), 'field')} where {needed} are needed", number, source)
+        if len(words) != len(names):
+            raise _invalid(f"{counted(len(words), 'field')} where {' '.join(names)} are needed", number, source)
         rows.append(
             tuple(
                 [
@@ -209,7 +210,7 @@ def decode_partition_metadata(data: bytes, *, source: str | None = None) -> Part
     """The first two lines; a zero or unreadable topic id is an error, what follows is ignored."""
     lines = _lines(data.decode("utf-8", "surrogateescape"))
     values: list[str] = []
-    for name, line in zip((field.name for field in PARTITION_METADATA), [*lines, "", ""], strict=False):
+    for name, line in zip(names_of(PARTITION_METADATA), [*lines, "", ""], strict=False):
         words = _NAME_END.split(line)
         if len(words) != 2 or words[0] != name:
             raise FormatError(f"no line {name!r}", source=source, code="partition_metadata_invalid")
@@ -229,7 +230,8 @@ def decode_partition_metadata(data: bytes, *, source: str | None = None) -> Part
 def encode_partition_metadata(metadata: PartitionMetadata) -> bytes:
     """The bytes of a `partition.metadata`; there is no final newline."""
     values = (metadata.version, metadata.topic_id)
-    return "\n".join(f"{field.name}: {value}" for field, value in zip(PARTITION_METADATA, values, strict=True)).encode()
+    named = zip(names_of(PARTITION_METADATA), values, strict=True)
+    return "\n".join(f"{name}: {value}" for name, value in named).encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +314,7 @@ def decode_clean_shutdown(data: bytes) -> CleanShutdown:
     """Empty up to Kafka 3.6, JSON since; unreadable content loses the epoch only."""
     try:
         value = json.loads(data)
-        return CleanShutdown(*(int(value[field.name]) for field in CLEAN_SHUTDOWN))
+        return CleanShutdown(*(int(value[name]) for name in names_of(CLEAN_SHUTDOWN)))
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return CleanShutdown(None, None)
 
@@ -321,5 +323,5 @@ def encode_clean_shutdown(marker: CleanShutdown) -> bytes:
     """The bytes of a `.kafka_cleanshutdown`: those of Kafka 3.7 and later, or nothing where there is no version."""
     if marker.version is None:
         return b""
-    values = zip((field.name for field in CLEAN_SHUTDOWN), (marker.version, marker.broker_epoch), strict=True)
+    values = zip(names_of(CLEAN_SHUTDOWN), (marker.version, marker.broker_epoch), strict=True)
     return json.dumps(dict(values), separators=(",", ":")).encode()

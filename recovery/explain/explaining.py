@@ -26,7 +26,7 @@ from kafkalog.recovery.damage.bit_repair import flipped_bit
 from kafkalog.recovery.explain.entries import explain_index
 from kafkalog.recovery.explain.explanation import ExplainedPart, Explanation, PartRole
 from kafkalog.recovery.explain.logs import Wanted, broken_fields, explain_log, one_bit, with_records
-from kafkalog.recovery.explain.text_fields import TEXT_FILES, text_spans
+from kafkalog.recovery.explain.text_files import TEXT_FILES, text_spans
 
 __all__ = ["MOST_FIELDS", "explain", "is_explained"]
 
@@ -116,7 +116,7 @@ def _topic(path: str) -> str | None:
 
 def _text(path: str, name: str, most: int, limits: Limits) -> Explanation:
     data = read_small(path, limits.checkpoint_bytes)
-    span = text_spans(name, data, most)
+    span = text_spans(name, data, most, limits)
     breaks = tuple(broken_fields(span))
     part = ExplainedPart(
         PartRole.DAMAGED if breaks else PartRole.ASKED, name, span, () if data else ("the file is empty",), breaks

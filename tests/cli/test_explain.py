@@ -149,7 +149,10 @@ def test_indexes_that_brokers_of_all_versions_wrote_agree_with_their_logs() -> N
         ("recovery-point-offset-checkpoint", "0\n1\nt 0\n", "[0]"),
         ("partition.metadata", "version: 0\ntopic_id: short\n", "topic_id"),
         ("meta.properties", "version=one\n", "version"),
-        ("meta.properties", "no sense\n", "line"),
+        ("meta.properties", "version=1\ncluster.id=a\n", "node.id"),
+        ("quorum-state", "no sense", "text"),
+        ("quorum-state", '{"data_version":2}', "data_version"),
+        ("partition.metadata", "version: 0\n", "topic_id"),
     ],
 )
 def test_text_files_name_the_field_that_breaks(tmp_path: Path, name: str, text: str, breaks: str) -> None:

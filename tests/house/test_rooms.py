@@ -14,7 +14,7 @@ from testkit.judging.modules import module
 from testkit.running.programs import dev
 
 ROOT = Path(__file__).resolve().parents[2]
-MOST_MODULES = 22
+MOST_MODULES = 24
 PACKAGES = {"log": "src/kafkalog/log", "recovery": "recovery", "cluster": "src/kafkalog/cluster"}
 WITH_ROOMS = (*PACKAGES.values(), "src/kafkalog/jobs", "src/kafkalog/cli")
 

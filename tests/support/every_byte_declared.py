@@ -1,7 +1,7 @@
 """Counts what the whole declarations cover in every sound file of the recorded brokers.
 
 Each structure is read field by field, parsed and built again; every byte must belong to a declared field, and the bytes
-must come back (of text files, `tests/codec/test_every_broker_file.py` shows that). Run as a program it prints how many
+must come back. Run as a program it prints how many
 there are by magic, codec and kind of file: ``python tests/support/every_byte_declared.py`` for all of them, with a
 number for every n-th case.
 """
@@ -18,10 +18,12 @@ from pathlib import Path
 from construct import Container
 
 from kafkalog.codec import LAYOUTS, build, names, parse, scan
+from kafkalog.codec.derive import names_of
 from kafkalog.codec.model import codec_label
 from kafkalog.codec.names import FileKind
+from kafkalog.codec.text_layouts import Checkpoint, JsonObject, NamedLines, Properties
 from kafkalog.codec.trace import UNREAD, FieldSpan, Traced, read_spans
-from kafkalog.recovery.explain.text_fields import TEXT_FILES, text_spans
+from kafkalog.recovery.explain.text_files import TEXT_FILES, text_spans
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.fixture_data import broker_cases
 
@@ -49,6 +51,15 @@ def _is_number_with_bits(span: FieldSpan) -> bool:
         (child.position, child.end) == (span.position, span.end) and child.type.startswith("bit")
         for child in span.children
     )
+
+
+def declared_names(layout: Traced) -> list[str]:
+    """Names of the fields of a text file, in all its versions."""
+    if isinstance(layout, Checkpoint):
+        return list(names_of(layout.line))
+    assert isinstance(layout, NamedLines | Properties | JsonObject)
+    trees = [layout.fields] if isinstance(layout, NamedLines) else layout.versions.values()
+    return [name for tree in trees for name in names_of(tree)]
 
 
 @dataclass
@@ -90,11 +101,13 @@ class Counts:
         for leaf in (each for each in span.walk() if each.data and not each.children):
             rest[leaf.position : leaf.end] = bytes(leaf.end - leaf.position)
         left = re.sub(rb"[\0\s]", b"", bytes(rest)).translate(None, b'{}:,="')
-        for name_of_field in sorted((each.name for each in TEXT_FILES[name][1]), key=len, reverse=True):
+        for name_of_field in sorted(declared_names(TEXT_FILES[name][1]), key=len, reverse=True):
             left = left.replace(name_of_field.encode(), b"")
         self.size += len(data)
         self.uncovered += len(left)
-        if next(span.problems(), None) is None:
+        what = TEXT_FILES[name][0]
+        value = parse(data, what)
+        if next(span.problems(), None) is None and span.value == value and build(value, what) == data:
             self.same[f"text file {name}"] += 1
         else:
             self.different.append(where)

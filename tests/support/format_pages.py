@@ -63,10 +63,10 @@ def declaration(name: str) -> Any:
 def table(name: str) -> Iterator[str]:
     """The table of one declaration."""
     tree = declaration(name)
-    if isinstance(tree, tuple):
+    if name.startswith("text_files."):
         yield "| name | type | meaning |"
         yield "|---|---|---|"
-        yield from (f"| `{row.name}` | {row.kind} | {row.doc} |" for row in tree)
+        yield from (f"| `{row.name}` | {row.type} | {row.doc} |" for row in derive.documentation(tree))
         return
     yield "| position | field | type | meaning |"
     yield "|---:|---|---|---|"

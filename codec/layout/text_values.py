@@ -1,0 +1,106 @@
+"""Values in text files, as leaves of Construct: each is all the bytes of its word, line or JSON value."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+from construct import Construct, Container
+
+from kafkalog.codec.layout.primitives import LayoutError
+from kafkalog.codec.names import parse_java_long
+
+__all__ = ["NOT_THAT", "Decimal", "TextLeaf", "UuidText", "VoterIds", "Word", "text_of"]
+
+NOT_THAT = "text"
+"""Code of the error for text that is not of its type."""
+
+
+def text_of(data: bytes) -> str:
+    """The text of bytes in UTF-8; bytes that are not UTF-8 become surrogates, from which they can be had back."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+class TextLeaf(Construct):  # type: ignore[misc]
+    """A value that takes all the bytes that it is given; `kind` is its type's name in documents."""
+
+    kind = "text"
+
+    def value_of(self, text: str) -> Any:
+        """The value of this text; raises `ValueError` with a sentence if the text is not of this type."""
+        return text
+
+    def text_for(self, value: Any) -> str:
+        """The text of a value; raises `ValueError` with a sentence if the value is not of this type."""
+        if not isinstance(value, str):
+            raise ValueError(f"{value!r} is not text")  # noqa: TRY004 - one error for values that do not fit
+        return value
+
+    def _parse(self, stream: Any, context: Container, path: str) -> Any:
+        start = stream.tell()
+        try:
+            return self.value_of(text_of(stream.read()))
+        except ValueError as error:
+            raise LayoutError(NOT_THAT, start, str(error), path) from None
+
+    def _build(self, obj: Any, stream: Any, context: Container, path: str) -> Any:
+        try:
+            stream.write(self.text_for(obj).encode("utf-8", "surrogateescape"))
+        except ValueError as error:
+            raise LayoutError(NOT_THAT, 0, str(error), path) from None
+        return obj
+
+
+class Decimal(TextLeaf):
+    """A number in decimal digits, as Java's `Integer.parseInt` (32 bits) or `Long.parseLong` (64 bits) reads it."""
+
+    def __init__(self, bits: int) -> None:
+        super().__init__()
+        self.bits = bits
+        self.kind = f"int{bits}"
+
+    def value_of(self, text: str) -> int:
+        """The number."""
+        value = parse_java_long(text, self.bits)
+        if value is None:
+            raise ValueError(f"it is not an {self.kind}")
+        return value
+
+    def text_for(self, value: Any) -> str:
+        """Its digits."""
+        if type(value) is not int or not -(1 << self.bits - 1) <= value < 1 << self.bits - 1:
+            raise ValueError(f"{value!r} is not an {self.kind}")
+        return str(value)
+
+
+class Word(TextLeaf):
+    """Text of at least one character."""
+
+    def value_of(self, text: str) -> str:
+        """The text."""
+        if not text:
+            raise ValueError("it is empty")
+        return text
+
+
+class UuidText(TextLeaf):
+    """A UUID as Kafka writes it: 16 bytes in URL-safe base64 without padding (`org.apache.kafka.common.Uuid`)."""
+
+    kind = "uuid"
+
+    def value_of(self, text: str) -> str:
+        """The text, which is a UUID."""
+        try:
+            value = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            value = b""
+        if len(value) != 16 or "+" in text or "/" in text:  # Python takes the ordinary alphabet too
+            raise ValueError(f"{text[:40]!r} is not a UUID")
+        return text
+
+
+class VoterIds(TextLeaf):
+    """A JSON list of objects with a `voterId` each."""
+
+    kind = "voters"

@@ -1,0 +1,359 @@
+"""How text files are divided into the values that `layout.text_files` declares: lines, names with values, JSON.
+
+Each layout here is one reading that gives values and the place of each (`trace.Traced`), and builds the bytes again:
+`parse`, `build` and `explain` run them.  `codec.text` and `codec.quorum_state` read the same files ten times as fast,
+and are compared with these.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from construct import Construct, Container, ListContainer, Struct
+
+from kafkalog.codec.derive import fields_of, names_of
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.layout import text_files
+from kafkalog.codec.layout.primitives import COUNT_INVALID, COUNT_LIMIT, LayoutError
+from kafkalog.codec.layout.text_values import NOT_THAT, Decimal, TextLeaf, VoterIds, text_of
+from kafkalog.codec.properties import encode_properties, parse_properties
+from kafkalog.codec.trace import CONSTANT, Reader, Traced
+
+__all__ = [
+    "CLEAN_SHUTDOWN", "LEADER_EPOCH_CHECKPOINT", "META_PROPERTIES", "OFFSET_CHECKPOINT", "PARTITION_METADATA",
+    "QUORUM_STATE", "Checkpoint", "JsonObject", "NamedLines", "Properties",
+]  # fmt: skip
+
+_LINE = re.compile(rb"([^\r\n]*)(?:\r\n|\r|\n|\Z)")
+_WORD = re.compile(rb"[^ \t\n\x0b\f\r]+")
+_BLANK = b" \t\n\x0b\f\r"
+_NAMED = re.compile(rb"([^:]*):[ \t\n\x0b\f\r]+([^\r\n]*)")
+_PROPERTY = re.compile(rb"[ \t\f]*(?P<name>[^ \t\f=:#!][^ \t\f=:]*)[ \t\f]*[=:]?[ \t\f]*(?P<value>.*)")
+_MEMBER = re.compile(rb'"(?P<name>(?:[^"\\]|\\.)*)"\s*:\s*(?P<value>"(?:[^"\\]|\\.)*"|\[[^\]]*\]|[^,}\s]+)')
+_UNKNOWN = "not one of Kafka's"
+Values = Mapping[str, Any]
+
+
+class _Line(NamedTuple):
+    start: int
+    end: int
+    """after its last character"""
+    next: int
+    """after its line end"""
+
+
+class _TextFile(Traced):
+    """A file that is read whole, within the limit on checkpoints."""
+
+    def read(self, reader: Reader) -> Any:
+        """Its values; raises `LayoutError` for one that is not of its type, or for a file above the limit."""
+        start = reader.window.tell()
+        if reader.left > reader.limits.checkpoint_bytes:
+            raise LayoutError(COUNT_LIMIT, start, f"a text file of {reader.left} bytes is too large", reader.path)
+        data = bytes(reader.window.between(start, reader.window.end))
+        found = self._read(reader, data)
+        reader.window.seek(reader.window.end)
+        return found
+
+    def _read(self, reader: Reader, data: bytes) -> Any:
+        raise NotImplementedError
+
+
+def _lines(data: bytes, base: int) -> list[_Line]:
+    """Lines as Java's readers see them; no line after the last line end."""
+    found = []
+    position = 0
+    while position < len(data):
+        match = _LINE.match(data, position)
+        if match is None:
+            break
+        found.append(_Line(base + position, base + match.end(1), base + match.end()))
+        position = match.end()
+    return found
+
+
+def _value(reader: Reader, name: str, leaf: Construct, doc: str, start: int, end: int) -> Any:
+    """The value between two positions; a tolerant reader notes a fault and goes on behind it, with None."""
+    reader.window.seek(start)
+    found = []
+    with reader.bounded(end) as inside:
+        found.append(inside.field(name, leaf, doc))
+    return found[0] if found else None
+
+
+def _fault(reader: Reader, name: str, position: int, code: str, message: str) -> None:
+    """Raise a fault of a field that is not there; a tolerant reader notes it on an empty field."""
+    if reader.spans is not None:
+        reader.window.seek(position)
+        reader.raw(name, 0)
+    reader.blame(name, position, code, message)
+
+
+class Checkpoint(_TextFile):
+    """A version, a number of lines, and as many lines of words (`CheckpointFile`); Kafka takes less for empty.
+
+    Its value is a container of `version`, `count` and `entries`; version and count are None where the file ends before
+    them.
+    """
+
+    def __init__(self, line: Struct) -> None:
+        super().__init__()
+        self.line = line
+
+    def _read(self, reader: Reader, data: bytes) -> Container:
+        found = Container(version=None, count=None, entries=ListContainer())
+        lines = _lines(data, reader.window.tell())
+        for line, name, doc in zip(lines, ("version", "count"), ("0", "lines that follow"), strict=False):
+            found[name] = _value(reader, name, Decimal(32), doc, line.start, line.end)
+        if lines and found.version not in (None, 0):
+            reader.blame("version", lines[0].start, CONSTANT, f"{found.version} where 0 is needed")
+        for number, line in enumerate(lines[2:]):
+            found.entries.append(self._entry(reader, number, line, data))
+        if len(lines) > 1 and found.count is not None and found.count != len(found.entries):
+            message = f"{len(found.entries)} lines follow, and {found.count} are announced"
+            reader.blame("count", lines[1].start, COUNT_INVALID, message)
+        return found
+
+    def _entry(self, reader: Reader, number: int, line: _Line, data: bytes) -> Container:
+        base = reader.window.end - len(data)
+        entry = Container()
+        reader.window.seek(line.start)
+        with reader.inside(f"[{number}]") as inside:
+            words = list(_WORD.finditer(data, line.start - base, line.end - base))
+            fields = fields_of(self.line)
+            for (name, doc, leaf), word in zip(fields, words, strict=False):
+                entry[name] = _value(inside, name, leaf, doc, base + word.start(), base + word.end())
+            is_indented = line.end > line.start and data[line.start - base] in _BLANK
+            if len(words) != len(fields) or is_indented:
+                what = "a blank in front of" if is_indented else f"{len(words)} words where"
+                message = f"{what} {' '.join(names_of(self.line))}{'' if is_indented else ' are needed'}"
+                inside.window.seek(line.end)
+                self._blame_line(reader, number, line, message)
+            inside.window.seek(line.next)
+        return entry
+
+    @staticmethod
+    def _blame_line(reader: Reader, number: int, line: _Line, message: str) -> None:
+        if reader.spans is None:
+            raise LayoutError(NOT_THAT, line.start, message, f"[{number}]")
+        span = reader.span.children[-1]
+        span.problem, span.code = message, NOT_THAT
+
+    def _build(self, obj: Values, stream: Any, context: Container, path: str) -> Any:
+        entries = list(obj.get("entries") or ())
+        numbers = [] if obj.get("version") is None and not entries else [obj.get("version") or 0]
+        if numbers and (entries or obj.get("count") is not None):
+            numbers.append(len(entries))
+        lines = [Decimal(32).build(number) for number in numbers]
+        fields = fields_of(self.line)
+        lines += [b" ".join(self._word(name, leaf, entry) for name, _doc, leaf in fields) for entry in entries]
+        stream.write(b"".join(line + b"\n" for line in lines))
+        return obj
+
+    @staticmethod
+    def _word(name: str, leaf: Construct, entry: Values) -> bytes:
+        word: bytes = leaf.build(entry[name])
+        if _WORD.fullmatch(word) is None:
+            raise LayoutError(NOT_THAT, 0, f"{text_of(word)!r} is not one word", name)
+        return word
+
+
+class NamedLines(_TextFile):
+    """One line for each field, `name: value`, in order; what follows is not read (`PartitionMetadataFile`)."""
+
+    def __init__(self, fields: Struct) -> None:
+        super().__init__()
+        self.fields = fields
+
+    def _read(self, reader: Reader, data: bytes) -> Container:
+        base = reader.window.tell()
+        lines = _lines(data, base)
+        found = Container()
+        for number, (name, doc, leaf) in enumerate(fields_of(self.fields)):
+            line = lines[number] if number < len(lines) else _Line(base + len(data), base + len(data), base + len(data))
+            match = _NAMED.fullmatch(data, line.start - base, line.end - base)
+            if match is None or match[1].decode("latin-1") != name:
+                _fault(reader, name, line.start, NOT_THAT, f"no line {name!r}")
+                return found
+            found[name] = _value(reader, name, leaf, doc, base + match.start(2), base + match.end(2))
+        if found.version is not None and found.version < 0:
+            reader.blame("version", base, CONSTANT, f"version {found.version}")
+        return found
+
+    def _build(self, obj: Values, stream: Any, context: Container, path: str) -> Any:
+        lines = (name.encode() + b": " + leaf.build(obj[name]) for name, _doc, leaf in fields_of(self.fields))
+        stream.write(b"\n".join(lines))
+        return obj
+
+
+class Properties(_TextFile):
+    """Java properties with declared fields by version; its value has `comments`, and `properties` in file order."""
+
+    def __init__(self, versions: Mapping[int, Struct], needed: Mapping[int, tuple[str, ...]]) -> None:
+        super().__init__()
+        self.versions = versions
+        self.needed = needed
+
+    def _read(self, reader: Reader, data: bytes) -> Container:
+        base = reader.window.tell()
+        try:
+            properties = parse_properties(data.decode("latin-1"))
+        except FormatError as error:
+            raise LayoutError(NOT_THAT, base, error.message, reader.path) from None
+        text = properties.get("version", "0").strip()
+        version = int(text) if text in {str(number) for number in self.versions} else max(self.versions)
+        declared = {name: (leaf, doc) for name, doc, leaf in fields_of(self.versions[version])}
+        found = Container(comments=ListContainer(), properties=Container())
+        for line in _lines(data, base):
+            self._line(reader, data, base, line, found, declared)
+        for name, value in properties.items():  # a value with escapes is not where its line shows it
+            leaf = declared.get(name, (TextLeaf(), ""))[0]
+            if name not in found.properties:
+                found.properties[name] = _parsed(name, leaf, value, base)
+        found.properties = Container({name: found.properties[name] for name in properties})
+        if text != str(version) and "version" in properties:
+            reader.blame("version", base, CONSTANT, f"version {text!r} where 0 or 1 is needed")
+            return found
+        for name in self.needed[version]:
+            if name not in properties:
+                _fault(reader, name, base, NOT_THAT, f"{name} is missing")
+        return found
+
+    def _line(
+        self, reader: Reader, data: bytes, base: int, line: _Line, found: Container, declared: Mapping[str, Any]
+    ) -> None:
+        content = data[line.start - base : line.end - base]
+        if content.lstrip(b" \t\f")[:1] in (b"#", b"!") or not content.strip():
+            if content.startswith(b"#"):
+                found.comments.append(text_of(content[1:]))
+            if content:
+                _value(reader, "comment", TextLeaf(), "", line.start, line.end)
+            return
+        match = _PROPERTY.fullmatch(content)
+        if match is None or b"\\" in content:
+            _value(reader, "line", TextLeaf(), "a line with escapes", line.start, line.end)
+            return
+        name = match["name"].decode("latin-1")
+        leaf, doc = declared.get(name, (TextLeaf(), _UNKNOWN))
+        start, end = line.start + match.start("value"), line.start + match.end("value")
+        if name == "version":  # Kafka does not mind blanks around the version
+            end = start + len(match["value"].rstrip())
+        found.properties[name] = _value(reader, name, leaf, doc, start, end)
+
+    def _build(self, obj: Values, stream: Any, context: Container, path: str) -> Any:
+        properties = {name: str(value) for name, value in obj["properties"].items()}
+        stream.write(encode_properties(properties, list(obj.get("comments") or ())))
+        return obj
+
+
+def _parsed(name: str, leaf: Construct, text: str, position: int) -> Any:
+    try:
+        return leaf.value_of(text.strip() if name == "version" else text)
+    except ValueError as error:
+        raise LayoutError(NOT_THAT, position, str(error), name) from None
+
+
+class JsonObject(_TextFile):
+    """A JSON object with declared members by version; an empty file, where that may be, is an empty container."""
+
+    def __init__(self, versions: Mapping[int, Struct], version: str, *, may_be_empty: bool = False) -> None:
+        super().__init__()
+        self.versions = versions
+        self.version = version
+        self.may_be_empty = may_be_empty
+
+    def _read(self, reader: Reader, data: bytes) -> Container:
+        base = reader.window.tell()
+        if self.may_be_empty and not data:
+            return Container()
+        try:
+            members = json.loads(data)
+        except (ValueError, RecursionError):
+            members = None
+        if not isinstance(members, dict):
+            _value(reader, "text", TextLeaf(), "", base, base + len(data))
+            reader.blame("text", base, NOT_THAT, "it is not a JSON object")
+            return Container()
+        version = members.get(self.version)
+        fields = self.versions.get(version) if type(version) is int else None
+        if fields is None:
+            wanted = " or ".join(map(str, self.versions))
+            _fault(reader, self.version, base, CONSTANT, f"{self.version} is not {wanted}")
+            return Container()
+        declared = {name: (leaf, doc) for name, doc, leaf in fields_of(fields)}
+        places = {match["name"].decode("utf-8", "replace"): match.span("value") for match in _MEMBER.finditer(data)}
+        for name in declared:
+            if name not in members:
+                _fault(reader, name, base, NOT_THAT, f"{name} is missing")
+        return Container({
+            name: self._member(reader, name, value, declared.get(name), data, base, places.get(name))
+            for name, value in members.items()
+        })  # fmt: skip
+
+    @staticmethod
+    def _member(
+        reader: Reader, name: str, value: Any, declared: tuple[Any, str] | None, data: bytes, base: int,
+        place: tuple[int, int] | None,
+    ) -> Any:  # fmt: skip
+        leaf, doc = (None, _UNKNOWN) if declared is None else declared
+        problem = None if leaf is None else _mismatch(leaf, value)
+        start, end = place or (0, 0)
+        if data[start:end][:1] == b'"':
+            start, end = start + 1, end - 1
+        if reader.spans is None:
+            if problem is not None:
+                raise LayoutError(NOT_THAT, base + start, problem, name)
+        elif place is not None:
+            reader.window.seek(base + start)
+            span = reader.raw(name, end - start, doc)
+            span.type, span.value = "text" if leaf is None else leaf.kind, value
+            span.problem, span.code = problem, None if problem is None else NOT_THAT
+        return ListContainer(map(Container, value)) if isinstance(leaf, VoterIds) and problem is None else value
+
+    def _build(self, obj: Values, stream: Any, context: Container, path: str) -> Any:
+        if self.may_be_empty and not obj:
+            return obj
+        fields = self.versions.get(obj.get(self.version))  # type: ignore[arg-type]
+        if fields is None:
+            raise LayoutError(CONSTANT, 0, f"{self.version} {obj.get(self.version)!r}", path)
+        for name, _doc, leaf in fields_of(fields):
+            problem = _mismatch(leaf, obj[name])
+            if problem is not None:
+                raise LayoutError(NOT_THAT, 0, problem, name)
+        stream.write(json.dumps(_plain(obj), separators=(",", ":"), ensure_ascii=False).encode())
+        return obj
+
+
+def _plain(value: Any) -> Any:
+    """The value without containers of Construct."""
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items() if name != "_io"}
+    return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+def _mismatch(leaf: Any, value: Any) -> str | None:
+    """Why a JSON value is not of a declared type; None if it is."""
+    if isinstance(leaf, VoterIds):
+        if not isinstance(value, list):
+            return "it is not a list"
+        ids = (each.get("voterId") if isinstance(each, Mapping) else None for each in value)
+        return next((problem for each in ids if (problem := _mismatch(Decimal(32), each)) is not None), None)
+    try:
+        text = leaf.text_for(value)
+        leaf.value_of(text)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+OFFSET_CHECKPOINT = Checkpoint(text_files.OFFSET_CHECKPOINT_LINE)
+LEADER_EPOCH_CHECKPOINT = Checkpoint(text_files.LEADER_EPOCH_LINE)
+PARTITION_METADATA = NamedLines(text_files.PARTITION_METADATA)
+META_PROPERTIES = Properties(
+    {0: text_files.META_PROPERTIES_V0, 1: text_files.META_PROPERTIES_V1}, {0: (), 1: ("cluster.id", "node.id")}
+)
+CLEAN_SHUTDOWN = JsonObject({0: text_files.CLEAN_SHUTDOWN}, "version", may_be_empty=True)
+QUORUM_STATE = JsonObject({0: text_files.QUORUM_STATE_V0, 1: text_files.QUORUM_STATE_V1}, "data_version")

@@ -1,0 +1,51 @@
+"""Text files as spans: every value with its bytes, as `codec.text_layouts` reads them."""
+
+from __future__ import annotations
+
+from kafkalog.codec import text_layouts
+from kafkalog.codec.layout.primitives import LayoutError
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import (
+    CLEAN_SHUTDOWN_FILE,
+    CLEANER_OFFSET_CHECKPOINT,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    QUORUM_STATE,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+)
+from kafkalog.codec.trace import MOST_SPANS, FieldSpan, Traced, read_spans
+
+__all__ = ["TEXT_FILES", "text_spans"]
+
+_OFFSETS = "offset_checkpoint", text_layouts.OFFSET_CHECKPOINT, "offset-checkpoint"
+TEXT_FILES: dict[str, tuple[str, Traced, str]] = {
+    RECOVERY_POINT_CHECKPOINT: _OFFSETS,
+    LOG_START_OFFSET_CHECKPOINT: _OFFSETS,
+    REPLICATION_OFFSET_CHECKPOINT: _OFFSETS,
+    CLEANER_OFFSET_CHECKPOINT: _OFFSETS,
+    LEADER_EPOCH_CHECKPOINT: (
+        "leader_epoch_checkpoint", text_layouts.LEADER_EPOCH_CHECKPOINT, "leader-epoch-checkpoint",
+    ),
+    PARTITION_METADATA: ("partition_metadata", text_layouts.PARTITION_METADATA, "partition-metadata"),
+    META_PROPERTIES: ("meta_properties", text_layouts.META_PROPERTIES, "meta-properties"),
+    CLEAN_SHUTDOWN_FILE: ("clean_shutdown", text_layouts.CLEAN_SHUTDOWN, "clean-shutdown"),
+    QUORUM_STATE: ("quorum_state", text_layouts.QUORUM_STATE, "quorum-state"),
+}  # fmt: skip
+"""File name -> its name in `kafkalog.codec.parse`, its layout, and its page of docs/format."""
+
+
+def text_spans(name: str, data: bytes, most: int = MOST_SPANS, limits: Limits = DEFAULT_LIMITS) -> FieldSpan:
+    """The fields of a text file by its name, one of `TEXT_FILES`: the first `most`, and the first fault behind them."""
+    _what, layout, _page = TEXT_FILES[name]
+    root = read_spans(layout, data, limits=limits, most=most)
+    if root.note is not None and next(root.problems(), None) is None:
+        try:
+            layout.parse_whole(data, limits)
+        except LayoutError as fault:
+            at = fault.position
+            problem = FieldSpan(fault.path or "", at, at, problem=fault.detail, code=fault.code)
+            root.children.append(problem)
+    return root
