@@ -13,8 +13,8 @@ WIDE = 80
 WORDS_OF_A_TITLE = 24
 """in columns, of a line that is not wrapped because it has a path: `plan for PATH in mode salvage`"""
 COMMANDS = (
-    ("verify",), ("plan",), ("recover", "--dry-run"), ("report", "--format", "text"), ("ls",), ("triage",),
-    ("quorum", "show"),
+    ("verify",), ("plan",), ("recover", "--dry-run"), ("report", "--format", "text", "--output", "-"), ("ls",),
+    ("triage",), ("quorum", "show"),
 )  # fmt: skip
 
 

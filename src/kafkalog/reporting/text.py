@@ -42,7 +42,7 @@ def _outlook(planned: Planned, facts: ReportFacts) -> Outlook:
         planned.forecast,
         planned.choice,
         planned.consequences,
-        partitions=sum(each.partitions for each in facts.directories if each.path == planned.path),
+        partitions=planned.partitions,
         note=note,
         commands=commands,
         findings=planned.damages,
