@@ -302,10 +302,7 @@ def plan_of(
         consequences=_consequences(outcomes, rules.facts) if outcomes.is_compared else (),
     )
     if outcomes.is_compared and not mark_clean and not plan.is_worth_a_look:  # else all would be said to be well
-        checked = told_by_checks(found, rules.facts.tiering, outcomes.checked)
-        once = {(each.code, each.file, each.position, each.offset): each for each in checked}
-        known = {(each.code, each.file, each.position, each.offset) for each in plan.findings}
-        return replace(plan, findings=[*plan.findings, *(each for place, each in once.items() if place not in known)])
+        return replace(plan, findings=[*plan.findings, *told_by_checks(found, rules.facts.tiering, outcomes.checked)])
     return plan
 
 
