@@ -10,9 +10,11 @@ from testkit.made.scenes import SCENES
 from testkit.running.command import kafkalog
 
 WIDE = 80
+WORDS_OF_A_TITLE = 24
+"""in columns, of a line that is not wrapped because it has a path: `plan for PATH in mode salvage`"""
 COMMANDS = (
-    ("verify",), ("plan",), ("recover", "--dry-run"), ("report", "--format", "text"), ("ls",), ("triage",),
-    ("quorum", "show"),
+    ("verify",), ("plan",), ("recover", "--dry-run"), ("report", "--format", "text", "--output", "-"), ("ls",),
+    ("triage",), ("quorum", "show"),
 )  # fmt: skip
 
 
@@ -25,8 +27,8 @@ def test_sentences_fit(scene: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for command in COMMANDS:
         ended = kafkalog(*command, *directories, columns=WIDE)
         for line in [*ended.out.splitlines(), *ended.err.splitlines()]:
-            longest = max(map(len, line.split()), default=0)
-            assert len(line) <= max(WIDE, longest + 4), (command, line)
+            path = max(map(len, line.split()), default=0)
+            assert len(line) <= max(WIDE, path + WORDS_OF_A_TITLE), (command, line)
         said += len(ended.err.splitlines())
     assert said > len(COMMANDS)
 
