@@ -154,7 +154,7 @@ def test_controllers_of_another_cluster_refuse_a_node(voters: dict[int, Path]) -
     assert answer(first).outcome is StartOutcome.STARTS, "nobody else is known"
 
 
-def test_an_empty_end_of_the_metadata_log_is_read_for_ever(node: Path) -> None:
+def test_an_empty_end_of_the_metadata_log_is_read_forever(node: Path) -> None:
     """Kafka 4.3.0 does not come further than `Reading KRaft snapshot and log as part of the initialization`."""
     last_log(node).write_bytes(b"")
     found = answer(node, properties(node))
@@ -163,7 +163,7 @@ def test_an_empty_end_of_the_metadata_log_is_read_for_ever(node: Path) -> None:
     (node / METADATA / f"{400:020d}.log").write_bytes(b"")
     found = answer(node, properties(node))
     assert found.outcome is StartOutcome.NOT_SERVING
-    assert "the node reads there for ever" in found.consequences[-1].detail
+    assert "the node reads there forever" in found.consequences[-1].detail
 
 
 def test_a_combined_node_whose_metadata_goes_back_starts_if_its_partitions_are_in_the_snapshot(node: Path) -> None:

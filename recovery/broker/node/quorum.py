@@ -85,7 +85,7 @@ def read_control_records(loaded: LoadedMetadata, release: Release) -> Voters:
     """Read voters as a start does; raises `StartEndsError` where a snapshot or the log cannot be read.
 
     A start reads until the end of the log and does not notice that nothing comes any more
-    (`KRaftControlRecordStateMachine.maybeLoadLog`): where the last segments are empty, it reads for ever.
+    (`KRaftControlRecordStateMachine.maybeLoadLog`): where the last segments are empty, it reads forever.
     """
     found = Voters(0, ())
     if not release.at_least("3.8"):
