@@ -322,6 +322,8 @@ class _Start:
         voters = read_control_records(loaded, self.release)
         state = state_of_start(loaded, self.release)
         self._note(state.consequences, state.faults)
+        if voters.stuck_at is not None:
+            return self._stuck(loaded, voters.stuck_at)
         waits = self._election(identity, voters, state)
         if waits is not None:
             return waits
@@ -366,6 +368,15 @@ class _Start:
             return False
         self.condition = "the metadata log is not in these directories; what it says decides too"
         return True
+
+    def _stuck(self, loaded: LoadedMetadata, offset: int) -> NodeAnswer:
+        detail = (
+            f"the metadata log ends at offset {loaded.end}, and nothing is in it from offset {offset} on: the node reads "
+            "there forever, and serves nothing"
+        )
+        self.consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, loaded.directory))
+        self.faults.append(Fault(Part.METADATA_LOG, "empty", loaded.directory, detail))
+        return self._done()
 
     # voters
 

@@ -12,8 +12,8 @@ from kafkalog.recovery.broker.asking import ANYTHING, StartQuestion, findings_fo
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
-from kafkalog.recovery.checks.begun_anew import findings_of_begun_anew
 from kafkalog.recovery.checks.report import BrokerStart
+from kafkalog.recovery.checks.started_over import findings_of_starting_over
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
@@ -57,7 +57,7 @@ def broker_start(
         last = node.answers[-1]
         start = BrokerStart(str(Outcome.START_FAILS), last.exception, last.message, node)
     if result.outcome == Outcome.LOADED:
-        return start, [*findings_for(node, path, facts.roots), *findings_of_begun_anew(path)]
+        return start, [*findings_for(node, path, facts.roots), *findings_of_starting_over(path)]
     end = "not start" if result.outcome == Outcome.START_FAILS else "take the directory offline"
     detail = f"Kafka 4.1 would {end}: {result.exception}: {result.message}"
     return start, [Finding(FindingCode.BROKER_REFUSES, Severity.ERROR, None, None, detail, path)]

@@ -15,8 +15,8 @@ from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.broker.node.answer import NodeStart, Part
 from kafkalog.recovery.broker.node.bootstrap import BOOTSTRAP_CHECKPOINT
 from kafkalog.recovery.broker.node_start import node_start
-from kafkalog.recovery.checks.begun_anew import findings_of_begun_anew
 from kafkalog.recovery.checks.beside import verify_beside
+from kafkalog.recovery.checks.started_over import findings_of_starting_over
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.facts.modes import Mode
@@ -83,7 +83,7 @@ def _of_metadata_log(root: str, rules: Rules) -> list[Finding]:
         found = [unreadable(error, path)]
     except UsageError:  # there is no segment, which the model of the start judges
         return []
-    worse = [each for each in found if each.severity is not Severity.INFO] + findings_of_begun_anew(root)
+    worse = [each for each in found if each.severity is not Severity.INFO] + findings_of_starting_over(root)
     return [each.in_file(os.path.relpath(each.file or path, root)) for each in worse]
 
 

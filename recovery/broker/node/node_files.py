@@ -78,7 +78,7 @@ class NodeFiles:
 
     @property
     def cluster_id(self) -> str | None:
-        """That of the first `meta.properties` that names one."""
+        """Cluster id of the first `meta.properties` that names one; None without."""
         known = [each.cluster_id for each in self.meta.values() if isinstance(each, MetaProperties)]
         return next((each for each in known if each is not None), None)
 

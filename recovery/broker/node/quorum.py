@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from kafkalog.classes import dataclass
@@ -41,6 +42,8 @@ class Voters:
     kraft_version: int
     dynamic: tuple[tuple[int, str], ...]
     """(node id, directory id) of the voters in the newest snapshot or the log; none with static voters"""
+    stuck_at: int | None = None
+    """offset at which the search for voters does not go on: no batch is there, and the log ends later"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,11 @@ def refuse_voters(files: NodeFiles, role: Role) -> None:
 
 
 def read_control_records(loaded: LoadedMetadata, release: Release) -> Voters:
-    """Read voters as a start does; raises `StartEndsError` where a snapshot or the log cannot be read."""
+    """Read voters as a start does; raises `StartEndsError` where a snapshot or the log cannot be read.
+
+    A start reads until the end of the log and does not notice that nothing comes any more
+    (`KRaftControlRecordStateMachine.maybeLoadLog`): where the last segments are empty, it reads forever.
+    """
     found = Voters(0, ())
     if not release.at_least("3.8"):
         return found
@@ -94,12 +101,14 @@ def read_control_records(loaded: LoadedMetadata, release: Release) -> Voters:
             raise ends(
                 Part.METADATA_SNAPSHOT, "corrupt", path, error.exception, error.message, detail=detail
             ) from error
+    reached = start
     try:
         for batch in loaded.batches(start):
             found = _updated(batch, found)
+            reached = batch.next_offset
     except ReaderError as error:
         raise ends(Part.METADATA_LOG, "corrupt", loaded.directory, error.exception, error.message) from error
-    return found
+    return replace(found, stuck_at=reached) if reached < loaded.end else found
 
 
 def _updated(batch: MetaBatch, known: Voters) -> Voters:

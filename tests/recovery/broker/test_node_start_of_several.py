@@ -6,6 +6,7 @@ Expected are what real brokers did (docs/starts.md).
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,18 @@ def test_controllers_of_another_cluster_refuse_a_node(voters: dict[int, Path]) -
     assert found.outcome is StartOutcome.NOT_SERVING
     assert "they refuse it" in found.consequences[-1].detail
     assert answer(first).outcome is StartOutcome.STARTS, "nobody else is known"
+
+
+def test_an_empty_end_of_the_metadata_log_is_read_forever(node: Path) -> None:
+    """Kafka 4.3.0 does not come further than `Reading KRaft snapshot and log as part of the initialization`."""
+    last_log(node).write_bytes(b"")
+    found = answer(node, properties(node))
+    assert found.outcome is StartOutcome.STARTS, "the snapshot goes as far"
+    shutil.copy(last_log(node), node / METADATA / f"{400:020d}.log")
+    (node / METADATA / f"{400:020d}.log").write_bytes(b"")
+    found = answer(node, properties(node))
+    assert found.outcome is StartOutcome.NOT_SERVING
+    assert "the node reads there forever" in found.consequences[-1].detail
 
 
 def test_a_combined_node_whose_metadata_goes_back_starts_if_its_partitions_are_in_the_snapshot(node: Path) -> None:

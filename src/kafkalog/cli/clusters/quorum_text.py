@@ -133,8 +133,8 @@ _COLUMNS: list[str | Column] = [
 def _row(survivor: QuorumSurvivor, is_best: bool) -> list[object]:
     log = survivor.log
     state = "ok"
-    if log.begun_anew is not None:
-        state = "begun anew"
+    if log.started_over is not None:
+        state = "started over"
     elif log.refusal is not None and log.hole is None:
         state = "does not start" if _does_not_start(log) else "loses metadata"
     elif log.is_damaged:

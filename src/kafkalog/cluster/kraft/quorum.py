@@ -314,8 +314,8 @@ def quorum_of(logs: Sequence[QuorumLog], limits: Limits = DEFAULT_LIMITS) -> Quo
     ranked = [each.log for each in survivors]
     quorum = Quorum(best.cluster_id, tuple(survivors), _voters(ranked))
     quorum.findings = [finding for each in survivors for finding in each.log.findings]
-    anew = (each.log.finding_of_begun_anew for each in survivors)
-    quorum.findings += [finding for finding in anew if finding is not None]
+    starts_over = (each.log.finding_of_starting_over for each in survivors)
+    quorum.findings += [finding for finding in starts_over if finding is not None]
     quorum.findings += [finding for each in survivors[1:] if (finding := _of_divergence(best, each)) is not None]
     quorum.findings += _same_identity(ranked)
     return quorum

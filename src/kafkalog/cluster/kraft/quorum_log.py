@@ -14,7 +14,6 @@ from itertools import islice
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.batch_columns import BatchColumns
-from kafkalog.cluster.kraft.begun_anew import BegunAnew, FirstBatches, metadata_before
 from kafkalog.cluster.kraft.metadata_log import UNCOMMITTED_TAILS, gap
 from kafkalog.cluster.kraft.quorum_snapshots import (
     LogEnd,
@@ -24,6 +23,7 @@ from kafkalog.cluster.kraft.quorum_snapshots import (
     read_snapshots,
     why_impossible,
 )
+from kafkalog.cluster.kraft.started_over import FirstBatches, StartedOver, metadata_before
 from kafkalog.cluster.records.framed_records import decode_metadata
 from kafkalog.codec.errors import FormatError, KafkaLogError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -107,8 +107,8 @@ class QuorumLog:
     """the node as which the voter set knows this directory, where that is not the one of `meta.properties`"""
     refusal: str | None = None
     """why no node would start on it, whatever the quorum"""
-    begun_anew: BegunAnew | None = None
-    """where a controller took the metadata for empty and began it anew; None if that has not happened"""
+    started_over: StartedOver | None = None
+    """where a controller took the metadata for empty and started it over; None if that has not happened"""
 
     @property
     def newest_snapshot(self) -> MetadataSnapshot | None:
@@ -165,12 +165,12 @@ class QuorumLog:
         return (self.node, self.directory_id) in ids
 
     @property
-    def finding_of_begun_anew(self) -> Finding | None:
-        """That the metadata begins anew, which is no damage of the log; None if it does not."""
-        if self.begun_anew is None:
+    def finding_of_starting_over(self) -> Finding | None:
+        """That the metadata starts over, which does not damage the log; None if it does not."""
+        if self.started_over is None:
             return None
         code = FindingCode.METADATA_INCONSISTENT
-        return Finding(code, Severity.ERROR, None, None, str(self.begun_anew), self.directory)
+        return Finding(code, Severity.ERROR, None, None, str(self.started_over), self.directory)
 
     @property
     def latest_epoch(self) -> int:
@@ -268,7 +268,7 @@ def read_quorum_log(path: PathLike, limits: Limits = DEFAULT_LIMITS) -> QuorumLo
     _judge_identity(found)
     _judge(found)
     whole = [each for each in found.snapshots if each.counts]
-    found.begun_anew = metadata_before(partition, found.first_batches.found, whole)
+    found.started_over = metadata_before(partition, found.first_batches.found, whole)
     return found
 
 

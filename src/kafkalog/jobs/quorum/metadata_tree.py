@@ -53,12 +53,12 @@ class NewMetadata:
 
 
 def cut_of(log: QuorumLog, wanted: QuorumRequest) -> int | None:
-    """Offset at which the log is cut because the metadata begins anew there; None if it is not, or not without consent.
+    """Offset at which the log is cut because the metadata starts over there; None if it is not, or not without consent.
 
     Only the log of a single controller is: what a quorum of several has done since is in other copies.
     """
     is_wanted = wanted.accept_loss and wanted.way is QuorumWay.STANDALONE
-    return log.begun_anew.offset if is_wanted and log.begun_anew is not None else None
+    return log.started_over.offset if is_wanted and log.started_over is not None else None
 
 
 def _go_back(tree: Tree, log: QuorumLog, cut: int) -> None:

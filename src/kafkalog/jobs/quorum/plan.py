@@ -112,7 +112,7 @@ def make_plan(
     if why_not is not None:
         lines = [static_line(members)] if best.is_static else [bootstrap_line(best.voters)]
         made = _nothing(stack, wanted, quorum, targets, members, why_not)
-        made.warnings = list(_of_begun_anew(best, wanted))
+        made.warnings = list(_of_starting_over(best, wanted))
         made.configuration = [("every controller and broker", lines)]
         return made
     refuse_others(others, wanted)
@@ -379,7 +379,7 @@ class _Making:
     def of_best(self) -> Iterator[str]:
         """What becomes of the log that goes on."""
         best = self.best
-        yield from _of_begun_anew(best, self.wanted)
+        yield from _of_starting_over(best, self.wanted)
         if best.is_torn:
             yield f"the torn end of the log in {best.root} is cut off first"
         impossible = {each.file for each in best.snapshots if each.problem is not None}
@@ -401,18 +401,19 @@ class _Making:
             yield f"{_are(best.records_behind_damage, 'record')} cut off after the damage in {best.root}"
 
 
-def _of_begun_anew(best: QuorumLog, wanted: QuorumRequest) -> Iterator[str]:
-    """What is said of metadata that a controller has begun anew."""
-    anew = best.begun_anew
-    if anew is None:
+def _of_starting_over(best: QuorumLog, wanted: QuorumRequest) -> Iterator[str]:
+    """What is said of metadata that a controller has started over."""
+    place = best.started_over
+    if place is None:
         return
     if cut_of(best, wanted) is None:
-        yield Sentence(f"{anew}; ", Ask.STANDALONE, " with ", Ask.ACCEPT_LOSS, " goes back to them")
+        yield Sentence(f"{place}; ", Ask.STANDALONE, " with ", Ask.ACCEPT_LOSS, " goes back to them")
         return
-    since = sum(best.records_between(anew.offset, best.end).values())
+    since = sum(best.records_between(place.offset, best.end).values())
     yield (
-        f"the log goes back to offset {anew.offset}, before a controller began the metadata anew: {anew.topics} topics "
-        f"and {anew.acls} access control entries are there again, and {_are(since, 'record')} set aside that came since"
+        f"the log goes back to offset {place.offset}, before a controller started the metadata over: {place.topics} "
+        f"topics and {place.acls} access control entries are there again, and {_are(since, 'record')} set aside that "
+        "came since"
     )
 
 

@@ -18,14 +18,14 @@ from kafkalog.codec.model import BatchHeader, RecordBatch
 from kafkalog.codec.records import decode_batch
 from kafkalog.log.directories.partition import Partition
 
-__all__ = ["BegunAnew", "FirstBatches", "metadata_before"]
+__all__ = ["FirstBatches", "StartedOver", "metadata_before"]
 
 _TRANSACTION, _VERSION = "Bootstrap records", "metadata.version"
 
 
 @dataclass(frozen=True, slots=True)
-class BegunAnew:
-    """Where the metadata begins anew, and what it held before."""
+class StartedOver:
+    """Where the metadata starts over, and what it held before."""
 
     offset: int
     """of the change of leader after which the bootstrap records come"""
@@ -36,7 +36,7 @@ class BegunAnew:
     def __str__(self) -> str:
         held = f"{self.topics} topics and {self.acls} access control entries"
         return (
-            f"the metadata begins anew at offset {self.offset}: in epoch {self.epoch} a controller took it for empty "
+            f"the metadata starts over at offset {self.offset}: in epoch {self.epoch} a controller took it for empty "
             f"and appended its bootstrap records; before them it held {held}"
         )
 
@@ -74,8 +74,8 @@ def _is_bootstrap(batch: RecordBatch, limits: Limits) -> bool:
 
 def metadata_before(
     partition: Partition, candidates: Iterable[tuple[int, int]], snapshots: Iterable[MetadataSnapshot]
-) -> BegunAnew | None:
-    """The first place at which metadata that held something begins anew; None if there is none.
+) -> StartedOver | None:
+    """The first place at which metadata that held something starts over; None if there is none.
 
     `snapshots` are those of the log that are whole.
     """
@@ -85,5 +85,5 @@ def metadata_before(
         log.snapshots = tuple(each for each in log.snapshots if os.path.basename(each[2]) in whole)
         image = log.state(offset).image
         if image.topics or image.acls:
-            return BegunAnew(offset, epoch, len(image.topics), len(image.acls))
+            return StartedOver(offset, epoch, len(image.topics), len(image.acls))
     return None

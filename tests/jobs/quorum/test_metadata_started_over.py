@@ -40,7 +40,7 @@ def node(recorded: Path, tmp_path: Path) -> Path:
     return copy_tree(recorded, tmp_path / "data")
 
 
-def begin_anew(root: Path) -> int:
+def start_over(root: Path) -> int:
     """Leave what a start leaves that took the metadata for empty; the offset of the change of leader."""
     before = read_quorum_log(root)
     newest = max((root / METADATA).glob("*.checkpoint"))
@@ -73,41 +73,41 @@ def contents(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def test_it_is_told_where_the_metadata_begins_anew(node: Path) -> None:
-    assert read_quorum_log(node).begun_anew is None
-    offset = begin_anew(node)
-    found = read_quorum_log(node).begun_anew
+def test_it_is_told_where_the_metadata_starts_over(node: Path) -> None:
+    assert read_quorum_log(node).started_over is None
+    offset = start_over(node)
+    found = read_quorum_log(node).started_over
     assert found is not None
     assert (found.offset, found.topics) == (offset, 7)
-    words = f"the metadata begins anew at offset {offset}"
+    words = f"the metadata starts over at offset {offset}"
     shown = kafkalog("quorum", "show", node)
     assert shown.code == 1
-    assert "begun anew" in shown.out
+    assert "started over" in shown.out
     for command in ("plan", "verify"):
         finished = kafkalog(command, node)
         assert finished.code == 1, command
         assert words in " ".join((finished.out + finished.err).split()), command
 
 
-def test_a_new_cluster_has_not_begun_anew(node: Path) -> None:
+def test_a_new_cluster_has_not_started_over(node: Path) -> None:
     """The first leader of an empty log appends bootstrap records, too."""
     log = read_quorum_log(node)
     assert log.start == 0
     assert log.terms[0].from_offset < 10
-    assert log.begun_anew is None
+    assert log.started_over is None
 
 
 def test_the_log_goes_back_with_consent_and_the_partitions_with_it(node: Path) -> None:
     names = live(node)
     topics = {name.rpartition("-")[0] for name in names} - {"__cluster_metadata"}
-    offset = begin_anew(node)
+    offset = start_over(node)
     before = contents(node)
     refused = kafkalog("quorum", "recover", "--standalone", node, "--dry-run")
     assert "--accept-loss goes back to them" in refused.out
     done = kafkalog("quorum", "recover", "--standalone", node, "--accept-loss", "--yes")
     assert done.code == 2, done.err
     after = read_quorum_log(node)
-    assert after.begun_anew is None
+    assert after.started_over is None
     assert after.log_end[1] == offset + 1, "the voters are written behind it"
     chosen = [word for topic in sorted(topics) for word in ("--topic", topic)]
     put_back = kafkalog("undelete", node, *chosen, "--yes")
@@ -121,6 +121,6 @@ def test_the_log_goes_back_with_consent_and_the_partitions_with_it(node: Path) -
 
 
 def test_without_consent_what_came_since_stays(node: Path) -> None:
-    offset = begin_anew(node)
+    offset = start_over(node)
     kafkalog("quorum", "recover", "--standalone", node, "--yes")
     assert read_quorum_log(node).end > offset + 1
