@@ -21,7 +21,7 @@ from kafkalog.log import Inventory, Partition, open_log_dir, open_partition, ope
 from kafkalog.log.directories.partition import read_partition
 from kafkalog.log.directories.side_files import read_side_file
 from kafkalog.log.disk.files import is_directory, is_file, listed_once, real
-from kafkalog.log.disk.remote import is_uri
+from kafkalog.log.disk.remote_file import is_uri
 from kafkalog.log.walk.summary import SegmentSummary, summarize
 from kafkalog.recovery.checks.beside import Beside, Told
 from kafkalog.recovery.checks.log_directory import AsListed, in_no_log_directory, lost_starts

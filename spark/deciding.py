@@ -15,7 +15,7 @@ from kafkalog.log.directories.partition import Partition
 from kafkalog.spark.decoded import NOTHING_DECODED, DecodedPart, DecodedParts, spark_type
 from kafkalog.spark.discovery import expand_paths, selected
 from kafkalog.spark.options import JSON, PartFormat, ReadOptions
-from kafkalog.values.decoded_values import ColumnSchema
+from kafkalog.values.column_schema import ColumnSchema
 from kafkalog.values.decoding import ValueDecoder
 from kafkalog.values.payloads import Framed
 from kafkalog.values.registry import Schema, SchemaRegistry

@@ -17,7 +17,7 @@ from kafkalog.classes import dataclass
 
 if TYPE_CHECKING:
     from kafkalog.values.arrow_column import ColumnDecoder
-    from kafkalog.values.decoded_values import ColumnSchema
+    from kafkalog.values.column_schema import ColumnSchema
     from kafkalog.values.decoding import ValueDecoder
     from kafkalog.values.registry import SchemaRegistry
 

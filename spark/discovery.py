@@ -21,7 +21,7 @@ from kafkalog.log.directories.follow import Follower
 from kafkalog.log.directories.inventory import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.looked_at import in_threads, looking_once
-from kafkalog.log.disk.remote import is_uri
+from kafkalog.log.disk.remote_file import is_uri
 from kafkalog.log.reading.consumer_view import READ_COMMITTED, ConsumerView
 from kafkalog.log.walk.header_walk import Span, spans_from
 from kafkalog.log.walk.segment import Segment, index_of
@@ -46,7 +46,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 def _remote(path: str) -> list[str]:
-    from kafkalog.log.disk.object_store import matching
+    from kafkalog.log.disk.uri_patterns import matching
 
     matches = matching(path)
     if not matches:

@@ -15,7 +15,7 @@ from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.model import AbortedTransaction
 from kafkalog.log.directories.follow import Follower, settled
 from kafkalog.log.directories.partition import Partition
-from kafkalog.log.disk.files import MissingFileError
+from kafkalog.log.disk.remote_file import MissingFileError
 from kafkalog.log.reading.consumer_view import READ_COMMITTED
 from kafkalog.log.reading.transactions import StaysOpen
 from kafkalog.log.walk.header_walk import spans_from

@@ -22,8 +22,8 @@ from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import NO_END
 from kafkalog.codec.names import without_surrogates
 from kafkalog.codec.wording import counted
-from kafkalog.log.disk.files import MissingFileError
 from kafkalog.log.disk.held_files import HeldFiles
+from kafkalog.log.disk.remote_file import MissingFileError
 from kafkalog.log.reading.consumer_view import Telling
 from kafkalog.log.reading.lossy import Lossy
 from kafkalog.log.reading.slices import Damage, SliceReader

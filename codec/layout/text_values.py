@@ -68,7 +68,7 @@ class Decimal(TextLeaf):
         return value
 
     def text_for(self, value: Any) -> str:
-        """Its digits."""
+        """Digits of a number, after a minus if it is negative; `ValueError` for anything else."""
         if type(value) is not int or not -(1 << self.bits - 1) <= value < 1 << self.bits - 1:
             raise ValueError(f"{value!r} is not an {self.kind}")
         return str(value)

@@ -137,7 +137,7 @@ from kafkalog.log.directories.selection import Selection as Selection
 from kafkalog.log.directories.workers import ProgressState as ProgressState
 from kafkalog.log.disk.files import FileSource as FileSource
 from kafkalog.log.disk.lock import HeldDirectory as HeldDirectory
-from kafkalog.log.disk.remote import RemoteFile as RemoteFile
+from kafkalog.log.disk.remote_file import RemoteFile as RemoteFile
 from kafkalog.log.reading.column_decoding import ColumnDecoding as ColumnDecoding
 from kafkalog.log.reading.column_decoding import ReadColumns as ReadColumns
 from kafkalog.log.reading.fetch import Chunk as Chunk
@@ -146,6 +146,7 @@ from kafkalog.log.reading.fetch import Origin as Origin
 from kafkalog.log.reading.offsets import EARLIEST as EARLIEST
 from kafkalog.log.reading.offsets import LATEST as LATEST
 from kafkalog.log.reading.readable import OffsetAndTimestamp as OffsetAndTimestamp
+from kafkalog.log.reading.readable import ReadablePartition as ReadablePartition
 from kafkalog.log.reading.records import RecordReader as RecordReader
 from kafkalog.log.reading.transactions import Transactions as Transactions
 from kafkalog.log.reading.transactions import Undecided as Undecided
@@ -260,7 +261,7 @@ from kafkalog.tiers.segments import RemoteSegmentEvent as RemoteSegmentEvent
 from kafkalog.tiers.segments import RemoteSegmentState as RemoteSegmentState
 from kafkalog.tiers.tiering import LocalStart as LocalStart
 from kafkalog.tiers.tiering import Tiering as Tiering
-from kafkalog.values.decoded_values import ColumnSchema as ColumnSchema
+from kafkalog.values.column_schema import ColumnSchema as ColumnSchema
 from kafkalog.values.decoded_values import DecodedValues as DecodedValues
 from kafkalog.values.decoding import DecodedValue as DecodedValue
 from kafkalog.values.decoding import ValueDecoder as ValueDecoder

@@ -11,7 +11,7 @@ import pytest
 import kafkalog
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.log import Log, LogConfig, NewRecord
-from kafkalog.log.disk import remote as mounts
+from kafkalog.log.disk import remote_file as mounts
 from kafkalog.log.disk.store_retries import Retries, ShortReadError
 from testkit.running.command import kafkalog as command
 from testkit.serving.tiny_s3 import BUCKET, KEY, SECRET, TinyS3, serving

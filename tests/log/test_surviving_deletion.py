@@ -20,8 +20,8 @@ from kafkalog.codec.errors import StorageError
 from kafkalog.codec.records import decode_batch
 from kafkalog.log import Log, LogConfig, Partition, open_partition
 from kafkalog.log.disk import held_files
-from kafkalog.log.disk.files import MissingFileError
 from kafkalog.log.disk.held_files import HeldFiles
+from kafkalog.log.disk.remote_file import MissingFileError
 from kafkalog.log.reading import to_arrow
 from kafkalog.log.reading.fetch import OffsetOutOfRangeError
 
@@ -184,7 +184,7 @@ from pathlib import Path
 import pyarrow
 from kafkalog.log import open_partition
 from kafkalog.log.reading.fetch import OffsetOutOfRangeError
-from kafkalog.log.disk.files import MissingFileError
+from kafkalog.log.disk.remote_file import MissingFileError
 directory, way, delete = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "delete"
 partition = open_partition(directory)
 assert len(partition.segments) > 200

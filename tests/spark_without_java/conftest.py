@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalog.log.disk import remote
+from kafkalog.log.disk import remote_file
 
 
 @pytest.fixture(autouse=True)
 def nothing_mounted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_MOUNTED", {})
+    monkeypatch.setattr(remote_file, "_MOUNTED", {})

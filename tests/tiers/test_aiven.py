@@ -16,7 +16,7 @@ import zstandard
 
 import kafkalog
 from kafkalog.codec.errors import FormatError
-from kafkalog.log.disk import remote as mounts
+from kafkalog.log.disk import remote_file as mounts
 from kafkalog.tiers.aiven.chunk_index import read_chunk_index
 from kafkalog.tiers.aiven.layout import AivenTier
 from kafkalog.tiers.aiven.manifest import read_manifest

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.log.disk import remote as mounts
+from kafkalog.log.disk import remote_file as mounts
 from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.reading import mounted
 from testkit.made.many_segments import RECORDS, SEGMENTS, START, asked_for, many_segments

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.errors import UsageError
-from kafkalog.log.disk.files import MissingFileError
+from kafkalog.log.disk.remote_file import MissingFileError
 from kafkalog.log.reading.consumer_view import Telling
 from kafkalog.log.walk.on_damage import STOP, raised
 from kafkalog.producer.offset_store import TopicPartition

@@ -24,7 +24,7 @@ from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.reading.consumer_view import READ_COMMITTED, check_isolation_level, consumer_view
-from kafkalog.values.decoded_values import NamedSchema
+from kafkalog.values.column_schema import NamedSchema
 from kafkalog.values.registry import SchemaRegistry
 from kafkalog.values.schema_log import OWN_TOPICS
 from kafkalog.values.sources import check_values, find_schemas

@@ -20,8 +20,9 @@ import pyarrow as pa
 from kafkalog.codec.errors import FormatError, RecoveryRefused, UsageError
 from kafkalog.codec.limits import MIB
 from kafkalog.log.disk import fs
-from kafkalog.log.disk.files import MissingFileError, is_directory, read_small, scan_directory
+from kafkalog.log.disk.files import is_directory, read_small, scan_directory
 from kafkalog.log.disk.new_file import NewFile
+from kafkalog.log.disk.remote_file import MissingFileError
 from kafkalog.tables.data_files import NO_DATE, DataFile, PartitionFiles, made_directories
 from kafkalog.tables.positions import Position
 from kafkalog.tables.table_types import TypeRules

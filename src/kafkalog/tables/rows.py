@@ -13,7 +13,8 @@ from kafkalog.log.directories.partition import Partition
 from kafkalog.log.walk.on_damage import STOP
 from kafkalog.tables.positions import Span
 from kafkalog.tables.table_types import NoTypeError, TypeRules, table_type
-from kafkalog.values.decoded_values import ColumnSchema, DecodedValues, NamedSchema
+from kafkalog.values.column_schema import ColumnSchema, NamedSchema
+from kafkalog.values.decoded_values import DecodedValues
 from kafkalog.values.decoding import ValueDecoder
 from kafkalog.values.fitting import fitting
 from kafkalog.values.masked_columns import masked_column, masked_texts

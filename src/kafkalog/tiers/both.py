@@ -29,8 +29,8 @@ from kafkalog.codec.names import (
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, encode_partition_metadata
 from kafkalog.log.directories.partition import Partition, read_partition
-from kafkalog.log.disk.files import FileSource, MissingFileError, absolute, is_directory, scan_directory, status_of
-from kafkalog.log.disk.remote import RemoteEntry, RemoteFile, mount
+from kafkalog.log.disk.files import FileSource, absolute, is_directory, scan_directory, status_of
+from kafkalog.log.disk.remote_file import MissingFileError, RemoteEntry, RemoteFile, mount
 from kafkalog.tiers.bucket import epochs_of, newest_topic_ids, segments_of
 from kafkalog.tiers.file_parts import FirstBytes, InMemory
 from kafkalog.tiers.identity import Identity

@@ -11,7 +11,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.text import LeaderEpoch, decode_leader_epochs
-from kafkalog.log.disk.files import MissingFileError
+from kafkalog.log.disk.remote_file import MissingFileError
 from kafkalog.tiers.asking import in_order
 from kafkalog.tiers.lineage import leads_to
 from kafkalog.tiers.remote_tier import ListedSegment, RemoteTier

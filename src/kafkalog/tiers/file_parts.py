@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog.log.disk.remote import RemoteFile
+from kafkalog.log.disk.remote_file import RemoteFile
 
 __all__ = ["FirstBytes", "InMemory"]
 

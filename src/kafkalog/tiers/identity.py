@@ -19,7 +19,7 @@ from kafkalog.codec.model import NO_TIMESTAMP, BatchHeader, ProducerEntry, Recor
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.text import LeaderEpoch
-from kafkalog.log.disk.remote import RemoteFile
+from kafkalog.log.disk.remote_file import RemoteFile
 from kafkalog.log.walk.lookup import start_position
 from kafkalog.tiers.lineage import epoch_at
 from kafkalog.tiers.segments import RemoteSegment

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.disk.files import absolute, is_directory, scan_directory
 from kafkalog.log.disk.object_store import StorageOptions
-from kafkalog.log.disk.remote import is_mounted, is_uri
+from kafkalog.log.disk.remote_file import is_mounted, is_uri
 from kafkalog.tiers.aiven.layout import AivenTier
 from kafkalog.tiers.local_tiered_storage import LocalTieredStorage
 from kafkalog.tiers.remote_tier import RemoteTier

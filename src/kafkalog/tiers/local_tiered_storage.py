@@ -14,7 +14,7 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.names import FileKind
 from kafkalog.log.disk.files import FileSource, is_directory, scan_directory
-from kafkalog.log.disk.remote import RemoteFile
+from kafkalog.log.disk.remote_file import RemoteFile
 from kafkalog.tiers.remote_tier import ListedSegment, RemoteObject
 
 __all__ = ["LocalTieredStorage"]

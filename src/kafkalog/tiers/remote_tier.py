@@ -11,7 +11,7 @@ from typing import Protocol
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.names import FileKind
-from kafkalog.log.disk.remote import RemoteFile
+from kafkalog.log.disk.remote_file import RemoteFile
 from kafkalog.tiers.segments import RemoteSegment
 
 __all__ = ["ListedSegment", "RemoteObject", "RemoteTier"]

@@ -7,29 +7,18 @@ from typing import TYPE_CHECKING
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UsageError
-from kafkalog.values.registry import Schema, SchemaRegistry
+from kafkalog.values.column_schema import ColumnSchema, NamedSchema
+from kafkalog.values.registry import SchemaRegistry
 
 if TYPE_CHECKING:
     import pyarrow
 
     from kafkalog.codec.findings import Finding
-    from kafkalog.log.directories.partition import Partition
     from kafkalog.log.reading.column_decoding import ReadColumns
+    from kafkalog.log.reading.readable import ReadablePartition
 
-__all__ = ["ColumnSchema", "DecodedValues", "NamedSchema"]
+__all__ = ["DecodedValues"]
 
-NamedSchema = str | int | Schema
-"""A subject (its latest version), an id, or a schema of a registry"""
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnSchema:
-    """What gives a column its type, chosen once for all partitions of a topic."""
-
-    reader: Schema | None
-    """None: the column is text"""
-    path: bytes = b""
-    """of a Protobuf schema, which of its messages"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +38,7 @@ class DecodedValues:
 
     def decoded(
         self,
-        partition: Partition,
+        partition: ReadablePartition,
         read: ReadColumns,
         columns: Iterable[str] | None = None,
         findings: list[Finding] | None = None,
@@ -57,4 +46,5 @@ class DecodedValues:
         """Read columns of a partition through `read` and decode keys and values (`ColumnDecoding.decoded`)."""
         from kafkalog.values.to_arrow import decoded_reader
 
-        return decoded_reader(partition, read, columns, findings, self)
+        named = self.key_schema, self.values_schema
+        return decoded_reader(partition, read, columns, findings, self.schemas, named)

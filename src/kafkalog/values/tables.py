@@ -22,7 +22,7 @@ from kafkalog.log.directories.follow import Follower
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.disk.object_store import StorageOptions
-from kafkalog.log.disk.remote import is_uri
+from kafkalog.log.disk.remote_file import is_uri
 from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED
 from kafkalog.log.walk.on_damage import check_on_damage
 from kafkalog.log.writing.choosing_partitions import Partitioner

@@ -18,16 +18,17 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.model import Header
 from kafkalog.codec.wording import counted
+from kafkalog.log.reading.records import RecordReader
 from kafkalog.log.walk.on_damage import STOP
-from kafkalog.values.decoded_values import ColumnSchema, DecodedValues, NamedSchema
+from kafkalog.values.column_schema import ColumnSchema, NamedSchema
 from kafkalog.values.decoding import ValueDecoder, schema_of
 from kafkalog.values.payloads import Framed, UndecodableError, framed
 from kafkalog.values.registry import Schema, SchemaRegistry
 from kafkalog.values.sources import find_schemas
 
 if TYPE_CHECKING:
-    from kafkalog.log.directories.partition import Partition
     from kafkalog.log.reading.column_decoding import ReadColumns
+    from kafkalog.log.reading.readable import ReadablePartition
     from kafkalog.values.arrow_column import ColumnDecoder, Decoded
 
 __all__ = [
@@ -42,20 +43,20 @@ _MOST_PROBLEMS = 50
 
 
 def decoded_reader(
-    partition: Partition,
+    partition: ReadablePartition,
     read: ReadColumns,
     columns: Iterable[str] | None,
     findings: list[Finding] | None,
-    wanted_schemas: DecodedValues,
+    registry: SchemaRegistry | None,
+    named: tuple[NamedSchema | ColumnSchema | None, NamedSchema | ColumnSchema | None],
 ) -> pa.RecordBatchReader:
     """Read columns of a partition through `read` and decode keys and values (`ColumnDecoding.decoded`)."""
-    registry = wanted_schemas.schemas
     decoder = ValueDecoder(find_schemas([partition.path]) if registry is None else registry)
     names = record_schema(columns).names
     with needed("to_arrow of decoded values", "values"):
         decoders = {
-            part: _column(decoder, partition, part, named)
-            for part, named in zip(_PARTS, (wanted_schemas.key_schema, wanted_schemas.values_schema), strict=True)
+            part: _column(decoder, partition, part, of_part)
+            for part, of_part in zip(_PARTS, named, strict=True)
             if part in names
         }
     read_names = [*names, *(["headers"] if "headers" not in names and decoders else [])]
@@ -64,7 +65,7 @@ def decoded_reader(
 
 
 def _column(
-    decoder: ValueDecoder, partition: Partition, part: str, named: NamedSchema | ColumnSchema | None
+    decoder: ValueDecoder, partition: ReadablePartition, part: str, named: NamedSchema | ColumnSchema | None
 ) -> ColumnDecoder:
     from kafkalog.values.arrow_column import ColumnDecoder
 
@@ -73,7 +74,7 @@ def _column(
 
 
 def column_schema(
-    decoder: ValueDecoder, partitions: Sequence[Partition], part: str, named: NamedSchema | None = None
+    decoder: ValueDecoder, partitions: Sequence[ReadablePartition], part: str, named: NamedSchema | None = None
 ) -> ColumnSchema:
     """What the keys or values of a topic's partitions are read as: what is named, or what their first records use."""
     topic = partitions[0].topic
@@ -104,10 +105,10 @@ def named_schema(registry: SchemaRegistry, named: NamedSchema) -> Schema:
     return found
 
 
-def first_frames(partition: Partition, part: str, most: int = _LOOKED_AT) -> list[Framed]:
+def first_frames(partition: ReadablePartition, part: str, most: int = _LOOKED_AT) -> list[Framed]:
     """The frames of the first keys or values that have one."""
     found = []
-    for record in islice(partition.records(on_damage=STOP), most):
+    for record in islice(RecordReader(partition, on_damage=STOP), most):
         data = record.key if part == "key" else record.value
         try:
             frame = None if data is None else framed(data, record.headers, part)
@@ -158,7 +159,7 @@ class DecodedReader:
 
     def __init__(
         self,
-        partition: Partition,
+        partition: ReadablePartition,
         reader: pa.RecordBatchReader,
         names: Sequence[str],
         columns: dict[str, ColumnDecoder],

@@ -32,7 +32,7 @@ from kafkalog.jobs.restore.beginning import beginning_of, is_missed, local_logs
 from kafkalog.log.directories.directory import open_log_dir
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
-from kafkalog.log.disk.remote import RemoteFile
+from kafkalog.log.disk.remote_file import RemoteFile
 from kafkalog.log.walk.segment import Segment
 from kafkalog.recovery.act.fs import PIECE, FileSystem, own_file
 from kafkalog.recovery.facts.topic_facts import read_topic_facts

@@ -58,8 +58,8 @@ from kafkalog.log.disk.files import (
     unreadable,
     what_it_is,
 )
-from kafkalog.log.disk.looked_at import list_ahead
 from kafkalog.log.disk.pointer import findings_of_half_done
+from kafkalog.log.disk.remote import list_ahead
 
 __all__ = [
     "LogDir",

@@ -20,7 +20,8 @@ from kafkalog.codec.names import META_PROPERTIES, DirectoryState, PartitionName
 from kafkalog.codec.text import MetaProperties, decode_meta_properties
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition
-from kafkalog.log.disk.files import MissingFileError, absolute, read_small
+from kafkalog.log.disk.files import absolute, read_small
+from kafkalog.log.disk.remote_file import MissingFileError
 
 __all__ = [
     "RefusedId", "are_copies_of_one", "identity_findings", "meta_properties_of", "read_meta_properties", "refused_id",

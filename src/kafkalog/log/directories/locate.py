@@ -20,7 +20,8 @@ from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scanner import Scanner
 from kafkalog.log.directories.partition import Look, Partition, first_since
 from kafkalog.log.directories.side_files import read_side_file
-from kafkalog.log.disk.files import FileSource, MissingFileError, NotRegularFileError
+from kafkalog.log.disk.files import FileSource, NotRegularFileError
+from kafkalog.log.disk.remote_file import MissingFileError
 from kafkalog.log.reading.readable import OffsetAndTimestamp
 from kafkalog.log.walk.on_damage import SKIP, STOP
 from kafkalog.log.walk.segment import Segment, index_of

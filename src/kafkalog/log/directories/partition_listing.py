@@ -29,7 +29,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, decode_leader_epochs, decode_partition_metadata
 from kafkalog.log.disk.files import Entry, NotRegularFileError, read_small, unreadable, what_it_is
-from kafkalog.log.disk.remote import RemoteEntry
+from kafkalog.log.disk.remote_file import RemoteEntry
 from kafkalog.log.walk.segment import Segment
 
 __all__ = ["OF_CONFLUENT", "PartitionListing", "reason_of"]

@@ -20,13 +20,13 @@ from typing import Self
 from kafkalog.codec.errors import LimitExceeded, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import MIB
-from kafkalog.log.disk.remote import RemoteEntry, RemoteFile, storage_of
+from kafkalog.log.disk.remote import storage_of
+from kafkalog.log.disk.remote_file import MissingFileError, RemoteEntry, RemoteFile
 
 __all__ = [
     "Entry",
     "FileSource",
     "ListedSource",
-    "MissingFileError",
     "NotRegularFileError",
     "PathLike",
     "absolute",
@@ -60,10 +60,6 @@ _KINDS = (
     (stat.S_ISFIFO, "a FIFO, not a file"),
     (stat.S_ISSOCK, "a socket, not a file"),
 )
-
-
-class MissingFileError(StorageError, FileNotFoundError):
-    """Nothing has this name."""
 
 
 class NotRegularFileError(StorageError):

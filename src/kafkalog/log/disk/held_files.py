@@ -17,9 +17,10 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from kafkalog.codec.errors import StorageError
-from kafkalog.log.disk.files import FileSource, MissingFileError, open_regular
+from kafkalog.log.disk.files import FileSource, open_regular
 from kafkalog.log.disk.process import OwnProcess
 from kafkalog.log.disk.remote import storage_of
+from kafkalog.log.disk.remote_file import MissingFileError
 
 __all__ = ["HeldFiles", "keep_free"]
 

@@ -9,17 +9,18 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from kafkalog.codec.limits import KIB, MIB
-from kafkalog.log.disk.remote import RemoteEntry, storage_of
+from kafkalog.codec.limits import MIB
+from kafkalog.log.disk.remote_file import RemoteEntry
 
-__all__ = ["AT_A_TIME", "LookedAt", "in_threads", "list_ahead", "looked_at", "looking_once"]
+__all__ = ["AT_A_TIME", "LookedAt", "in_threads", "looked_at", "looking_once"]
+
+_ROOM = 64 * MIB
+"""Bytes of all files that are read ahead, at most."""
 
 AT_A_TIME = 16
 """requests that are under way together"""
-_SMALL, _ROOM = 64 * KIB, 64 * MIB
-"""bytes of a file that is read ahead, and of all of them"""
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
@@ -81,28 +82,3 @@ def in_threads(act: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
     with ThreadPoolExecutor(min(AT_A_TIME, len(waiting))) as threads:
         runs = [threads.submit(copy_context().run, act, each) for each in waiting]
         return [each.result() for each in runs]
-
-
-def list_ahead(root: str, directories: list[str], small: frozenset[str]) -> None:
-    """Learn what is in directories below `root`, and the content of their files of the names in `small`.
-
-    Does nothing outside of `looking_once`, and for paths that are not in an object store.
-    """
-    known, storage = looked_at(), storage_of(root) if directories else None
-    ahead: Any = getattr(storage, "list_ahead", None)
-    if known is None or storage is None or ahead is None:
-        return
-    ahead(root, directories, known)
-    wanted = [
-        entry.path for path in directories for entry in known.listings.get(path, ())
-        if entry.name in small and not entry.directory and entry.size <= _SMALL
-    ]  # fmt: skip
-
-    def read(path: str) -> None:
-        file = storage.open(path)
-        try:
-            known.keep(path, file.read(0, file.size))
-        finally:
-            file.close()
-
-    in_threads(read, wanted)

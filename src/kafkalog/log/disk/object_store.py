@@ -6,8 +6,6 @@ clouds' own libraries read it, or from options that begin with `storage.`.  Thei
 
 from __future__ import annotations
 
-import fnmatch
-import glob
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,12 +15,11 @@ from urllib.parse import urlsplit
 from kafkalog.codec.arguments import how_to_install
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.limits import KIB
-from kafkalog.log.disk.files import MissingFileError, exists, scan_directory
 from kafkalog.log.disk.looked_at import LookedAt, in_threads, looked_at
-from kafkalog.log.disk.remote import Content, RemoteEntry, RemoteFile, is_uri, mount
+from kafkalog.log.disk.remote_file import Content, MissingFileError, RemoteEntry, RemoteFile, is_uri, mount
 from kafkalog.log.disk.store_retries import RETRIES, RETRY_SECONDS, Retries, ShortReadError
 
-__all__ = ["STORAGE_OPTIONS", "StorageOptions", "matching", "mount_default"]
+__all__ = ["STORAGE_OPTIONS", "StorageOptions", "mount_default", "root_of_uri"]
 
 _PREFIX = "storage."
 _FOR_S3 = {
@@ -63,7 +60,7 @@ class StorageOptions:
         self._values = values
         for path in paths:
             if is_uri(path) and not _is_file_uri(path) and not os.path.lexists(path):
-                mount(_root(path), _Store(path, dict(values)))
+                mount(root_of_uri(path), _Store(path, dict(values)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return StorageOptions, (self._paths, self._values)
@@ -91,7 +88,7 @@ def _is_file_uri(path: str) -> bool:
     return path.lower().startswith("file:")
 
 
-def _root(path: str) -> str:
+def root_of_uri(path: str) -> str:
     """Scheme and authority; `UsageError` for a URI that holds a password."""
     parts = urlsplit(path)
     if "@" in parts.netloc and parts.scheme.lower() not in ("abfs", "abfss", "wasb", "wasbs"):
@@ -105,7 +102,7 @@ class _Store:
 
     def __init__(self, path: str, values: dict[str, str]) -> None:
         parts = urlsplit(path)
-        self.root = _root(path)
+        self.root = root_of_uri(path)
         self._scheme = parts.scheme.lower()
         self._authority = parts.netloc
         self._retries = Retries.of(values)
@@ -313,23 +310,3 @@ class _File:
 
 def _listed(names: Mapping[str, str]) -> str:
     return ", ".join(_PREFIX + name for name in names)
-
-
-def matching(uri: str) -> list[str]:
-    """The paths that a URI with `*`, `?` or `[...]` names, ordered; itself if it has none of them and is there."""
-    if not glob.has_magic(uri):
-        return [uri.rstrip("/")] if exists(uri) else []
-    root = _root(uri)
-    found = [root]
-    for part in uri[len(root) :].strip("/").split("/"):
-        if not glob.has_magic(part):
-            found = [f"{path}/{part}" for path in found]
-            continue
-        found = [
-            entry.path
-            for path in found
-            if path == root or exists(path)
-            for entry in scan_directory(path)
-            if fnmatch.fnmatchcase(entry.name, part) and (not entry.name.startswith(".") or part.startswith("."))
-        ]
-    return sorted(path for path in found if exists(path))

@@ -20,8 +20,9 @@ from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, S
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, QUARANTINE_POINTER, FileKind
 from kafkalog.codec.text import decode_leader_epochs
-from kafkalog.log.disk.files import FileSource, MissingFileError, read_small, status_of
+from kafkalog.log.disk.files import FileSource, read_small, status_of
 from kafkalog.log.disk.remote import storage_of
+from kafkalog.log.disk.remote_file import MissingFileError
 
 __all__ = [
     "CLOSING",

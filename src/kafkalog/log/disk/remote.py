@@ -1,134 +1,59 @@
-"""Log directories that are not mounted: where a path is a URI, somebody else lists and reads.
-
-Who knows an object store registers it for the beginning of a URI, `s3://bucket`; from then on the paths below it are
-listed and read like local ones.  Nothing is ever written there.
-"""
+"""Which storage lists and reads a path: the one that is registered for its URI, or the object store that it names."""
 
 from __future__ import annotations
 
 import os
-import re
-import stat
-from typing import Protocol
+from typing import Any
 
-from kafkalog.classes import dataclass
+from kafkalog.codec.limits import KIB
+from kafkalog.log.disk.looked_at import in_threads, looked_at
+from kafkalog.log.disk.remote_file import Storage, is_uri, mounted
 
-__all__ = ["Content", "RemoteEntry", "RemoteFile", "Storage", "is_mounted", "is_uri", "mount", "storage_of"]
+__all__ = ["list_ahead", "storage_of"]
 
-"""asked for by its name when it is needed, as it imports this"""
-_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)")
-
-
-class RemoteFile(Protocol):
-    """An open file; reads raise `StorageError`."""
-
-    @property
-    def size(self) -> int:
-        """Bytes there were when the file was opened."""
-
-    def read(self, position: int, length: int) -> bytes:
-        """`length` bytes from `position`; fewer only where the file ends."""
-
-    def close(self) -> None:
-        """Close the file."""
-
-
-class Storage(Protocol):
-    """What lists and reads; paths are whole URIs.  Everything raises `StorageError`."""
-
-    def open(self, path: str) -> RemoteFile:
-        """A file; `MissingFileError` if there is none."""
-
-    def entries(self, path: str) -> list[RemoteEntry]:
-        """What is directly below a directory."""
-
-    def entry(self, path: str) -> RemoteEntry | None:
-        """What is there, if anything."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteEntry:
-    """A file or directory with the methods of `os.DirEntry`; there are no links."""
-
-    name: str
-    path: str
-    directory: bool
-    size: int
-    modified_ns: int
-    newest: int | None = None
-    """of a log, its largest timestamp, where who lists knows it"""
-    is_untold: bool = False
-    """a log of which neither its largest timestamp is known, nor anything else but what its files say"""
-
-    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether it is a directory."""
-        return self.directory
-
-    def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether it is a file."""
-        return not self.directory
-
-    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Type, size and time; the rest is 0."""
-        mode = stat.S_IFDIR | 0o555 if self.directory else stat.S_IFREG | 0o444
-        seconds = self.modified_ns // 1_000_000_000
-        values = (mode, 0, 0, 1, 0, 0, self.size, seconds, seconds, seconds)
-        return os.stat_result(values, {"st_mtime_ns": self.modified_ns})
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """A file whose bytes are here."""
-
-    data: bytes
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return len(self.data)
-
-    def read(self, position: int, length: int) -> bytes:
-        """`length` bytes from `position`; fewer only where the file ends."""
-        return self.data[position : position + length]
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-_MOUNTED: dict[str, Storage] = {}
-
-
-def is_uri(path: str) -> bool:
-    """Whether a path names a place that is not local."""
-    return _URI.match(path) is not None
-
-
-def mount(prefix: str, storage: Storage) -> None:
-    """Let `storage` list and read what is below `prefix`, a scheme and an authority."""
-    _MOUNTED[prefix] = storage
-
-
-def is_mounted(path: str) -> bool:
-    """Whether somebody lists and reads a URI."""
-    found = _URI.match(path)
-    return found is not None and found[0] in _MOUNTED
+_SMALL = 64 * KIB
+"""Bytes of a file that is read ahead, at most."""
 
 
 def storage_of(path: str) -> Storage | None:
-    """Who lists and reads a path; None for local ones.
+    """The storage that lists and reads a path; None for local ones.
 
-    If nobody was registered for a URI, the object store is reached as the environment says; raises `UsageError` for
-    one that nothing here reads.
+    If none is registered for a URI, the object store is reached as the environment says; raises `UsageError` for a
+    scheme of no store.
     """
-    found = _URI.match(path) if "://" in path else None
-    if found is None:
+    if "://" not in path or not is_uri(path):
         return None
-    storage = _MOUNTED.get(found[0])
+    storage = mounted(path)
     if storage is None:
         if os.path.lexists(path):
             return None
         from kafkalog.log.disk.object_store import mount_default
 
         mount_default(path)
-        storage = _MOUNTED[found[0]]
+        storage = mounted(path)
     return storage
+
+
+def list_ahead(root: str, directories: list[str], small: frozenset[str]) -> None:
+    """Learn what is in directories below `root`, and the content of their files of the names in `small`.
+
+    Does nothing outside of `looking_once`, and for paths that are not in an object store.
+    """
+    known, storage = looked_at(), storage_of(root) if directories else None
+    ahead: Any = getattr(storage, "list_ahead", None)
+    if known is None or storage is None or ahead is None:
+        return
+    ahead(root, directories, known)
+    wanted = [
+        entry.path for path in directories for entry in known.listings.get(path, ())
+        if entry.name in small and not entry.directory and entry.size <= _SMALL
+    ]  # fmt: skip
+
+    def read(path: str) -> None:
+        file = storage.open(path)
+        try:
+            known.keep(path, file.read(0, file.size))
+        finally:
+            file.close()
+
+    in_threads(read, wanted)

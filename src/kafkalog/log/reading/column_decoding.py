@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from kafkalog.codec.findings import Finding
-    from kafkalog.log.directories.partition import Partition
+    from kafkalog.log.reading.readable import ReadablePartition
 
 __all__ = ["ColumnDecoding", "ReadColumns"]
 
@@ -28,7 +28,7 @@ class ColumnDecoding(Protocol):
 
     def decoded(
         self,
-        partition: Partition,
+        partition: ReadablePartition,
         read: ReadColumns,
         columns: Iterable[str] | None,
         findings: list[Finding] | None,

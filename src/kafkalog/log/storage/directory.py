@@ -16,7 +16,6 @@ from kafkalog.codec.thresholds import headers_are_worth_it
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import (
     FileSource,
-    MissingFileError,
     NotRegularFileError,
     is_file,
     read_small,
@@ -24,6 +23,7 @@ from kafkalog.log.disk.files import (
     status_of,
     what_it_is,
 )
+from kafkalog.log.disk.remote_file import MissingFileError
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderTable, MemoryBudget

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from kafkalog.codec.names import FileKind, segment_file
-from kafkalog.log.disk.files import MissingFileError, status_of
+from kafkalog.log.disk.files import status_of
+from kafkalog.log.disk.remote_file import MissingFileError
 
 __all__ = [
     "DeletableSegment",

@@ -20,7 +20,8 @@ from kafkalog.codec.names import FileKind
 from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource, Source
-from kafkalog.log.disk.files import FileSource, MissingFileError, NotRegularFileError
+from kafkalog.log.disk.files import FileSource, NotRegularFileError
+from kafkalog.log.disk.remote_file import MissingFileError
 from kafkalog.log.walk.header_walk import Span, joined_spans, walk_headers
 from kafkalog.log.walk.segment import Segment
 

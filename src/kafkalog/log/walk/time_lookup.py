@@ -21,7 +21,8 @@ from kafkalog.codec.model import NO_TIMESTAMP
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.rules import ends_reading
 from kafkalog.codec.scanner import Scanner
-from kafkalog.log.disk.files import FileSource, MissingFileError, NotRegularFileError
+from kafkalog.log.disk.files import FileSource, NotRegularFileError
+from kafkalog.log.disk.remote_file import MissingFileError
 from kafkalog.log.disk.unchanged import settled_state
 from kafkalog.log.walk.narrowing import is_worth_it, narrowed
 from kafkalog.log.walk.sliced import Sliced, run_slices

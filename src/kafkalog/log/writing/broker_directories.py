@@ -29,7 +29,8 @@ from kafkalog.log.directories.directory import (
 )
 from kafkalog.log.directories.identities import read_meta_properties
 from kafkalog.log.disk import fs
-from kafkalog.log.disk.files import MissingFileError, PathLike, read_small, scan_directory
+from kafkalog.log.disk.files import PathLike, read_small, scan_directory
+from kafkalog.log.disk.remote_file import MissingFileError
 from kafkalog.log.writing.topics import check_topic
 
 __all__ = ["BrokerDirectories", "counts_in", "directories_of_one_broker", "made_log_directory"]

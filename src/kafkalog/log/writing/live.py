@@ -10,8 +10,8 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_TIMESTAMP
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.log.directories.partition import Partition
-from kafkalog.log.disk.files import MissingFileError
 from kafkalog.log.disk.process import OwnLock
+from kafkalog.log.disk.remote_file import MissingFileError
 from kafkalog.log.reading.consumer_view import Reset
 from kafkalog.log.reading.fetch import Chunk, fetch
 from kafkalog.log.reading.readable import OffsetAndTimestamp

@@ -14,7 +14,8 @@ from kafkalog.codec.names import (
     parse_partition_directory,
 )
 from kafkalog.codec.text import decode_partition_metadata, decode_uuid, encode_uuid
-from kafkalog.log.disk.files import MissingFileError, NotRegularFileError, read_small, scan_directory
+from kafkalog.log.disk.files import NotRegularFileError, read_small, scan_directory
+from kafkalog.log.disk.remote_file import MissingFileError
 
 __all__ = ["check_topic", "id_of_topic", "partition_name", "topic_id_beside"]
 

@@ -8,7 +8,7 @@ from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB
 from kafkalog.codec.model import Codec
-from kafkalog.log.disk.remote import RemoteFile
+from kafkalog.log.disk.remote_file import RemoteFile
 from kafkalog.tiers.aiven.encryption import SegmentCipher
 from kafkalog.tiers.aiven.manifest import Manifest
 from kafkalog.tiers.file_parts import InMemory

@@ -15,7 +15,7 @@ from kafkalog.codec.errors import FormatError, KafkaLogError, StorageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB
 from kafkalog.codec.names import FileKind
 from kafkalog.log.disk.files import FileSource, scan_directory
-from kafkalog.log.disk.remote import RemoteFile
+from kafkalog.log.disk.remote_file import RemoteFile
 from kafkalog.tiers.aiven.encryption import NONCE, TAG, PrivateKeys, SegmentCipher
 from kafkalog.tiers.aiven.files import ChunkedLog, part_of
 from kafkalog.tiers.aiven.manifest import LEADER_EPOCHS, TRANSACTIONS, Described, Manifest, read_manifest
