@@ -22,14 +22,16 @@ import zstandard
 ROOT = Path(__file__).resolve().parents[1]
 ARCHIVE = ROOT / "fixtures" / "brokers" / "kafka-4.1.1" / "torn" / "data.tar.zst"
 PLACE = ROOT / ".cache" / "demo"
+LEFT = ROOT / "demo" / "data"
+"""The same directory, damaged as it was found, for who goes on with the README."""
 NOTHING_FOUND, FINDINGS, CHANGED = 0, 1, 2
 
 
-def unpack() -> Path:
-    """The broker's log directory, fresh from the archive."""
-    if PLACE.exists():
-        shutil.rmtree(PLACE)
-    PLACE.mkdir(parents=True)
+def unpack(place: Path) -> Path:
+    """Unpack the broker's log directory into a new folder; returns the log directory."""
+    if place.exists():
+        shutil.rmtree(place)
+    place.mkdir(parents=True)
     with (
         ARCHIVE.open("rb") as file,
         zstandard.ZstdDecompressor().stream_reader(file) as stream,
@@ -37,8 +39,17 @@ def unpack() -> Path:
     ):
         if hasattr(tarfile, "data_filter"):  # from Python 3.11.4 on
             archive.extraction_filter = tarfile.data_filter
-        archive.extractall(PLACE)
-    return next(PLACE.glob("broker-*"))
+        archive.extractall(place)
+    return next(place.glob("broker-*"))
+
+
+def leave_damaged() -> None:
+    """Put the damaged directory where the README's examples expect it, without what earlier examples left."""
+    for path in (LEFT, LEFT.with_name("data.recovery")):
+        if path.exists():
+            shutil.rmtree(path)
+    LEFT.parent.mkdir(exist_ok=True)
+    unpack(PLACE / "again").rename(LEFT)
 
 
 def title(text: str) -> None:
@@ -81,7 +92,7 @@ def query(log_dir: Path) -> None:
 def main() -> None:
     """All of it."""
     title("A broker was killed; its log directory as it was found")
-    log_dir = unpack()
+    log_dir = unpack(PLACE)
     kafkalog("ls", str(log_dir), expected=(FINDINGS,))
     title("What a recovery would do; nothing is changed yet")
     kafkalog("plan", "--mode", "kafka", str(log_dir), expected=(FINDINGS,))
@@ -98,6 +109,9 @@ def main() -> None:
     shown = os.path.relpath(log_dir)
     print(f"every byte that was removed is in {shown}.recovery, with a manifest; to put it all back:\n")
     print(f"    kafkalog undo {shown}")
+    leave_damaged()
+    print("\nthe damaged directory is in demo/data once more, for the examples of the README:\n")
+    print("    source .venv/bin/activate; cd demo; kafkalog ls data")
 
 
 if __name__ == "__main__":

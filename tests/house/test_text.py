@@ -11,7 +11,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_OURS = {".git", ".venv", ".cache", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", "__pycache__",
-            ".import_linter_cache", "build", "dist", "artifacts", "spark-warehouse", "metastore_db"}  # fmt: skip
+            ".import_linter_cache", "build", "dist", "artifacts", "demo", "spark-warehouse",
+            "metastore_db"}  # fmt: skip
 
 # Written so that no pattern matches its own text. Kafka's default log.dirs lie below /tmp and may be named.
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:work|root|farm|Users|home)/[\w.]|(?<![\w.~-])/tmp/(?!k(?:afka|raft)-)[\w.]")
