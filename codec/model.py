@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from kafkalog.classes import dataclass
 from kafkalog.codec import derive
+from kafkalog.codec.compression.specs import LAST_CODECS, Codec
 from kafkalog.codec.layout import legacy_message, record_batch
 from kafkalog.codec.layout.attributes import ATTRIBUTES_V1, ATTRIBUTES_V2
 from kafkalog.codec.quickly import quickly
@@ -71,22 +72,7 @@ MAX_SEQUENCE = 2**31 - 1
 Bytes = bytes | memoryview
 
 
-class Codec(enum.IntEnum):
-    """Compression of a batch, bits 0-2 of its attributes (`CompressionType`)."""
-
-    NONE = 0
-    GZIP = 1
-    SNAPPY = 2
-    LZ4 = 3
-    ZSTD = 4
-
-    @property
-    def label(self) -> str:
-        """Kafka's name in lower case."""
-        return self.name.lower()
-
-
-LAST_CODEC = max(Codec)
+LAST_CODEC = LAST_CODECS[2]
 """Above it is what no reader opens."""
 
 

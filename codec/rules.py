@@ -10,13 +10,13 @@ from __future__ import annotations
 import enum
 from typing import Any
 
+from kafkalog.codec.compression.specs import LAST_CODECS
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.model import (
     LAST_CODEC,
     NO_PARTITION_LEADER_EPOCH,
     AnyHeader,
     BatchHeader,
-    Codec,
     RecordBatch,
 )
 from kafkalog.codec.wording import NEWER
@@ -31,7 +31,7 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 NO_OFFSET_LIMIT = 2**63 - 1
 """Where no later segment bounds the offsets; no record has it."""
 MAGICS = frozenset({0, 1, 2})
-LAST_LEGACY_CODEC = Codec.LZ4
+LAST_LEGACY_CODEC = LAST_CODECS[1]
 """Above it is what no reader opens in magic 0 and 1."""
 _INFORMATION = frozenset({FindingCode.OFFSET_GAP, FindingCode.OFFSET_NOT_INCREASING})
 """What logs have that nothing is wrong with."""

@@ -29,6 +29,7 @@ from kafkalog.codec.layout.text_files import (
 )
 from kafkalog.codec.layout.text_values import Decimal
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import field_names
 from kafkalog.codec.names import parse_java_long
 from kafkalog.codec.properties import decode_properties, encode_properties, parse_properties
 from kafkalog.codec.wording import NEWER, counted
@@ -62,8 +63,8 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 _WHITE_SPACE = re.compile(r"[ \t\n\x0b\f\r]+")
 _NAME_END = re.compile(r":[ \t\n\x0b\f\r]+")
 _ZERO_UUID = bytes(16)
-_VERSION, _BROKER_ID, _CLUSTER_ID, _DIRECTORY_ID = names_of(META_PROPERTIES_V0)
-_NODE_ID = names_of(META_PROPERTIES_V1)[2]
+_VERSION, _BROKER_ID, _CLUSTER_ID = "version", "broker.id", "cluster.id"
+_NODE_ID, _DIRECTORY_ID = "node.id", "directory.id"
 
 
 class OffsetCheckpointEntry(NamedTuple):
@@ -84,6 +85,15 @@ class LeaderEpoch(NamedTuple):
 for _row, _layout in ((OffsetCheckpointEntry, OFFSET_CHECKPOINT_LINE), (LeaderEpoch, LEADER_EPOCH_LINE)):
     if _row._fields != names_of(_layout):
         raise DerivationError(f"{_row.__name__} does not mirror its declaration")
+
+
+_COMMON = {_VERSION, _CLUSTER_ID, _DIRECTORY_ID}
+for _name, _layout, _fields in (
+    ("meta.properties of version 0", META_PROPERTIES_V0, {*_COMMON, _BROKER_ID}),
+    ("meta.properties of version 1", META_PROPERTIES_V1, {*_COMMON, _NODE_ID}),
+):
+    if set(names_of(_layout)) != _fields:
+        raise DerivationError(f"{_name} has other fields than its declaration")
 
 
 def _text(data: bytes, source: str | None, limits: Limits) -> str:
@@ -206,6 +216,10 @@ class PartitionMetadata:
     topic_id: str
 
 
+if names_of(PARTITION_METADATA) != field_names(PartitionMetadata):
+    raise DerivationError("PartitionMetadata does not mirror its declaration")
+
+
 def decode_partition_metadata(data: bytes, *, source: str | None = None) -> PartitionMetadata:
     """The first two lines; a zero or unreadable topic id is an error, what follows is ignored."""
     lines = _lines(data.decode("utf-8", "surrogateescape"))
@@ -306,6 +320,8 @@ class CleanShutdown:
     broker_epoch: int | None
 
 
+if names_of(CLEAN_SHUTDOWN) != ("version", "brokerEpoch"):
+    raise DerivationError("CleanShutdown does not mirror its declaration")
 NEW_CLEAN_SHUTDOWN = CleanShutdown(0, -1)
 """What is written where no broker's epoch is known."""
 

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.codec_names import as_codec
+from kafkalog.codec.compression.specs import SPECS
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.limits import KIB
 from kafkalog.codec.model import Codec
@@ -38,8 +39,6 @@ _MEANT = (
 _WITHOUT_MEANING = ("checkpointLocation", "includeHeaders", "queryName")
 """Spark's own, or of its Kafka source or sink; what they ask for is so anyway."""
 _REFUSED = ("kafka.key.serializer", "kafka.value.serializer")
-_LEVELS = {Codec.GZIP: (1, 9), Codec.LZ4: (1, 17), Codec.ZSTD: (-(2**17), 22)}
-"""Of `compression.<codec>.level` (`GzipCompression`, `Lz4Compression`, `ZstdCompression`)."""
 _SPELLING = {name.lower(): name for name in (*_MEANT, *_WITHOUT_MEANING)}
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _LARGEST = 2**31 - 1
@@ -127,9 +126,10 @@ def _level(given: Mapping[str, str], codec: Codec) -> int | None:
     level = _number(given, "compression.level", least=-(2**17))
     if level is None:
         return None
-    if codec not in _LEVELS:
+    levels = SPECS[codec].levels
+    if levels is None:
         raise UsageError(f"option compression.level has no effect for compression.type {codec.label}")
-    least, most = _LEVELS[codec]
+    least, most = levels
     if not least <= level <= most:
         raise UsageError(f"option compression.level is a number from {least} to {most} for {codec.label}, not {level}")
     return level

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.memory import GrowingMemory
 
-__all__ = ["Pieces"]
+__all__ = ["Pieces", "copy_earlier"]
 
 _LARGE = MIB
 _ROOM = 4 * MIB
@@ -48,3 +48,13 @@ class Pieces:
         if self._target is not None:
             return self._target[: self.size].toreadonly()
         return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+
+
+def copy_earlier(out: bytearray, distance: int, length: int, most: int) -> bool:
+    """Append bytes that came before, which may overlap what they make; False where there are none so far back."""
+    if not 0 < distance <= len(out):
+        return False
+    length = min(length, most - len(out))
+    pattern = bytes(out[-distance:])
+    out += (pattern * (length // distance + 1))[:length]
+    return True

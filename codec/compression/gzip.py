@@ -8,7 +8,7 @@ from kafkalog.codec.compression._errors import bad_stream, too_large
 from kafkalog.codec.compression._pieces import Pieces
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, Limits
 
-__all__ = ["HEADER", "PLAIN_START", "TRAILER", "compress", "decompress", "most_bytes"]
+__all__ = ["HEADER", "PLAIN_START", "TRAILER", "before_damage", "compress", "decompress", "most_bytes"]
 
 _GZIP_WINDOW = 31
 _MAGIC = b"\x1f\x8b"
@@ -29,6 +29,10 @@ PLAIN_START = _MAGIC + bytes([_DEFLATED, 0])
 _HEADER_CHECKSUM, _EXTRA, _NAME, _COMMENT = 2, 4, 8, 16
 _READ = 8 * 1024
 """Bytes that Kafka's reader takes at once (`GzipCompression`)."""
+_STEP = 64 * KIB
+"""Bytes that come out at a time before damage, at most."""
+_PIECE = KIB
+"""Bytes that go in at a time before damage: of each piece a decoder is copied, the last is read byte by byte."""
 _SHORTEST_MEMBER = 18
 """After the last piece that it reads, the JDK looks for another member only where more bytes than this are left."""
 
@@ -112,7 +116,7 @@ def _member(data: memoryview, position: int, parts: Pieces, limits: Limits) -> i
 
 
 def decompress(
-    data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, target: memoryview | None = None
+    data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, target: memoryview | None = None, *, magic: int = 2
 ) -> bytes | memoryview:
     """All members of the stream; what follows the last and is not a header of another is ignored, as the JDK does.
 
@@ -137,10 +141,36 @@ def most_bytes(data: bytes | memoryview) -> int | None:
     return int.from_bytes(data[-_SIZE_FIELD:], "little") if len(data) > _SIZE_FIELD else None
 
 
-def compress(data: bytes | memoryview, level: int | None = None) -> bytes:
+def compress(data: bytes | memoryview, level: int | None = None, *, magic: int = 2) -> bytes:
     """One member without name or time; the operating system byte is that of current JDKs."""
     encoder = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION if level is None else level, zlib.DEFLATED, _GZIP_WINDOW)
     stream = bytearray(encoder.compress(data) + encoder.flush())
     stream[_HEADER_OS_POSITION - 1] = 0
     stream[_HEADER_OS_POSITION] = _OS_UNKNOWN
     return bytes(stream)
+
+
+def before_damage(data: bytes, limits: Limits) -> bytes:
+    """The first bytes of the content, as far as they can be decompressed."""
+    decoder, out = zlib.decompressobj(_GZIP_WINDOW), bytearray()
+    for start in range(0, len(data), _PIECE):
+        rest = data[start : start + _PIECE]
+        while rest and not decoder.eof and len(out) < limits.decompressed_batch_bytes:
+            before = decoder.copy()
+            try:
+                out += decoder.decompress(rest, min(_STEP, limits.decompressed_batch_bytes - len(out)))
+            except zlib.error:
+                _one_by_one(before, rest, out, limits)
+                return bytes(out)
+            rest = decoder.unconsumed_tail
+    return bytes(out)
+
+
+def _one_by_one(decoder: zlib._Decompress, rest: bytes, out: bytearray, limits: Limits) -> None:
+    """Append what a decoder gives before it fails: a call that fails gives nothing of what it has decoded."""
+    try:
+        while rest and len(out) < limits.decompressed_batch_bytes:
+            out += decoder.decompress(rest, 1)
+            rest = decoder.unconsumed_tail
+    except zlib.error:
+        return

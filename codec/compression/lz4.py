@@ -14,7 +14,7 @@ from xxhash import xxh32_intdigest
 
 from kafkalog.codec import derive
 from kafkalog.codec.compression._errors import bad_stream, too_large
-from kafkalog.codec.compression._pieces import Pieces
+from kafkalog.codec.compression._pieces import Pieces, copy_earlier
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.layout.lz4_frame import (
     FRAME_MAGIC,
@@ -28,8 +28,8 @@ from kafkalog.codec.layout.lz4_frame import (
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
-    "BLOCK_SIZE", "STORED_BLOCK", "WRITTEN_HEADER", "blocks_before_damage", "compress", "decompress", "header_checksum",
-    "most_bytes", "whole_block",
+    "BLOCK_SIZE", "STORED_BLOCK", "WRITTEN_HEADER", "before_damage", "blocks_before_damage", "compress",
+    "decode_block", "decompress", "header_checksum", "most_bytes", "whole_block",
 ]  # fmt: skip
 
 _HEADER = derive.fixed(LZ4_HEADER, ("magic", "flags", "block_descriptor"), "<")
@@ -41,6 +41,7 @@ BLOCK_SIZE = 64 * 1024
 _WRITER_FLG = LZ4_FLAGS.number({"version": 1, "has_independent_blocks": 1})
 _WRITER_BD = LZ4_BLOCK_DESCRIPTOR.number({"largest_block": 4})
 _DEFAULT_LEVEL = 9
+_LONG, _SHORTEST_MATCH = 15, 4
 
 
 def _header_checksum(descriptor: bytes) -> int:
@@ -84,11 +85,9 @@ def _read_header(data: bytes | memoryview, check_header: bool) -> tuple[int, int
     return position + 1, 1 << (2 * block_code + 8), bool(flg & _HAS_BLOCK_CHECKSUMS), bool(flg & _HAS_CONTENT_CHECKSUM)
 
 
-def decompress(
-    data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, check_header: bool = True
-) -> bytes | memoryview:
-    """The content of one frame.  `check_header` is off for magic-0 wrappers, as in Kafka."""
-    position, max_block, with_checksums, with_content_checksum = _read_header(data, check_header)
+def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> bytes | memoryview:
+    """The content of one frame; in magic 0 the header's checksum is not compared, as in Kafka."""
+    position, max_block, with_checksums, with_content_checksum = _read_header(data, magic != 0)
     parts = Pieces()
     used = 0
     while True:
@@ -160,13 +159,13 @@ def whole_block(block: bytes, most: int) -> bytes | None:
         return None
 
 
-def compress(data: bytes | memoryview, level: int | None = None, *, broken_header_checksum: bool = False) -> bytes:
+def compress(data: bytes | memoryview, level: int | None = None, *, magic: int = 2) -> bytes:
     """One frame of independent 64 KiB blocks without checksums, as Kafka writes it.
 
-    `broken_header_checksum` gives the header of magic-0 wrappers.
+    In magic 0 the header's checksum is taken over the frame's magic too, which is wrong to every other reader.
     """
     descriptor = bytes([_WRITER_FLG, _WRITER_BD])
-    checksum = _header_checksum(MAGIC + descriptor if broken_header_checksum else descriptor)
+    checksum = _header_checksum(MAGIC + descriptor if magic == 0 else descriptor)
     stream = [MAGIC, descriptor, bytes([checksum])]
     for start in range(0, len(data), BLOCK_SIZE):
         raw = bytes(data[start : start + BLOCK_SIZE])
@@ -180,3 +179,44 @@ def compress(data: bytes | memoryview, level: int | None = None, *, broken_heade
             stream += [_SIZE.pack(len(raw) | STORED_BLOCK), raw]
     stream.append(_SIZE.pack(0))
     return b"".join(stream)
+
+
+def before_damage(data: bytes, limits: Limits) -> bytes:
+    """The first bytes of the content, as far as blocks can be decompressed."""
+    out = bytearray()
+    try:
+        for block, largest, is_stored in blocks_before_damage(data):
+            most = min(largest, limits.decompressed_batch_bytes - len(out))
+            out += block[:most] if is_stored else whole_block(block, most) or decode_block(block, most)
+    except FormatError:
+        pass
+    return bytes(out)
+
+
+def decode_block(block: bytes, most: int) -> bytes:
+    """The content of one block of LZ4 up to where it ends or breaks."""
+    out, position = bytearray(), 0
+
+    def length(nibble: int) -> int:
+        nonlocal position
+        total = nibble
+        while nibble == _LONG and position < len(block):
+            total += block[position]
+            position += 1
+            if block[position - 1] < 0xFF:
+                break
+        return total
+
+    while position < len(block) and len(out) < most:
+        token = block[position]
+        position += 1
+        literals = length(token >> 4)
+        out += block[position : position + min(literals, most - len(out))]
+        position += literals
+        if position + 2 > len(block):
+            break
+        distance = int.from_bytes(block[position : position + 2], "little")
+        position += 2
+        if not copy_earlier(out, distance, length(token & _LONG) + _SHORTEST_MATCH, most):
+            break
+    return bytes(out)

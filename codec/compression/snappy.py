@@ -14,14 +14,15 @@ from construct import Struct
 
 from kafkalog.codec import derive
 from kafkalog.codec.compression._errors import bad_stream, check_size
-from kafkalog.codec.compression._pieces import Pieces
+from kafkalog.codec.compression._pieces import Pieces, copy_earlier
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.layout.primitives import Int32Bytes
 from kafkalog.codec.layout.snappy_stream import SNAPPY_VERSIONS, STREAM_MAGIC
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
-    "HEADER", "MAGIC", "NEXT_HEADER", "blocks_before_damage", "compress", "decompress", "most_bytes", "whole_block",
+    "HEADER", "MAGIC", "NEXT_HEADER", "before_damage", "blocks_before_damage", "compress", "decode_block",
+    "decompress", "most_bytes", "whole_block",
 ]  # fmt: skip
 
 _VERSIONS = derive.fixed(SNAPPY_VERSIONS, ("version", "compatible_version"))
@@ -84,7 +85,7 @@ def most_bytes(data: bytes | memoryview) -> int | None:
     return total
 
 
-def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> bytes | memoryview:
+def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> bytes | memoryview:
     """The uncompressed bytes of a framed stream or of one raw block."""
     if len(data) == 0:
         raise bad_stream("snappy", "it is empty")
@@ -138,10 +139,48 @@ def whole_block(block: bytes, most: int) -> bytes | None:
         return None
 
 
-def compress(data: bytes | memoryview) -> bytes:
-    """The framed stream with 32 KiB blocks that Kafka's producer writes."""
+def compress(data: bytes | memoryview, level: int | None = None, *, magic: int = 2) -> bytes:
+    """The framed stream with 32 KiB blocks that Kafka's producer writes; there are no levels."""
     stream = [HEADER]
     for start in range(0, len(data), BLOCK_SIZE):
         block = bytes(_snappy.compress(bytes(data[start : start + BLOCK_SIZE])))
         stream += [_LENGTH.pack(len(block)), block]
     return b"".join(stream)
+
+
+def before_damage(data: bytes, limits: Limits) -> bytes:
+    """The first bytes of the content, as far as blocks can be decompressed."""
+    out = bytearray()
+    for block in blocks_before_damage(data):
+        most = limits.decompressed_batch_bytes - len(out)
+        out += whole_block(block, most) or decode_block(block, most)
+    return bytes(out)
+
+
+def decode_block(block: bytes, most: int) -> bytes:
+    """The content of one block of Snappy up to where it ends or breaks."""
+    out, position = bytearray(), 0
+    while position < len(block) and block[position] >= 0x80:  # its size, which is not needed
+        position += 1
+    position += 1
+
+    def number(size: int) -> int:
+        nonlocal position
+        position += size
+        return int.from_bytes(block[position - size : position], "little")
+
+    while position < len(block) and len(out) < most:
+        tag = number(1)
+        kind, high = tag & 3, tag >> 2
+        if kind == 0:
+            literals = (high if high < 60 else number(high - 59)) + 1
+            out += block[position : position + min(literals, most - len(out))]
+            position += literals
+            continue
+        if kind == 1:
+            distance, copied = (high >> 3) << 8 | number(1), (high & 7) + 4
+        else:
+            distance, copied = number(2 if kind == 2 else 4), high + 1
+        if position > len(block) or not copy_earlier(out, distance, copied, most):
+            break
+    return bytes(out)

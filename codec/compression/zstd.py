@@ -8,15 +8,18 @@ decompressed.
 from __future__ import annotations
 
 import threading
+from io import BytesIO
 
 import zstandard
 
 from kafkalog.codec.compression._errors import bad_stream, check_size, too_large, window_too_large
 from kafkalog.codec.compression._pieces import Pieces
 from kafkalog.codec.errors import FormatError, LimitExceeded
-from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
+from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 
-__all__ = ["CHECKSUM_SIZE", "MAGIC", "MAX_BLOCK", "RESERVED", "RLE", "compress", "decompress", "most_bytes"]
+__all__ = [
+    "CHECKSUM_SIZE", "MAGIC", "MAX_BLOCK", "RESERVED", "RLE", "before_damage", "compress", "decompress", "most_bytes",
+]  # fmt: skip
 
 MAGIC = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE_MASK = 0xFFFFFFF0
@@ -26,6 +29,8 @@ _BLOCK_HEADER = 3
 RLE, _COMPRESSED, RESERVED = 1, 2, 3
 CHECKSUM_SIZE = 4
 _DEFAULT_LEVEL = 3
+_STEP = 64 * KIB
+"""Bytes that come out at a time before damage, at most."""
 _ANY_WINDOW = Limits(zstd_window_bytes=2**62)
 _READ = 128 * 1024 + 3
 """Bytes that zstd-jni reads at once (`ZSTD_DStreamInSize`)."""
@@ -99,7 +104,7 @@ def _frame_end(data: bytes | memoryview, start: int, limits: Limits) -> tuple[in
     return position, bound
 
 
-def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> bytes | memoryview:
+def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> bytes | memoryview:
     """The content of all frames of the stream; of a last one that ends early see `_unfinished`."""
     if len(data) == 0:
         raise bad_stream("zstd", "it is empty")
@@ -174,7 +179,7 @@ def _decompress_frame(
     return parts.joined()
 
 
-def compress(data: bytes | memoryview, level: int | None = None) -> bytes:
+def compress(data: bytes | memoryview, level: int | None = None, *, magic: int = 2) -> bytes:
     """One frame without content size and checksum, in the streaming form that Kafka's producer writes.
 
     Its stream is flushed before it is closed, so an empty last block follows the data.
@@ -182,3 +187,24 @@ def compress(data: bytes | memoryview, level: int | None = None) -> bytes:
     encoder = _encoder(level).compressobj()
     written = encoder.compress(bytes(data))
     return written + encoder.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) + encoder.flush()
+
+
+def before_damage(data: bytes, limits: Limits) -> bytes:
+    """The first bytes of the content, as far as blocks can be decompressed."""
+    out = bytearray()
+    for step in (_STEP, 1):  # after a failure again, past what came before it, as far as blocks are whole
+        decoder = zstandard.ZstdDecompressor(max_window_size=limits.zstd_window_bytes)
+        try:
+            with decoder.stream_reader(BytesIO(data), read_size=KIB) as reader:
+                passed = 0
+                while passed < len(out) and (part := reader.read(min(_STEP, len(out) - passed))):
+                    passed += len(part)
+                while len(out) < limits.decompressed_batch_bytes:
+                    part = reader.read(min(step, limits.decompressed_batch_bytes - len(out)))
+                    if not part:
+                        return bytes(out)
+                    out += part
+                return bytes(out)
+        except zstandard.ZstdError:
+            continue
+    return bytes(out)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from kafkalog.codec.compression.specs import codec_spec
 from kafkalog.codec.encode.batch import NO_PRODUCER, ProducerState, build_batch
 from kafkalog.codec.encode.message import build_messages
 from kafkalog.codec.errors import FormatError, UsageError
@@ -27,7 +28,8 @@ def down_convert(
     """The batches in a format of at most `magic`; those that are in it already keep their bytes.
 
     Control batches are left out below magic 2, headers and producer fields are lost, and uncompressed records below
-    `first_offset` are dropped when they become single messages.  zstd cannot be converted: `FormatError`.
+    `first_offset` are dropped when they become single messages.  `FormatError` for a compression that is not defined
+    for `magic`.
     """
     if magic not in (0, 1, NEWEST_MAGIC):
         raise UsageError(f"magic {magic} is not a message format")
@@ -37,8 +39,9 @@ def down_convert(
         if magic < NEWEST_MAGIC:
             if header.is_control:
                 continue
-            if header.codec == Codec.ZSTD:
-                raise FormatError("a zstd batch cannot be converted down", position=batch.position)
+            spec = codec_spec(header.codec)
+            if spec is not None and not spec.is_defined(magic):
+                raise FormatError(f"a {spec.codec.label} batch cannot be converted down", position=batch.position)
         if header.magic <= magic:
             out.append(bytes(batch.data))
             continue

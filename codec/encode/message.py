@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Sequence
 
 from kafkalog.codec.compression import compress
+from kafkalog.codec.compression.specs import codec_spec
 from kafkalog.codec.encode.given import check_record
 from kafkalog.codec.encode.records import write_content
 from kafkalog.codec.errors import UsageError
@@ -49,7 +50,8 @@ def encode_message(header: LegacyHeader, key: bytes | None, value: bytes | None)
 
 
 def _check(records: Sequence[Record], magic: int, codec: int, timestamp_type: TimestampType) -> None:
-    if codec not in (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4):
+    spec = codec_spec(codec)
+    if spec is None or not spec.is_defined(magic):
         raise UsageError(f"compression {codec} is not defined for magic {magic}")
     if magic > 0 and timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
         raise UsageError("a message of magic 1 has a timestamp type")

@@ -14,9 +14,10 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from kafkalog.classes import dataclass
+from kafkalog.codec.compression.specs import codec_spec
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.framing import BATCH_CRC_START, MAGIC_POSITION
-from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader, Codec, RecordBatch
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader, RecordBatch
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.rules import MAGICS
 from kafkalog.codec.source import BufferSource, Source
@@ -222,7 +223,8 @@ def _proof(data: bytes, neighbors: Neighbors) -> Proof:
         return Proof.STRUCTURE
     if neighbors.leader_epoch is not None and header.partition_leader_epoch != neighbors.leader_epoch:
         return Proof.STRUCTURE
-    return Proof.CONTENT if header.codec == Codec.GZIP else Proof.CONTEXT
+    spec = codec_spec(header.codec)
+    return Proof.CONTENT if spec is not None and spec.checks_content else Proof.CONTEXT
 
 
 def repair_batch(window: bytes, neighbors: Neighbors, following_at: int | None = None) -> tuple[BitRepair, int] | None:

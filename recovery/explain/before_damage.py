@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.compression.partial import decompress_before_damage
+from kafkalog.codec.compression import decompress_before_damage
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.framing import BATCH_CRC_START, BATCH_MAGIC, MAGIC_POSITION, entry_size
 from kafkalog.codec.limits import Limits

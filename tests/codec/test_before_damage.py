@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from kafkalog.codec.compression import compress
-from kafkalog.codec.compression.partial import _lz4_block, _snappy_block, decompress_before_damage
+from kafkalog.codec.compression import compress, decompress_before_damage, snappy
+from kafkalog.codec.compression.lz4 import decode_block as decode_lz4_block
 from kafkalog.codec.compression.snappy import compress as framed
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec
@@ -86,7 +86,7 @@ def test_own_decoders_of_blocks_agree_with_the_libraries(seed: int) -> None:
     chance = random.Random(seed)
     data = content(chance.randrange(1, 30_000), seed) + bytes(chance.randrange(3) * 500)
     most = len(data)
-    assert _lz4_block(lz4.compress(data, store_size=False), most) == data
-    assert _lz4_block(lz4.compress(data, mode="high_compression", store_size=False), most) == data
+    assert decode_lz4_block(lz4.compress(data, store_size=False), most) == data
+    assert decode_lz4_block(lz4.compress(data, mode="high_compression", store_size=False), most) == data
     block = framed(data[:32_768])[20:]
-    assert _snappy_block(block, most) == data[:32_768]
+    assert snappy.decode_block(block, most) == data[:32_768]

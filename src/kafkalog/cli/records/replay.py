@@ -18,6 +18,7 @@ from kafkalog.cli.options.times import AT, time_range_options
 from kafkalog.cli.output import LineWriter, print_json, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.codec.compression.specs import Codec
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.disk.files import read_small
@@ -64,7 +65,7 @@ _INTERRUPTED = "interrupted; what is committed stays in the target, and the same
               help="What becomes of transactions that nobody has decided: keep them, and leave behind what waits for "
               "them, or abort them.")  # fmt: skip
 @click.option("--without-groups", is_flag=True, help="Leave out the committed offsets of consumer groups.")
-@click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="lz4",
+@click.option("--compression", type=click.Choice([codec.label for codec in Codec]), default="lz4",
               show_default=True, help="How the records are compressed on their way.")  # fmt: skip
 @click.option("--rate", metavar="BYTES", type=Whole(1, 1 << 40), help="At most so many bytes of records in a second.")
 @click.option("--client-config", metavar="FILE",

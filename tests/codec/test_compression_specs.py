@@ -1,0 +1,64 @@
+"""The table of compressions: every entry is documented, is in a recorded log, and is used by what depends on it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kafkalog.codec import scan
+from kafkalog.codec.compression import compress, decompress, decompress_before_damage
+from kafkalog.codec.compression.specs import LAST_CODECS, SPECS, Codec, codec_spec
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.layout.attributes import ATTRIBUTES_V2
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from testkit.recorded.broker_dirs import brokers
+
+ROOT = Path(__file__).resolve().parents[2]
+CONTENT = b"an offset, and another one " * 400
+
+
+def test_the_table_has_every_number_once() -> None:
+    assert list(SPECS) == list(Codec) == list(range(len(Codec)))
+    assert LAST_CODECS == {0: Codec.LZ4, 1: Codec.LZ4, 2: Codec.ZSTD}
+    assert codec_spec(len(Codec)) is None
+    assert codec_spec(-1) is None
+
+
+@pytest.mark.parametrize("codec", list(Codec), ids=lambda codec: codec.label)
+def test_what_a_compression_can_do(codec: Codec) -> None:
+    spec = SPECS[codec]
+    for magic in (0, 1, 2):
+        if not spec.is_defined(magic):
+            for call in (compress, decompress):
+                with pytest.raises(FormatError, match=f"not defined for magic {magic}"):
+                    call(codec, CONTENT, magic=magic)
+            continue
+        stream = compress(codec, CONTENT, magic=magic)
+        assert bytes(decompress(codec, stream, magic=magic)) == CONTENT
+        most = spec.stream().most_bytes(stream)
+        assert most is None or most >= len(CONTENT)
+    assert decompress_before_damage(codec, stream, DEFAULT_LIMITS) == CONTENT
+    for level in () if spec.levels is None else spec.levels:
+        assert bytes(decompress(codec, compress(codec, CONTENT, level=level))) == CONTENT
+
+
+@pytest.mark.parametrize("codec", list(Codec), ids=lambda codec: codec.label)
+def test_a_compression_is_documented(codec: Codec) -> None:
+    bit = next(bit for bit in ATTRIBUTES_V2.bits if bit.name == "codec")
+    assert re.search(rf"\b{int(codec)} {codec.label}\b", bit.doc)
+    page = (ROOT / "docs" / "format" / "compressed-records.md").read_text(encoding="utf-8")
+    assert codec is Codec.NONE or re.search(codec.label, page, re.IGNORECASE)
+
+
+def test_a_broker_has_written_every_compression() -> None:
+    logs = (path for broker in brokers("2.8.2/codecs") for path in broker.rglob("*.log"))
+    seen = {batch.header.codec for path in logs for batch in scan(path.read_bytes()).batches}
+    assert seen == set(Codec)
+
+
+@pytest.mark.parametrize("command", ["build", "replay"])
+def test_a_command_offers_every_compression(command: str) -> None:
+    page = (ROOT / "docs" / "man" / f"kafkalog-{command}.1").read_text(encoding="utf-8")
+    assert f"[{'|'.join(codec.label for codec in Codec)}]" in page.replace("\\", "")
