@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from kafkalog.cluster.kraft.quorum_log import read_quorum_log
-from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
@@ -23,5 +22,5 @@ def findings_of_starting_over(root: str) -> list[Finding]:
         return []
     if log.started_over is None:
         return []
-    detail = Sentence(f"{log.started_over}; ", Ask.STANDALONE, " with ", Ask.ACCEPT_LOSS, " goes back to them")
+    detail = f"{log.started_over}; `quorum recover` can go back to them"
     return [Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, None, detail, log.directory)]
