@@ -371,8 +371,8 @@ class _Start:
 
     def _stuck(self, loaded: LoadedMetadata, offset: int) -> NodeAnswer:
         detail = (
-            f"the metadata log ends at offset {loaded.end}, and nothing is in it from offset {offset} on: the node reads "
-            "there forever, and serves nothing"
+            f"the metadata log ends at offset {loaded.end}, and nothing is in it from offset {offset} on: the node "
+            "reads there forever, and serves nothing"
         )
         self.consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, loaded.directory))
         self.faults.append(Fault(Part.METADATA_LOG, "empty", loaded.directory, detail))
