@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from kafkalog.cluster.kraft.quorum_log import read_quorum_log
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
@@ -16,6 +15,8 @@ def findings_of_starting_over(root: str) -> list[Finding]:
     """A finding about a log directory whose metadata starts over; none if it does not, or cannot be read."""
     if not os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY)):
         return []
+    from kafkalog.cluster.kraft.quorum_log import read_quorum_log  # most directories have no metadata log
+
     try:
         log = read_quorum_log(root)
     except KafkaLogError:
