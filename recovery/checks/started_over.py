@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-from kafkalog.cluster.kraft.quorum_log import read_quorum_log
-from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
@@ -17,11 +15,13 @@ def findings_of_starting_over(root: str) -> list[Finding]:
     """A finding about a log directory whose metadata starts over; none if it does not, or cannot be read."""
     if not os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY)):
         return []
+    from kafkalog.cluster.kraft.quorum_log import read_quorum_log  # most directories have no metadata log
+
     try:
         log = read_quorum_log(root)
     except KafkaLogError:
         return []
     if log.started_over is None:
         return []
-    detail = Sentence(f"{log.started_over}; ", Ask.STANDALONE, " with ", Ask.ACCEPT_LOSS, " goes back to them")
+    detail = f"{log.started_over}; `quorum recover` can go back to them"
     return [Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, None, detail, log.directory)]

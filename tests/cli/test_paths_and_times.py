@@ -38,7 +38,9 @@ def test_the_brokers_settings_name_its_directories(command: str, tmp_path: Path)
     )
     typed = kafkalog(command, "--json", one, two, three)
     named = kafkalog(command, "--json", "--server-properties", file)
-    assert (named.code, [line["path"] for line in named.objects]) == (typed.code, [str(one), str(two), str(three)])
+    assert [line["path"] for line in named.objects] == [str(one), str(two), str(three)]
+    is_one_node = command == "plan"  # directories of two brokers, by which one node does not start
+    assert named.code == (1 if is_one_node else typed.code)
 
 
 def test_staging_looks_beside_each_directory(tmp_path: Path) -> None:

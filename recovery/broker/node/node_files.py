@@ -49,12 +49,12 @@ class NodeFiles:
 
     @property
     def stated_role(self) -> Role | None:
-        """The role that `process.roles` says; None without properties."""
+        """The role that `process.roles` says, or that `zookeeper.connect` does; None if neither is there."""
         if not self.properties:
             return None
         roles = {part.strip() for part in self.properties.get("process.roles", "").split(",") if part.strip()}
         if not roles:
-            return Role.ZOOKEEPER_BROKER
+            return Role.ZOOKEEPER_BROKER if "zookeeper.connect" in self.properties else None
         if roles == {"broker", "controller"}:
             return Role.COMBINED
         return Role.CONTROLLER if roles == {"controller"} else Role.BROKER

@@ -6,9 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 
 from kafkalog.classes import dataclass
-from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
-from kafkalog.cluster.zookeeper.cluster_id import cluster_id
-from kafkalog.cluster.zookeeper.kafka_nodes import chroots, topic_nodes
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.names import PARTITION_METADATA, DirectoryState
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
@@ -30,6 +27,11 @@ def zookeeper_facts(directories: Sequence[str]) -> ZooKeeperFacts:
     """Read data directories of one ZooKeeper; nothing is known without, if they cannot be read, or of two clusters."""
     if not directories:
         return ZooKeeperFacts()
+    # most starts ask no ZooKeeper
+    from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
+    from kafkalog.cluster.zookeeper.cluster_id import cluster_id
+    from kafkalog.cluster.zookeeper.kafka_nodes import chroots, topic_nodes
+
     try:
         tree = tree_at(open_zookeeper(*directories)).tree
     except (StorageError, UsageError):

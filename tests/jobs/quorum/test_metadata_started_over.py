@@ -83,6 +83,8 @@ def test_it_is_told_where_the_metadata_starts_over(node: Path) -> None:
     shown = kafkalog("quorum", "show", node)
     assert shown.code == 1
     assert "started over" in shown.out
+    (line, *_rest) = kafkalog("quorum", "show", "--json", node).objects
+    assert any(words in finding["detail"] for finding in line["findings"])
     for command in ("plan", "verify"):
         finished = kafkalog(command, node)
         assert finished.code == 1, command

@@ -55,6 +55,8 @@ def _node(voter: VoterNode) -> dict[str, object]:
 
 def _survivor_line(survivor: QuorumSurvivor, rank: int) -> dict[str, object]:
     log, state = survivor.log, survivor.log.state
+    started_over = log.finding_of_starting_over
+    findings = log.findings if started_over is None else [*log.findings, started_over]
     return {
         "kind": "survivor",
         "rank": rank,
@@ -90,7 +92,7 @@ def _survivor_line(survivor: QuorumSurvivor, rank: int) -> dict[str, object]:
         "lacks": None if survivor.lacks is None else dict(survivor.lacks),
         "has_more": dict(survivor.has_more),
         "only_no_ops": survivor.only_no_ops,
-        "findings": [each.as_dict() for each in log.findings],
+        "findings": [each.as_dict() for each in findings],
     }
 
 
