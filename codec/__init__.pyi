@@ -3,10 +3,6 @@
 from kafkalog.codec.control import end_transaction_marker as end_transaction_marker
 from kafkalog.codec.control import parse_control_key as parse_control_key
 from kafkalog.codec.control import parse_end_transaction_marker as parse_end_transaction_marker
-from kafkalog.codec.door import LAYOUTS as LAYOUTS
-from kafkalog.codec.door import build as build
-from kafkalog.codec.door import parse as parse
-from kafkalog.codec.door import with_timestamps as with_timestamps
 from kafkalog.codec.encode.batch import ProducerState as ProducerState
 from kafkalog.codec.encode.batch import build_batch as build_batch
 from kafkalog.codec.encode.batch import build_control_batch as build_control_batch
@@ -82,6 +78,10 @@ from kafkalog.codec.model import ProducerEntry as ProducerEntry
 from kafkalog.codec.model import Record as Record
 from kafkalog.codec.model import RecordBatch as RecordBatch
 from kafkalog.codec.model import TimestampType as TimestampType
+from kafkalog.codec.parsing.door import LAYOUTS as LAYOUTS
+from kafkalog.codec.parsing.door import build as build
+from kafkalog.codec.parsing.door import parse as parse
+from kafkalog.codec.parsing.door import with_timestamps as with_timestamps
 from kafkalog.codec.quorum_state import QuorumState as QuorumState
 from kafkalog.codec.quorum_state import decode_quorum_state as decode_quorum_state
 from kafkalog.codec.quorum_state import encode_quorum_state as encode_quorum_state

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kafkalog.codec.advice import Advice, Sentence, said
+from kafkalog.codec.common.advice import Advice, Sentence, said
 
 if TYPE_CHECKING:
     from kafkalog.codec.findings import Finding

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import enum
 from dataclasses import asdict, replace
+from typing import Protocol
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.model import NO_END, AnyHeader, LegacyHeader
 from kafkalog.codec.names import SWAP, FileKind
+from kafkalog.codec.sentinels import NO_END
 from kafkalog.codec.wording import counted, moment_text
 
 __all__ = ["BatchOutline", "Finding", "FindingCode", "Severity", "StopReason", "Unread", "severity_of_unfinished"]
@@ -299,6 +300,30 @@ class Unread:
         return [offsets] if after is None else [offsets, f"before {after}"]
 
 
+class OutlinedHeader(Protocol):
+    """The header of a batch or message of any magic."""
+
+    @property
+    def first_offset(self) -> int:
+        """The lowest offset that the header tells."""
+
+    @property
+    def last_offset(self) -> int:
+        """The highest offset that the header tells."""
+
+    @property
+    def claimed_records(self) -> int | None:
+        """Number of records by the header; None if it does not tell."""
+
+    @property
+    def first_timestamp(self) -> int:
+        """Time of the first record in ms; -1 if there is none."""
+
+    @property
+    def max_timestamp(self) -> int:
+        """Largest time of a record in ms; -1 if there is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class BatchOutline:
     """What the header of a batch says: a claim where its checksum cannot be compared, because the batch is torn."""
@@ -313,12 +338,10 @@ class BatchOutline:
     """the largest, in ms; None without one"""
 
     @classmethod
-    def of(cls, header: AnyHeader) -> BatchOutline:
+    def of(cls, header: OutlinedHeader) -> BatchOutline:
         """The outline of a batch by its header."""
         first, last = (each if each >= 0 else None for each in (header.first_timestamp, header.max_timestamp))
-        if isinstance(header, LegacyHeader):
-            return cls(header.first_offset, header.last_offset, None if header.codec else 1, first, last)
-        return cls(header.first_offset, header.last_offset, header.records_count, first, last)
+        return cls(header.first_offset, header.last_offset, header.claimed_records, first, last)
 
     def as_dict(self) -> dict[str, object]:
         """Plain values for JSON."""

@@ -15,7 +15,7 @@ from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.messages.control import CONTROL_SCHEMAS, control_layout, control_version
 from kafkalog.codec.messages.message import UNKNOWN_TAGS
 from kafkalog.codec.model import ControlType, Record
-from kafkalog.codec.reference import build, parse
+from kafkalog.codec.parsing.reference import build, parse
 from kafkalog.codec.text import decode_uuid, encode_uuid
 
 __all__ = [

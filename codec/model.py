@@ -13,10 +13,20 @@ from typing import Any, NamedTuple
 
 from kafkalog.classes import dataclass
 from kafkalog.codec import derive
+from kafkalog.codec.common.quickly import quickly
 from kafkalog.codec.compression.specs import LAST_CODECS, Codec
 from kafkalog.codec.layout import legacy_message, record_batch
 from kafkalog.codec.layout.attributes import ATTRIBUTES_V1, ATTRIBUTES_V2
-from kafkalog.codec.quickly import quickly
+from kafkalog.codec.sentinels import (
+    MICROSECONDS,
+    NO_END,
+    NO_OFFSET,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+)
 
 __all__ = [
     "BATCH",
@@ -46,17 +56,6 @@ __all__ = [
     "to_int32",
     "to_int64",
 ]
-
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
-NO_SEQUENCE = -1
-NO_TIMESTAMP = -1
-MICROSECONDS = 1000
-"""How many there are in a millisecond: Kafka's timestamps are milliseconds, those of columns microseconds."""
-NO_PARTITION_LEADER_EPOCH = -1
-NO_OFFSET = -1
-NO_END = 2**63 - 1
-"""An end offset above all."""
 
 CODEC_MASK = ATTRIBUTES_V2.mask("codec")
 TIMESTAMP_TYPE_FLAG = ATTRIBUTES_V2.mask("timestamp_type")
@@ -199,6 +198,11 @@ class BatchHeader:
         return self.base_timestamp if is_told and self.base_timestamp >= 0 else self.max_timestamp
 
     @property
+    def claimed_records(self) -> int | None:
+        """Number of records by the header."""
+        return self.records_count
+
+    @property
     def has_producer_id(self) -> bool:
         """Written by an idempotent or transactional producer, or a marker for one."""
         return self.producer_id > NO_PRODUCER_ID
@@ -263,6 +267,11 @@ class LegacyHeader:
     def first_timestamp(self) -> int:
         """The same: those of inner messages are inside."""
         return self.max_timestamp
+
+    @property
+    def claimed_records(self) -> int | None:
+        """1 of a message; None of a wrapper, whose header does not tell."""
+        return None if self.codec else 1
 
     @property
     def partition_leader_epoch(self) -> int:

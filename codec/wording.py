@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from kafkalog.codec.model import NO_TIMESTAMP
+from kafkalog.codec.sentinels import NO_TIMESTAMP
 
 __all__ = ["NEWER", "counted", "moment_text"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from kafkalog.codec.advice import Advice, Ask
+from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.log.directories.workers import Workers
 from kafkalog.recovery.act.journal import JOURNAL

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Any
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.advice import Advice, Ask
+from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.names import PARTITION_METADATA
 from kafkalog.recovery.act.journal import LossOfRun

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.advice import Advice, Ask
+from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir

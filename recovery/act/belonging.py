@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import os
 
-from kafkalog.codec.advice import Advice, Ask
+from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.log.disk.pointer import POINTER, read_pointer
 from kafkalog.recovery.act.quarantine import KeptRun, Runs

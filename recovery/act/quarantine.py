@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.advice import Advice, Ask
+from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError
 from kafkalog.log.directories.directory import log_directory_around
 from kafkalog.log.disk.files import NotRegularFileError, read_small

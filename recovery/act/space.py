@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from kafkalog.codec.advice import Advice, Ask
+from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.log.storage.content import Zeros
 from kafkalog.recovery.decide.actions import ActionKind, Changes, RecoveryAction

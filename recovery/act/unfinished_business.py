@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.advice import Advice, Ask, Sentence, in_python, said
+from kafkalog.codec.common.advice import Advice, Ask, Sentence, in_python, said
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.log.directories.commits import unfinished_commit
 from kafkalog.log.disk.files import PathLike

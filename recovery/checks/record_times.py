@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from kafkalog.codec.common.time_units import unit_of
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.time_units import unit_of
 from kafkalog.codec.wording import counted
 
 __all__ = ["RecordTimes"]

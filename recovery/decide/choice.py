@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.advice import Advice, Ask
+from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.decide.losses import sentence_of_lost

@@ -8,6 +8,7 @@ topic id, which begins no later, was moved: their records are held or were repla
 
 from __future__ import annotations
 
+from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     DELETED,
@@ -18,7 +19,6 @@ from kafkalog.codec.names import (
     parse_segment_file,
 )
 from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import topic_id_or_none

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.advice import Sentence
+from kafkalog.codec.common.advice import Sentence
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import (

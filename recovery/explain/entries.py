@@ -19,10 +19,10 @@ from kafkalog.codec.index_files import (
 )
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import FileKind
+from kafkalog.codec.parsing.trace import FieldSpan, read_spans
+from kafkalog.codec.parsing.whole import OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, Sequence
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import Source, used_end
-from kafkalog.codec.trace import FieldSpan, read_spans
-from kafkalog.codec.whole import OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, Sequence
 from kafkalog.log.disk.files import FileSource
 from kafkalog.recovery.explain.explanation import ExplainedPart, PartRole
 

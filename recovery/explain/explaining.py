@@ -19,8 +19,8 @@ from kafkalog.codec.names import (
     parse_partition_directory,
     parse_segment_file,
 )
-from kafkalog.codec.trace import read_spans
-from kafkalog.codec.whole import PRODUCER_SNAPSHOT
+from kafkalog.codec.parsing.trace import read_spans
+from kafkalog.codec.parsing.whole import PRODUCER_SNAPSHOT
 from kafkalog.log.disk.files import FileSource, absolute, is_directory, read_small
 from kafkalog.recovery.damage.bit_repair import flipped_bit
 from kafkalog.recovery.explain.entries import explain_index

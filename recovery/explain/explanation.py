@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.trace import FieldSpan
+from kafkalog.codec.parsing.trace import FieldSpan
 from kafkalog.recovery.explain.before_damage import RecordsBeforeDamage
 
 __all__ = ["ExplainedPart", "Explanation", "PartRole"]

@@ -9,10 +9,10 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, Severity, StopReason
 from kafkalog.codec.limits import MIB, Limits
 from kafkalog.codec.model import AnyHeader, RecordBatch
+from kafkalog.codec.parsing.trace import FieldSpan, read_spans
+from kafkalog.codec.parsing.whole import ENTRY
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import Source, zeros_end
-from kafkalog.codec.trace import FieldSpan, read_spans
-from kafkalog.codec.whole import ENTRY
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.recovery.damage.bit_repair import BitRepair, Neighbors, outside_checksum, repair_at
 from kafkalog.recovery.explain.before_damage import records_before_damage

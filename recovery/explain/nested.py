@@ -21,9 +21,9 @@ from kafkalog.codec.limits import Limits
 from kafkalog.codec.messages.control import CONTROL_SCHEMAS, control_layout, control_version
 from kafkalog.codec.model import ControlType, Record, RecordBatch
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
-from kafkalog.codec.published_spans import PublishedMessage
+from kafkalog.codec.parsing.published_spans import PublishedMessage
+from kafkalog.codec.parsing.trace import FieldSpan, Reader, Traced, read_spans
 from kafkalog.codec.records import decode_batch
-from kafkalog.codec.trace import FieldSpan, Reader, Traced, read_spans
 
 __all__ = ["read_contents"]
 

@@ -26,9 +26,9 @@ from kafkalog.codec.model import (
     AnyHeader,
     codec_label,
 )
+from kafkalog.codec.parsing.trace import UNREAD, FieldSpan, read_spans
+from kafkalog.codec.parsing.whole import ENTRY
 from kafkalog.codec.rules import LAST_LEGACY_CODEC
-from kafkalog.codec.trace import UNREAD, FieldSpan, read_spans
-from kafkalog.codec.whole import ENTRY
 
 __all__ = ["blame_suspects"]
 

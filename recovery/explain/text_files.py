@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kafkalog.codec import text_layouts
 from kafkalog.codec.layout.primitives import LayoutError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import (
@@ -16,7 +15,8 @@ from kafkalog.codec.names import (
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
 )
-from kafkalog.codec.trace import MOST_SPANS, FieldSpan, Traced, read_spans
+from kafkalog.codec.parsing import text_layouts
+from kafkalog.codec.parsing.trace import MOST_SPANS, FieldSpan, Traced, read_spans
 
 __all__ = ["TEXT_FILES", "text_spans"]
 

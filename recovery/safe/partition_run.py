@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kafkalog.codec.advice import Ask, Sentence
+from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.framing import BATCH_MAGIC
 from kafkalog.codec.insides import Insides, look_inside

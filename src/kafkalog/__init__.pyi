@@ -8,9 +8,9 @@ from kafkalog.cluster.kraft.quorum import Quorum as Quorum
 from kafkalog.cluster.kraft.quorum import QuorumSurvivor as QuorumSurvivor
 from kafkalog.cluster.kraft.quorum import read_quorum as read_quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog as QuorumLog
-from kafkalog.codec.advice import Advice as Advice
-from kafkalog.codec.advice import Ask as Ask
-from kafkalog.codec.advice import Sentence as Sentence
+from kafkalog.codec.common.advice import Advice as Advice
+from kafkalog.codec.common.advice import Ask as Ask
+from kafkalog.codec.common.advice import Sentence as Sentence
 from kafkalog.codec.encode.batch import ProducerState as ProducerState
 from kafkalog.codec.errors import FormatError as FormatError
 from kafkalog.codec.errors import KafkaLogError as KafkaLogError
@@ -48,6 +48,7 @@ from kafkalog.codec.model import TimestampType as TimestampType
 from kafkalog.codec.names import DirectoryState as DirectoryState
 from kafkalog.codec.names import FileKind as FileKind
 from kafkalog.codec.names import PartitionName as PartitionName
+from kafkalog.codec.parsing.trace import FieldSpan as FieldSpan
 from kafkalog.codec.quorum_state import QuorumState as QuorumState
 from kafkalog.codec.records import DecodedBatch as DecodedBatch
 from kafkalog.codec.records import decode_batch as decode_batch
@@ -60,7 +61,6 @@ from kafkalog.codec.text import CleanShutdown as CleanShutdown
 from kafkalog.codec.text import LeaderEpoch as LeaderEpoch
 from kafkalog.codec.text import MetaProperties as MetaProperties
 from kafkalog.codec.text import PartitionMetadata as PartitionMetadata
-from kafkalog.codec.trace import FieldSpan as FieldSpan
 from kafkalog.copies.cluster_memory import ReplicaState as ReplicaState
 from kafkalog.copies.common_history import CommonPast as CommonPast
 from kafkalog.copies.compare import compare as compare

@@ -12,8 +12,8 @@ import pytest
 
 import kafkalog
 from kafkalog.cli.settings import command_words
+from kafkalog.codec.common.shell import UNSAFE
 from kafkalog.codec.names import without_surrogates
-from kafkalog.codec.shell import UNSAFE
 from kafkalog.log.directories.selection import Selection
 from kafkalog.words.escapes import escape_controls
 from testkit.recorded.broker_dirs import brokers, own_copy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 
-from kafkalog.codec.advice import Advice, Ask, Sentence
+from kafkalog.codec.common.advice import Advice, Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.words.advice import in_options, told
 

@@ -46,8 +46,8 @@ USERS = [
     f"kafkalog.codec.{name}"
     for name in (
         "model", "framing", "record_shape", "index_files", "control", "fetch_result", "compression.lz4",
-        "compression.snappy", "plain", "whole", "compressed", "encode.batch", "encode.message", "text",
-        "quorum_state", "text_layouts",
+        "compression.snappy", "plain", "parsing.whole", "parsing.compressed", "encode.batch", "encode.message", "text",
+        "quorum_state", "parsing.text_layouts",
     )
 ]  # fmt: skip
 TAKEN_BY_NAME = {"META_PROPERTIES_V0", "META_PROPERTIES_V1", "QUORUM_STATE_V0", "QUORUM_STATE_V1"}

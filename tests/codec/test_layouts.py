@@ -36,8 +36,8 @@ from kafkalog.codec.derive import DerivationError, OpKind
 from kafkalog.codec.layout import primitives, record_batch
 from kafkalog.codec.layout.attributes import ATTRIBUTES_V0, ATTRIBUTES_V1, ATTRIBUTES_V2
 from kafkalog.codec.layout.bits import UNNAMED, Bit, Bits
+from kafkalog.codec.parsing.reference import parse
 from kafkalog.codec.plain import PLAIN
-from kafkalog.codec.reference import parse
 
 REFUSED = tuple(
     kind if isinstance(kind, type) else type(kind)
@@ -117,7 +117,7 @@ def test_the_walk_finds_what_it_must_refuse(tree: Construct) -> None:
     assert refused(tree)
 
 
-@pytest.mark.parametrize("name", [*modules(), "kafkalog.codec.reference", "kafkalog.codec.derive"])
+@pytest.mark.parametrize("name", [*modules(), "kafkalog.codec.parsing.reference", "kafkalog.codec.derive"])
 def test_nothing_is_compiled(name: str) -> None:
     assert ".compile(" not in inspect.getsource(importlib.import_module(name)).replace("re.compile(", "")
 

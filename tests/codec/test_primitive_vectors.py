@@ -7,8 +7,8 @@ import pytest
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.layout.primitives import LayoutError, UnsignedVarint, Varint, Varlong
+from kafkalog.codec.parsing.reference import build, parse
 from kafkalog.codec.plain import read_varint
-from kafkalog.codec.reference import build, parse
 from kafkalog.codec.text import decode_uuid, encode_uuid
 
 VARINTS = {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog.codec.shell import UNSAFE, shell_line, shell_option, shell_word
+from kafkalog.codec.common.shell import UNSAFE, shell_line, shell_option, shell_word
 from testkit.running.shell_words import as_bash_reads
 
 WORDS = [

@@ -15,8 +15,8 @@ from every_byte_declared import Counts, count_file, files, uncovered
 from kafkalog.codec import LAYOUTS, FormatError, build, parse
 from kafkalog.codec.compression import compress
 from kafkalog.codec.layout.primitives import LayoutError
-from kafkalog.codec.trace import FieldSpan, Traced, read_spans
-from kafkalog.codec.whole import ENTRIES, ENTRY, RECORD_BATCH, TIME_INDEX
+from kafkalog.codec.parsing.trace import FieldSpan, Traced, read_spans
+from kafkalog.codec.parsing.whole import ENTRIES, ENTRY, RECORD_BATCH, TIME_INDEX
 from testkit.made.batches import GZIP, LZ4, SNAPPY, ZSTD, batch, fix_crc, message, patch, record, simple
 from testkit.running.examples import examples
 

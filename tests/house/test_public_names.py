@@ -153,7 +153,7 @@ def test_the_page_describes_each_public_name() -> None:
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     described = re.findall(r"^::: (kafkalog\.[\w.]+)$", page, re.MULTILINE)
     assert len(described) == len(set(described))
-    codec = {"kafkalog.codec.door." + name for name in ("build", "LAYOUTS", "parse", "with_timestamps")}
+    codec = {"kafkalog.codec.parsing.door." + name for name in ("build", "LAYOUTS", "parse", "with_timestamps")}
     assert set(described) - codec == public_homes()
 
 

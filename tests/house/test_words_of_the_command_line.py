@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from kafkalog.codec.advice import Ask
+from kafkalog.codec.common.advice import Ask
 from kafkalog.words.advice import WORDS
 from testkit.judging.modules import module
 

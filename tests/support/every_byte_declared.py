@@ -21,8 +21,8 @@ from kafkalog.codec import LAYOUTS, build, names, parse, scan
 from kafkalog.codec.derive import names_of
 from kafkalog.codec.model import codec_label
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.text_layouts import Checkpoint, JsonObject, NamedLines, Properties
-from kafkalog.codec.trace import UNREAD, FieldSpan, Traced, read_spans
+from kafkalog.codec.parsing.text_layouts import Checkpoint, JsonObject, NamedLines, Properties
+from kafkalog.codec.parsing.trace import UNREAD, FieldSpan, Traced, read_spans
 from kafkalog.recovery.explain.text_files import TEXT_FILES, text_spans
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.fixture_data import broker_cases

@@ -36,9 +36,9 @@ from kafkalog.codec.messages.leaves import Array
 from kafkalog.codec.messages.message import MessageStruct
 from kafkalog.codec.messages.published import newest
 from kafkalog.codec.model import Codec, ControlType
-from kafkalog.codec.published_spans import PublishedMessage
-from kafkalog.codec.trace import FieldSpan, Traced, read_spans
-from kafkalog.codec.whole import ENTRY, PRODUCER_SNAPSHOT, Sequence
+from kafkalog.codec.parsing.published_spans import PublishedMessage
+from kafkalog.codec.parsing.trace import FieldSpan, Traced, read_spans
+from kafkalog.codec.parsing.whole import ENTRY, PRODUCER_SNAPSHOT, Sequence
 from testkit.recorded.broker_dirs import brokers
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkalog.codec import scan
-from kafkalog.codec.trace import FieldSpan, read_spans
-from kafkalog.codec.whole import ENTRY, PRODUCER_SNAPSHOT
+from kafkalog.codec.parsing.trace import FieldSpan, read_spans
+from kafkalog.codec.parsing.whole import ENTRY, PRODUCER_SNAPSHOT
 from kafkalog.recovery.explain import PartRole, explain
 from testkit.recorded import fixture_data
 

@@ -13,8 +13,8 @@ from kafkalog.cli.options.paths import SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.remote import Remote
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
+from kafkalog.codec.common.shell import shell_option
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.shell import shell_option
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.damage.bit_repair import Proof

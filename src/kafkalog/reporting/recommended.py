@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkalog.codec.shell import shell_line
+from kafkalog.codec.common.shell import shell_line
 from kafkalog.inspect.facts import Planned
 from kafkalog.words.commands import Given, commands_for
 from kafkalog.words.outcome import sentence_of

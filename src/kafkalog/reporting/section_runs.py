@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog.codec.shell import shell_line
+from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import ReportFacts
 from kafkalog.recovery.act.history import RunInfo

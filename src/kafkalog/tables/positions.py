@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.advice import Advice, Ask
+from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.model import BatchHeader

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kafkalog.codec.advice import Advice, Ask, said
+from kafkalog.codec.common.advice import Advice, Ask, said
 
 __all__ = ["WORDS", "in_options", "told"]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from kafkalog.classes import dataclass
+from kafkalog.codec.common.shell import shell_line, shell_option
 from kafkalog.codec.names import parse_partition_directory
-from kafkalog.codec.shell import shell_line, shell_option
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.ways import RecoveryWay, WayName
 from kafkalog.words.order import natural_order

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kafkalog.codec.shell import UNSAFE
+from kafkalog.codec.common.shell import UNSAFE
 
 __all__ = ["escape_controls", "text_of"]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from construct import Container
 
+from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.model import ControlType, TimestampType, codec_label
-from kafkalog.codec.shell import shell_line
-from kafkalog.codec.trace import FieldSpan
+from kafkalog.codec.parsing.trace import FieldSpan
 from kafkalog.log.disk.files import exists
 from kafkalog.recovery.explain import is_explained
 from kafkalog.words.escapes import escape_controls, text_of

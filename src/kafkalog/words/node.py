@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kafkalog.codec.shell import shell_word
+from kafkalog.codec.common.shell import shell_word
 from kafkalog.recovery.broker.node.answer import NodeStart, Part, StartOutcome
 
 __all__ = ["Mend", "mends"]

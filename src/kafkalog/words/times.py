@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
+from kafkalog.codec.common.time_units import unit_of
 from kafkalog.codec.model import NO_TIMESTAMP
-from kafkalog.codec.time_units import unit_of
 from kafkalog.codec.wording import moment_text
 
 __all__ = ["moment_text", "span_text", "time_text", "unit_remarks"]

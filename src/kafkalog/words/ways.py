@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafkalog.codec.shell import shell_line
+from kafkalog.codec.common.shell import shell_line
 from kafkalog.recovery.decide.ways import RecoveryWay, WayName
 from kafkalog.recovery.facts.modes import Mode
 

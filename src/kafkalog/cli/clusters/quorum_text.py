@@ -10,9 +10,9 @@ from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.kraft.quorum import KnownVoter, LeftOut, Quorum, QuorumSurvivor
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
+from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.kraft import VoterNode
 from kafkalog.codec.names import DELETED
-from kafkalog.codec.shell import shell_word
 from kafkalog.codec.text import encode_uuid
 from kafkalog.codec.wording import counted
 from kafkalog.jobs.quorum.planned import DirectoryChange, QuorumPlan

@@ -14,7 +14,7 @@ from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.numbers import FIELD_COUNT, OFFSET
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import Column, print_table
-from kafkalog.codec.trace import FieldSpan
+from kafkalog.codec.parsing.trace import FieldSpan
 from kafkalog.recovery.explain import ExplainedPart, Explanation, PartRole, explain
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.fields import field_path, value_text, words_of

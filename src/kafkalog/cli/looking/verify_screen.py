@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
+from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.shell import shell_line
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.lost_batches import is_of_batch, lost_batch_at
 from kafkalog.recovery.broker.node.releases import MODELED

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from kafkalog.classes import dataclass
+from kafkalog.codec.common.shell import shell_option
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.shell import shell_option
 
 if TYPE_CHECKING:
     from kafkalog.tiers.remote_tier import RemoteTier

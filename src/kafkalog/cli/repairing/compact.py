@@ -16,9 +16,9 @@ from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.names import CLEANED, DELETED, SWAP
-from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.jobs.compact.cleaning import CompactedPartition, Compaction
 from kafkalog.jobs.compact.run import CompactionResult, compact, compact_all, plan_compaction

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkalog.cli.repairing.ways_text import sentence_of_damage_left
 from kafkalog.cli.sentences import SentenceWriter
-from kafkalog.codec.shell import shell_word
+from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.recovery import RecoveryResult
 from kafkalog.recovery.broker.node.answer import NodeStart

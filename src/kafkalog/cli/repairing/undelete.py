@@ -19,8 +19,8 @@ from kafkalog.cli.output import print_json, remark
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
-from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.jobs.undelete.listing import deleted
 from kafkalog.jobs.undelete.remains import Remains

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkalog.cluster.transactions.transactions import OpenTransaction
-from kafkalog.codec.shell import shell_line, shell_option
+from kafkalog.codec.common.shell import shell_line, shell_option
 
 __all__ = ["PLACEHOLDER", "abort_command", "abort_command_before_3_0"]
 

@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.advice import Ask, Sentence
+from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.errors import FormatError, RecoveryRefused
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import MIB

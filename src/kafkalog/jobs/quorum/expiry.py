@@ -25,7 +25,7 @@ from kafkalog.cluster.rules.configuration import (
     effective_of_topic,
 )
 from kafkalog.cluster.transactions.transactions import TransactionState, read_transactions
-from kafkalog.codec.advice import Ask, Sentence
+from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, DirectoryState, parse_java_long
 from kafkalog.codec.wording import counted

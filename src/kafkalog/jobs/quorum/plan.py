@@ -11,7 +11,7 @@ from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.kraft.quorum import KnownVoter, Quorum, read_quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog, root_of_metadata
-from kafkalog.codec.advice import Ask, Sentence
+from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.kraft import KRaftRecord, VoterNode
 from kafkalog.codec.names import (

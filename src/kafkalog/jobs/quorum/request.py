@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.advice import Ask, Sentence
+from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.errors import UsageError
 from kafkalog.jobs.quorum.expiry import refuse_settings
 from kafkalog.jobs.quorum.properties import refuse_as_log_dir

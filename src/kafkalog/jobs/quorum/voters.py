@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
-from kafkalog.codec.advice import Ask, Sentence
+from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.kraft import KRaftRecord, KRaftVersion, KRaftVoters, VoterEndpoint, VoterNode
 from kafkalog.codec.text import decode_uuid, encode_uuid

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from kafkalog.codec.advice import Sentence
+from kafkalog.codec.common.advice import Sentence
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import StopReason
 from kafkalog.codec.model import BatchHeader, RecordBatch

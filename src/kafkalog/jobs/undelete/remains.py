@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.advice import Advice, Ask, Sentence
+from kafkalog.codec.common.advice import Advice, Ask, Sentence
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import StopReason
 from kafkalog.codec.model import BatchHeader, Codec, RecordBatch

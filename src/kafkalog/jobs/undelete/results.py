@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import Any
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.advice import Ask, Sentence
+from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.names import DELETED, FileKind
 from kafkalog.log.disk.files import scan_directory

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.advice import Ask, Sentence
+from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import (
     PARTITION_METADATA,

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Self
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.advice import Ask, Sentence
+from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.recovery.facts.topic_ids import check_topic_id
 

@@ -15,7 +15,7 @@ import re
 from dataclasses import replace
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.advice import Advice, Ask, Sentence
+from kafkalog.codec.common.advice import Advice, Ask, Sentence
 from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, QUARANTINE_POINTER, FileKind

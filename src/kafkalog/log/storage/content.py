@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.quickly import quickly
+from kafkalog.codec.common.quickly import quickly
 from kafkalog.codec.source import Source, next_data, reads_into
 
 __all__ = [

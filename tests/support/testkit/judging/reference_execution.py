@@ -13,7 +13,7 @@ from kafkalog.codec.layout.attributes import ATTRIBUTES_V0, ATTRIBUTES_V1, ATTRI
 from kafkalog.codec.layout.primitives import LayoutError, Varint
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1, BatchHeader, LegacyHeader
-from kafkalog.codec.reference import parse
+from kafkalog.codec.parsing.reference import parse
 
 __all__ = ["REFERENCE", "ReferenceExecution"]
 

@@ -14,8 +14,8 @@ from construct import Container
 
 from kafkalog.codec.layout.primitives import LayoutError
 from kafkalog.codec.layout.record_batch import LOG_OVERHEAD
-from kafkalog.codec.trace import FieldSpan, Reader, Window
-from kafkalog.codec.whole import ENTRY, RECORD, Whole
+from kafkalog.codec.parsing.trace import FieldSpan, Reader, Window
+from kafkalog.codec.parsing.whole import ENTRY, RECORD, Whole
 
 Row = tuple[int, bytes | None, bytes | None]
 """Offset, key and value."""

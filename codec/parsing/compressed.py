@@ -19,7 +19,7 @@ from kafkalog.codec.layout.lz4_frame import (
 from kafkalog.codec.layout.primitives import LENGTH_INVALID, Int32Bytes, LayoutError
 from kafkalog.codec.layout.snappy_stream import SNAPPY_BLOCK, SNAPPY_MAGIC, SNAPPY_VERSIONS, STREAM_MAGIC
 from kafkalog.codec.model import Codec, codec_label
-from kafkalog.codec.trace import CHECKSUM, Reader
+from kafkalog.codec.parsing.trace import CHECKSUM, Reader
 
 __all__ = ["DECOMPRESSION", "compressed_again", "read_compressed"]
 

@@ -14,7 +14,7 @@ from kafkalog.codec.layout.primitives import COUNT_INVALID, LENGTH_INVALID, Layo
 from kafkalog.codec.messages.field import Field
 from kafkalog.codec.messages.leaves import Array, Optional
 from kafkalog.codec.messages.message import UNKNOWN_TAGS, MessageStruct
-from kafkalog.codec.trace import Reader, Traced
+from kafkalog.codec.parsing.trace import Reader, Traced
 
 __all__ = ["PublishedMessage"]
 

@@ -16,7 +16,6 @@ from typing import Any, Protocol
 from construct import Construct, Container, ListContainer, Struct
 
 from kafkalog.codec import derive
-from kafkalog.codec.compressed import DECOMPRESSION, compressed_again, read_compressed
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.framing import MAGIC_POSITION
 from kafkalog.codec.layout import (
@@ -32,7 +31,8 @@ from kafkalog.codec.layout.attributes import ATTRIBUTES_V0, ATTRIBUTES_V1, ATTRI
 from kafkalog.codec.layout.bits import Bits
 from kafkalog.codec.layout.primitives import COUNT_INVALID, COUNT_LIMIT, LENGTH_INVALID, TRUNCATED, LayoutError
 from kafkalog.codec.model import LOG_OVERHEAD, Codec
-from kafkalog.codec.trace import CHECKSUM, CONSTANT, TRAILING, Reader, Traced
+from kafkalog.codec.parsing.compressed import DECOMPRESSION, compressed_again, read_compressed
+from kafkalog.codec.parsing.trace import CHECKSUM, CONSTANT, TRAILING, Reader, Traced
 
 __all__ = [
     "ENTRIES", "ENTRY", "FETCH_RESULT", "MESSAGE_V0", "MESSAGE_V1", "MULTI_FETCH_RESULT", "OFFSET_INDEX",

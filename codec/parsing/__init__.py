@@ -1,0 +1,1 @@
+"""Parse and build: the whole declarations run by Construct, field by field, and what is inside compressed bytes."""
