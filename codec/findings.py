@@ -14,7 +14,7 @@ from kafkalog.codec.names import SWAP, FileKind
 from kafkalog.codec.sentinels import NO_END
 from kafkalog.codec.wording import counted, moment_text
 
-__all__ = ["BatchOutline", "Finding", "FindingCode", "Severity", "StopReason", "Unread", "severity_of_unfinished"]
+__all__ = ["BatchOutline", "Finding", "FindingCode", "Severity", "StopReason", "Unread", "outline_of", "severity_of_unfinished"]
 
 
 class Severity(enum.StrEnum):
@@ -337,12 +337,6 @@ class BatchOutline:
     last_timestamp: int | None
     """the largest, in ms; None without one"""
 
-    @classmethod
-    def of(cls, header: OutlinedHeader) -> BatchOutline:
-        """The outline of a batch by its header."""
-        first, last = (each if each >= 0 else None for each in (header.first_timestamp, header.max_timestamp))
-        return cls(header.first_offset, header.last_offset, header.claimed_records, first, last)
-
     def as_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         return asdict(self)
@@ -370,6 +364,12 @@ class BatchOutline:
     def __str__(self) -> str:
         records = "" if self.records is None else counted(self.records, "record")
         return ", ".join(filter(None, [_offsets(self.first_offset, self.last_offset), records, self.times]))
+
+
+def outline_of(header: OutlinedHeader) -> BatchOutline:
+    """Outline of a batch by its header; times that are not there, or below 0, are None."""
+    first, last = (each if each >= 0 else None for each in (header.first_timestamp, header.max_timestamp))
+    return BatchOutline(header.first_offset, header.last_offset, header.claimed_records, first, last)
 
 
 def _offsets(first: int, last: int | None) -> str:

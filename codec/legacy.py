@@ -12,7 +12,7 @@ import zlib
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError, PortableError
 from kafkalog.codec.execution import Execution, MessageContent, RecordFault
-from kafkalog.codec.findings import BatchOutline, Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode, Severity, outline_of
 from kafkalog.codec.framing import LEGACY_CRC_START, SMALLEST_MESSAGE
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import (
@@ -142,7 +142,7 @@ def read_legacy(
                 _check_sum(message, data)
             records.append(_record(execution, message, data, base + message.offset, header))
     except _InvalidMessageError as error:
-        offset, outline = header.offset, BatchOutline.of(header)
+        offset, outline = header.offset, outline_of(header)
         place = batch.position, offset
         finding = Finding(error.code, Severity.ERROR, *place, error.detail, last_offset=offset, batch=outline)
         return tuple(records), finding

@@ -13,7 +13,7 @@ from kafkalog.codec.compression import decompress
 from kafkalog.codec.compression._errors import too_large
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.execution import Execution, RawRecord, RecordFault
-from kafkalog.codec.findings import BatchOutline, Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode, Severity, outline_of
 from kafkalog.codec.legacy import read_legacy
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import (
@@ -146,7 +146,7 @@ def record_finding(batch: RecordBatch, done: int, problem: RecordFault) -> Findi
 
 def _inside(batch: RecordBatch, code: FindingCode, position: int, detail: str) -> Finding:
     header = batch.header
-    first, last, outline = header.first_offset, header.last_offset, BatchOutline.of(header)
+    first, last, outline = header.first_offset, header.last_offset, outline_of(header)
     return Finding(code, Severity.ERROR, position, first, detail, last_offset=last, batch=outline)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from kafkalog.classes import dataclass
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.execution import Execution
-from kafkalog.codec.findings import BatchOutline, Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.findings import BatchOutline, Finding, FindingCode, Severity, StopReason, outline_of
 from kafkalog.codec.framing import (
     BATCH_CRC_START,
     BATCH_MAGIC,
@@ -143,7 +143,7 @@ class Scanner:
         if magic not in (0, 1, BATCH_MAGIC) or len(head) < header_bytes(magic):
             return None
         read = self._execution.batch_header if magic == BATCH_MAGIC else self._execution.legacy_header
-        claim = BatchOutline.of(read(head, 0))
+        claim = outline_of(read(head, 0))
         return claim if claim.is_possible else None
 
     def _tail(

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import KafkaLogError
-from kafkalog.codec.findings import BatchOutline, Finding, FindingCode
+from kafkalog.codec.findings import BatchOutline, Finding, FindingCode, outline_of
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION, entry_size
 from kafkalog.codec.index_files import OFFSET_ENTRY, OffsetEntry
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB
@@ -93,7 +93,7 @@ def when_written(lost: LostRange, batches: Sequence[LostBatch]) -> str:
 
 def _outline(source: FileSource, position: int) -> BatchOutline | None:
     header = _header(source, position)
-    outline = None if header is None else BatchOutline.of(header)
+    outline = None if header is None else outline_of(header)
     if outline is None or not outline.is_possible or outline.last_offset - outline.first_offset >= _MOST_OFFSETS:
         return None
     return outline

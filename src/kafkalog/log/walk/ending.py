@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.findings import BatchOutline, Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason, outline_of
 from kafkalog.codec.framing import header_bytes
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.scanner import Scanner
@@ -113,7 +113,7 @@ def _zeroed_batch(source: Source, position: int, mismatch: Finding) -> Finding |
     zeros = max(position + header_bytes(batch.magic), end - _SECTOR)
     if zeros >= end or zeros_end(source, zeros, source.size) < source.size:
         return None
-    outline = BatchOutline.of(batch.header)
+    outline = outline_of(batch.header)
     claim = outline if outline.is_possible else None
     return replace(
         mismatch,
