@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.compression import decompress
-from kafkalog.codec.errors import FormatError, LimitExceeded
+from kafkalog.codec.compression._errors import too_large
+from kafkalog.codec.errors import FormatError
 from kafkalog.codec.execution import Execution, RawRecord, RecordFault
 from kafkalog.codec.findings import BatchOutline, Finding, FindingCode, Severity
 from kafkalog.codec.legacy import read_legacy
@@ -61,7 +62,7 @@ def records_payload(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> byte
     """The record bytes of a v2 batch, decompressed; raises `FormatError` if they cannot be."""
     if batch.header.codec == Codec.NONE:
         if len(batch.data) - BATCH.size > limits.decompressed_batch_bytes:
-            raise LimitExceeded("a batch is larger than decompressed_batch_bytes", limit="decompressed_batch_bytes")
+            raise too_large("none", limits, len(batch.data) - BATCH.size)
         return batch.payload
     return decompress(batch.header.codec, batch.payload, limits)
 
@@ -120,7 +121,11 @@ def open_payload(batch: RecordBatch, limits: Limits) -> tuple[bytes | memoryview
     if count < 0:
         return fault(FindingCode.RECORDS_COUNT_INVALID, f"{count} records")
     if count > limits.records_per_batch:
-        return fault(FindingCode.LIMIT_EXCEEDED, f"{count} records")
+        return fault(
+            FindingCode.LIMIT_EXCEEDED,
+            f"{count} records, more than the {limits.records_per_batch} of records_per_batch: in Python "
+            f"limits=Limits(records_per_batch={count}) reads them",
+        )
     try:
         return records_payload(batch, limits), None
     except FormatError as error:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from kafkalog.codec.model import NO_TIMESTAMP
+
 __all__ = ["NEWER", "counted", "moment_text"]
 
 NEWER = "newer than this program"
@@ -20,7 +22,12 @@ def counted(count: int, noun: str) -> str:
 
 
 def moment_text(milliseconds: int) -> str:
-    """Date and time in UTC to the second, as tables show it; the number itself where no calendar reaches."""
+    """Date and time in UTC to the second, as tables show it; "none" for -1, Kafka's "no timestamp".
+
+    The number itself where no calendar reaches.
+    """
+    if milliseconds == NO_TIMESTAMP:
+        return "none"
     try:
         return (_EPOCH + timedelta(milliseconds=milliseconds)).strftime("%Y-%m-%d %H:%M:%SZ")
     except OverflowError:

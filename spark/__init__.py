@@ -17,13 +17,22 @@ __all__ = ["recover_many", "register", "verify_many"]
 
 
 def register(spark: "SparkSession") -> None:
-    """Make the format `kafkalog` known to a session (needed if kafkalog was shipped as a file, not installed)."""
+    """Make the format `kafkalog` known to a session (needed if kafkalog was shipped as a file, not installed).
+
+    Does nothing where PySpark 4.0 has found it already, which refuses what later versions replace.
+    """
     from kafkalog.codec.arguments import needed
 
     with needed("the data source", "spark"):
         from kafkalog.spark.source import KafkaLogSource
 
-    spark.dataSource.register(KafkaLogSource)
+    from pyspark.errors import AnalysisException
+
+    try:
+        spark.dataSource.register(KafkaLogSource)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 def __getattr__(name: str) -> Any:

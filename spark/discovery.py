@@ -8,8 +8,9 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import zip_longest
 from urllib.parse import unquote, urlsplit
 
@@ -22,7 +23,7 @@ from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.looked_at import in_threads, looking_once
 from kafkalog.log.disk.remote import is_uri
 from kafkalog.log.reading.consumer_view import READ_COMMITTED, ConsumerView
-from kafkalog.log.walk.header_walk import Span, batch_spans, spans_from
+from kafkalog.log.walk.header_walk import Span, spans_from
 from kafkalog.log.walk.segment import Segment, index_of
 from kafkalog.log.walk.spans import spans
 from kafkalog.spark.bounds import EARLIEST, LATEST, Bound, TopicPartition
@@ -140,7 +141,7 @@ class Range:
             if found is not None:
                 return found.offset
             if self._options.latest_if_no_start:
-                return self._partition.log_end_offset()
+                return self._log_end
             raise UsageError(
                 f"option {bound.option}: {self._name} has no record at or after {timestamp}; "
                 "startingOffsetsByTimestampStrategy=latest would read none of it"
@@ -149,7 +150,7 @@ class Range:
         if offset in (None, EARLIEST):
             return first
         if offset == LATEST:
-            return self._log_end()
+            return self._log_end
         return self._there(bound, int(offset or 0), first)
 
     def end(self) -> int:
@@ -164,13 +165,14 @@ class Range:
             return NO_END
         return self._there(bound, int(offset or 0), self._partition.log_start_offset)
 
+    @cached_property
     def _log_end(self) -> int:
         """Offset after the last batch, from what follows the last index entry."""
         return max(Follower().look(self._partition).end_offset, self._partition.log_start_offset)
 
     def _there(self, bound: Bound, offset: int, first: int) -> int:
         """The offset, if the log reaches so far; else it is data that was lost."""
-        last = self._log_end()
+        last = self._log_end
         if first <= offset <= last:
             return offset
         if self._options.fail_on_data_loss:
@@ -205,11 +207,8 @@ def _bytes_of(wanted: _Wanted) -> int:
         behind = segments[number + 1].base_offset if number + 1 < len(segments) else NO_END
         if start >= end or behind <= start or segment.base_offset >= end:
             continue
-        low, high = 0, segment.size
-        if segment.base_offset < start or end < behind:
-            with segment.open() as source:
-                low = segment.position_of(start, source)
-                high = segment.position_of(end, source) if end < behind else high
+        low = segment.likely_position_of(start)
+        high = segment.likely_position_of(end) if end < behind else segment.size
         total += max(high - low, 1)
     return total
 
@@ -245,12 +244,24 @@ def segments_between(
         if segment.base_offset >= end:
             break
         next_base = None if following is None else following.base_offset
-        found = batch_spans(segment, next_base) if exact else spans(segment, target, next_base)
-        if segment.base_offset < start:
+        if exact:
+            found = list(_up_to(end, segment, spans_from(segment, start, next_base)))
+        else:
+            found = spans(segment, target, next_base, start=start, end=end)
+        if segment.base_offset < start and not exact:
             found = _from_offset(segment, found, start)
         if found:
             segments.append(SegmentFacts(segment.path, segment.base_offset, tuple(found), following is None, next_base))
     return tuple(segments)
+
+
+def _up_to(end: int, segment: Segment, found: Iterable[Span]) -> Iterator[Span]:
+    """The spans up to the first that begins at offset `end` or after it, which has all the rest of the segment."""
+    for span in found:
+        if span.first_offset >= end:
+            yield replace(span, end=max(span.end, segment.size))
+            return
+        yield span
 
 
 def _from_offset(segment: Segment, found: list[Span], start: int) -> list[Span]:

@@ -19,6 +19,7 @@ from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import MIB
+from kafkalog.codec.model import NO_END
 from kafkalog.codec.names import without_surrogates
 from kafkalog.codec.wording import counted
 from kafkalog.log.disk.files import MissingFileError
@@ -46,9 +47,23 @@ class LogInputPartition(InputPartition):
     work_bytes: int
     """of the whole query: decides whether compiled code is worth loading"""
 
+    def __repr__(self) -> str:
+        """What the task reads, one line for each piece: partition, offsets, file and bytes."""
+        return "\n".join(map(_piece_text, self.pieces))
+
+
+def _piece_text(piece: Piece) -> str:
+    part = piece.slice
+    name = part.path if piece.topic is None else f"{piece.topic}-{piece.partition}"
+    upto = "the end" if part.end_offset == NO_END else str(part.end_offset)
+    return f"{name}: offsets from {part.start_offset} up to {upto} in bytes {part.start} to {part.end} of {part.path}"
+
 
 class LogReader(DataSourceReader):
-    """Gives the columns of `layout`.  There is no `pushFilters`: Spark 4.1 to 4.3 gives wrong results with it."""
+    """Gives the columns of `layout`.
+
+    There is no `pushFilters`: Spark 4.1 to 4.3 gives wrong results with it, and 4.0 does not have it.
+    """
 
     def __init__(self, options: ReadOptions, layout: Layout) -> None:
         self._options = options

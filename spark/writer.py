@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from kafkalog.codec.errors import StorageError, UsageError
@@ -20,6 +20,16 @@ from kafkalog.spark.leftovers import clear_leftovers
 from kafkalog.spark.staging import Staged, begin, discard_all, work_directory
 from kafkalog.spark.told import tell
 from kafkalog.spark.write_task import Prepared, write_task
+
+try:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+except ImportError:  # before PySpark 4.1 a stream gives a Python sink rows, and no Arrow batches
+    _STREAMS = False
+
+    class DataSourceStreamArrowWriter:  # type: ignore[no-redef]
+        """A stand-in: there is no such thing."""
+else:
+    _STREAMS = True
 
 __all__ = ["LogArrowWriter", "LogStreamArrowWriter"]
 
@@ -79,6 +89,8 @@ class LogStreamArrowWriter(DataSourceStreamArrowWriter):
     """`df.writeStream.format("kafkalog")`: a batch that was committed once is not written again after a restart."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
+        if not _STREAMS:
+            raise UsageError("writeStream needs PySpark 4.1 or newer; df.write inside foreachBatch works with 4.0")
         if overwrite:
             raise UsageError("outputMode complete would rewrite the log with every batch; use append or update")
         self._prepared = Prepared(options, schema, overwrite=False)

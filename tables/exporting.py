@@ -17,6 +17,7 @@ from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.thresholds import together
 from kafkalog.log import open_all
+from kafkalog.log.directories.commits import unfinished_commit
 from kafkalog.log.directories.outside import require_outside
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
@@ -154,6 +155,10 @@ def _topics(paths: Sequence[str], select: Selection, replica: PathLike | None) -
         if finding.code is FindingCode.RUN_UNFINISHED:  # a table would keep forever what is half done there
             why = Sentence(f"{finding.file}: ", finding.detail, "; nothing was exported")
             raise RecoveryRefused(why, reason="unfinished")
+    for directory in inventory.log_dirs:
+        commit = unfinished_commit(directory.path)
+        if commit is not None:
+            raise RecoveryRefused(f"{commit}; nothing was exported", reason="unfinished")
     select.check(inventory.names)
     found: dict[str, list[Partition]] = {}
     for each in inventory.readable(replica, select):

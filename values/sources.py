@@ -19,6 +19,7 @@ from kafkalog.cluster.records.replay import Until
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import MIB
+from kafkalog.codec.wording import counted
 from kafkalog.log import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
@@ -34,6 +35,7 @@ _DIRECTORY = f"{SCHEMAS_TOPIC}-0"
 LARGEST_FILE = 256 * MIB
 LARGEST_SCHEMA = 16 * MIB
 _NAME = re.compile(r"(?:(?P<subject>.+)@)?(?P<id>\d{1,10})(?P<suffix>\.avsc|\.proto|\.json)\Z", re.ASCII)
+_PATTERN = "ID.avsc, ID.proto or ID.json, or with the subject before it, as in orders-value@17.avsc,"
 _TYPES = {".avsc": "AVRO", ".proto": "PROTOBUF", ".json": "JSON"}
 _SUBJECT_VERSIONS = re.compile(r"/subjects/([^/]+)/versions(?:/(\d+))?\Z", re.ASCII)
 
@@ -111,13 +113,29 @@ def _not_a_log(path: str) -> SchemaRegistry | None:
         if os.path.splitext(path)[1] in (".json", ".jsonl", ".ndjson"):
             return _of_lines(path)
         return None
-    names = sorted(entry.name for entry in scan_directory(path))
+    entries = scan_directory(path)
+    names = sorted(entry.name for entry in entries)
     found = [(name, match) for name in names if (match := _NAME.match(name))]
-    return _of_folder(path, found) if found else None
+    others = [name for name in names if os.path.splitext(name)[1] in _TYPES and not _NAME.match(name)]
+    if found:
+        return _of_folder(path, found, others)
+    if others and not any(entry.is_dir(follow_symlinks=False) for entry in entries):
+        raise UsageError(
+            f"{path} is not a log directory, and none of its {counted(len(others), 'file')} is named after the id of a "
+            f"schema, such as {others[0]}: {_PATTERN} is expected"
+        )
+    return None
 
 
-def _of_folder(path: str, found: Sequence[tuple[str, re.Match[str]]]) -> SchemaRegistry:
+def _of_folder(path: str, found: Sequence[tuple[str, re.Match[str]]], others: Sequence[str]) -> SchemaRegistry:
+    """The schemas of files that are named after their ids; `others` are only reported."""
     registry = SchemaRegistry((path,))
+    if others:
+        detail = f"{counted(len(others), 'file')} not named after the id of a schema: {_PATTERN} is expected"
+        file = os.path.join(path, others[0])
+        registry.findings.append(
+            Finding(FindingCode.SCHEMA_RECORD_INVALID, Severity.WARNING, None, None, detail, file)
+        )  # fmt: skip
     for name, match in found:
         file = os.path.join(path, name)
         try:

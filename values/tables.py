@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.thresholds import together
 from kafkalog.codec.wording import counted
 from kafkalog.log import open_all
@@ -66,6 +67,7 @@ class KafkaTable:
     * `replica`: which directory to read if a topic-partition is in two of them
     * `storage`: how paths that are URIs are reached, by the names of Spark's options without `storage.`, as `endpoint`
       [what the environment says]
+    * `limits`: what a batch may hold at most
     """
 
     def __init__(
@@ -86,12 +88,14 @@ class KafkaTable:
         partition_count: int | None = None,
         replica: str | None = None,
         storage: Mapping[str, str] | None = None,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         if storage is not None:
             StorageOptions(tuple(map(str, paths)), tuple(storage.items()))
         names = [topics] if isinstance(topics, str) else list(topics or ())
         chosen = Selection.of(names)
-        inventory = open_all(*paths, wants=_wants(chosen) if any(is_uri(str(path)) for path in paths) else every)
+        wants = _wants(chosen) if any(is_uri(str(path)) for path in paths) else every
+        inventory = open_all(*paths, wants=wants, limits=limits)
         chosen.check(inventory.names)
         self.partitions: tuple[Partition, ...] = tuple(
             each for each in inventory.readable(replica, chosen)

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.compression._errors import too_large
+from kafkalog.codec.errors import FormatError, LimitExceeded
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import Codec
 
@@ -17,6 +18,37 @@ Bytes = bytes | memoryview
 
 def decompress(codec: int, data: Bytes, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> Bytes:
     """The records of a batch (or the message set of a wrapper) from its compressed bytes."""
+    try:
+        return _decompress(codec, data, limits, magic)
+    except LimitExceeded as error:
+        if error.limit != "decompressed_batch_bytes":
+            raise
+        raise too_large(Codec(codec).label, limits, _most_bytes(codec, data)) from None
+
+
+def _most_bytes(codec: int, data: Bytes) -> int | None:
+    """Bytes that a stream decompresses to at most, from the sizes that it declares; None if it does not tell."""
+    match codec:
+        case Codec.GZIP:
+            from kafkalog.codec.compression import gzip
+
+            return gzip.most_bytes(data)
+        case Codec.SNAPPY:
+            from kafkalog.codec.compression import snappy
+
+            return snappy.most_bytes(data)
+        case Codec.LZ4:
+            from kafkalog.codec.compression import lz4
+
+            return lz4.most_bytes(data)
+        case Codec.ZSTD:
+            from kafkalog.codec.compression import zstd
+
+            return zstd.most_bytes(data)
+    return None
+
+
+def _decompress(codec: int, data: Bytes, limits: Limits, magic: int) -> Bytes:
     match codec:
         case Codec.NONE:
             return bytes(data)

@@ -13,12 +13,18 @@ def bad_stream(codec: str, why: object) -> FormatError:
     return FormatError(f"{codec} stream cannot be read: {why}", code="decompression_failed")
 
 
-def too_large(codec: str, limits: Limits) -> LimitExceeded:
-    """The stream would decompress to more than `decompressed_batch_bytes`."""
+def too_large(codec: str, limits: Limits, most: int | None = None) -> LimitExceeded:
+    """The stream would decompress to more than `decompressed_batch_bytes`, and to `most` at most if that is known."""
+    if most is not None and most <= limits.decompressed_batch_bytes:
+        most = None  # what the stream declares is not true
+    known = "" if most is None else f", at most {most} by its own figures"
+    wanted = "..." if most is None else str(most)
+    what = f"{codec} stream decompresses to" if codec != "none" else "a batch without compression has"
     return LimitExceeded(
-        f"{codec} stream decompresses to more than {limits.decompressed_batch_bytes} bytes; consumers read it, and so "
-        f"does kafkalog with memory for it: the environment variable {UNPACKED_BYTES} raises the limit, "
-        "in Python limits=Limits(decompressed_batch_bytes=...)",
+        f"{what} more than the {limits.decompressed_batch_bytes} bytes of decompressed_batch_bytes{known}; consumers "
+        f"read it, and so does kafkalog with memory for it: {UNPACKED_BYTES}={wanted} in the environment raises the "
+        f"limit, in Python limits=Limits(decompressed_batch_bytes={wanted}), "
+        "in Spark the option decompressedBatchBytes",
         limit="decompressed_batch_bytes",
     )
 
@@ -26,8 +32,9 @@ def too_large(codec: str, limits: Limits) -> LimitExceeded:
 def window_too_large(window: int, limits: Limits) -> LimitExceeded:
     """A zstd frame asks for a larger window than Kafka's readers give."""
     return LimitExceeded(
-        f"a zstd frame asks for a window of {window} bytes, and Kafka's consumers give {limits.zstd_window_bytes}: "
-        "they stop here too; seek them behind the batch, and let the producer compress without a long window",
+        f"a zstd frame asks for a window of {window} bytes, more than the {limits.zstd_window_bytes} of "
+        "zstd_window_bytes, which is what Kafka's consumers give: they stop at this batch too. Seek them behind it, "
+        "and let the producer compress without a long window; in Python limits=Limits(zstd_window_bytes=...) reads it",
         limit="zstd_window_bytes",
     )
 

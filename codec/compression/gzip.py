@@ -8,7 +8,7 @@ from kafkalog.codec.compression._errors import bad_stream, too_large
 from kafkalog.codec.compression._pieces import Pieces
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, Limits
 
-__all__ = ["HEADER", "PLAIN_START", "TRAILER", "compress", "decompress"]
+__all__ = ["HEADER", "PLAIN_START", "TRAILER", "compress", "decompress", "most_bytes"]
 
 _GZIP_WINDOW = 31
 _MAGIC = b"\x1f\x8b"
@@ -22,6 +22,7 @@ _RESERVED_FLAGS = 0xE0
 _OS_UNKNOWN = 0xFF
 _HEADER_OS_POSITION = 9
 HEADER, TRAILER = 10, 8
+_SIZE_FIELD = 4
 _DEFLATED = 8
 PLAIN_START = _MAGIC + bytes([_DEFLATED, 0])
 """The first bytes of a member whose header has only what every one has."""
@@ -129,6 +130,11 @@ def decompress(
         if behind is None:
             return parts.joined()
         reads.go_on(behind, end)
+
+
+def most_bytes(data: bytes | memoryview) -> int | None:
+    """The size that the last four bytes give, which is right of a stream of one member below 4 GiB, as Kafka writes."""
+    return int.from_bytes(data[-_SIZE_FIELD:], "little") if len(data) > _SIZE_FIELD else None
 
 
 def compress(data: bytes | memoryview, level: int | None = None) -> bytes:

@@ -15,6 +15,7 @@ from xxhash import xxh32_intdigest
 from kafkalog.codec import derive
 from kafkalog.codec.compression._errors import bad_stream, too_large
 from kafkalog.codec.compression._pieces import Pieces
+from kafkalog.codec.errors import FormatError
 from kafkalog.codec.layout.lz4_frame import (
     FRAME_MAGIC,
     LZ4_BLOCK_BITS,
@@ -28,7 +29,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
     "BLOCK_SIZE", "STORED_BLOCK", "WRITTEN_HEADER", "blocks_before_damage", "compress", "decompress", "header_checksum",
-    "whole_block",
+    "most_bytes", "whole_block",
 ]  # fmt: skip
 
 _HEADER = derive.fixed(LZ4_HEADER, "<")
@@ -119,6 +120,23 @@ def decompress(
         if used > limits.decompressed_batch_bytes:
             raise too_large("lz4", limits)
         parts.append(block)
+
+
+def most_bytes(data: bytes | memoryview) -> int | None:
+    """Sum of the largest sizes that the blocks of the frame may have; None if it is damaged."""
+    try:
+        position, max_block, with_checksums, _ = _read_header(data, check_header=False)
+    except FormatError:
+        return None
+    total = 0
+    while position + _SIZE.size <= len(data):
+        (word,) = _SIZE.unpack_from(data, position)
+        size = word & ~STORED_BLOCK
+        if size == 0:
+            return total
+        total += size if word & STORED_BLOCK else max_block
+        position += _SIZE.size + size + (_SIZE.size if with_checksums else 0)
+    return None
 
 
 def blocks_before_damage(data: bytes) -> Iterator[tuple[bytes, int, bool]]:

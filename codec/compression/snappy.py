@@ -15,11 +15,14 @@ from construct import Struct
 from kafkalog.codec import derive
 from kafkalog.codec.compression._errors import bad_stream, check_size
 from kafkalog.codec.compression._pieces import Pieces
+from kafkalog.codec.errors import FormatError
 from kafkalog.codec.layout.primitives import Int32Bytes
 from kafkalog.codec.layout.snappy_stream import SNAPPY_VERSIONS, STREAM_MAGIC
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["HEADER", "MAGIC", "NEXT_HEADER", "blocks_before_damage", "compress", "decompress", "whole_block"]
+__all__ = [
+    "HEADER", "MAGIC", "NEXT_HEADER", "blocks_before_damage", "compress", "decompress", "most_bytes", "whole_block",
+]  # fmt: skip
 
 _VERSIONS = derive.fixed(SNAPPY_VERSIONS)
 _LENGTH = derive.fixed(Struct("length" / Int32Bytes.prefix)).struct
@@ -57,6 +60,28 @@ def _decompress_block(block: bytes | memoryview, used: int, limits: Limits) -> b
         return bytes(_snappy.uncompress(bytes(block)))
     except Exception as error:  # noqa: BLE001 - the binding's own class differs between its versions
         raise bad_stream("snappy", error) from None
+
+
+def most_bytes(data: bytes | memoryview) -> int | None:
+    """Sum of the sizes that the blocks declare; None if the stream is damaged."""
+    is_framed = len(data) >= len(HEADER) and bytes(data[: len(MAGIC)]) == MAGIC
+    total, position = 0, len(HEADER)
+    try:
+        if not is_framed:
+            return _declared_size(data)
+        while position + _LENGTH.size <= len(data):
+            (length,) = _LENGTH.unpack_from(data, position)
+            if length == NEXT_HEADER:
+                position += len(HEADER)
+                continue
+            position += _LENGTH.size
+            if not 0 <= length <= len(data) - position:
+                return None
+            total += _declared_size(data[position : position + length])
+            position += length
+    except FormatError:
+        return None
+    return total
 
 
 def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> bytes | memoryview:

@@ -16,7 +16,7 @@ from kafkalog.codec.compression._pieces import Pieces
 from kafkalog.codec.errors import FormatError, LimitExceeded
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 
-__all__ = ["CHECKSUM_SIZE", "MAGIC", "MAX_BLOCK", "RESERVED", "RLE", "compress", "decompress"]
+__all__ = ["CHECKSUM_SIZE", "MAGIC", "MAX_BLOCK", "RESERVED", "RLE", "compress", "decompress", "most_bytes"]
 
 MAGIC = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE_MASK = 0xFFFFFFF0
@@ -26,6 +26,7 @@ _BLOCK_HEADER = 3
 RLE, _COMPRESSED, RESERVED = 1, 2, 3
 CHECKSUM_SIZE = 4
 _DEFAULT_LEVEL = 3
+_ANY_WINDOW = Limits(zstd_window_bytes=2**62)
 _READ = 128 * 1024 + 3
 """Bytes that zstd-jni reads at once (`ZSTD_DStreamInSize`)."""
 
@@ -124,6 +125,21 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> byt
         parts.append(part)
         position = end
     return parts.joined()
+
+
+def most_bytes(data: bytes | memoryview) -> int | None:
+    """Sum of the largest sizes that the blocks of all frames may have; None if a frame is damaged."""
+    total = position = 0
+    try:
+        while position < len(data):
+            if int.from_bytes(data[position : position + 4], "little") & _SKIPPABLE_MASK == _SKIPPABLE:
+                position = _skippable_end(data, position)
+                continue
+            position, bound = _frame_end(data, position, _ANY_WINDOW)
+            total += bound
+    except FormatError:
+        return None
+    return total
 
 
 def _unfinished(decoder: zstandard.ZstdDecompressor, frame: bytes | memoryview, budget: int, limits: Limits) -> bytes:

@@ -148,7 +148,10 @@ def nothing_to_read(partition: ReadablePartition, limits: Limits) -> Finding | N
     """Why a consumer reads nothing of a log that is not empty: its log start offset is beyond its end; else None."""
     if not any(segment.size for segment in partition.segments):
         return None
-    start, end = partition.log_start_offset, partition.log_end_offset(limits=limits)
+    start = partition.log_start_offset
+    if start <= partition.segments[-1].base_offset:
+        return None  # the end is at or behind it, whatever the last segment holds
+    end = partition.log_end_offset(limits=limits)
     if end >= start:
         return None
     detail = f"the log start offset {start} lies above the log end offset {end}: a consumer reads nothing"

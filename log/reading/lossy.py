@@ -29,7 +29,10 @@ class Lossy:
         names = batch.schema.names
         if "timestamp" in names and (times := batch.column("timestamp")).null_count:
             row = pc.index(times.is_null(), True).as_py()
-            detail = "the time of the record is beyond what a table can hold, so that it is null there"
+            detail = (
+                "the time of the record is beyond what a table can hold, as nanoseconds in place of milliseconds are, "
+                "so that it is null there"
+            )
             yield from self._first(FindingCode.TIMESTAMP_OUT_OF_RANGE, Severity.ERROR, detail, batch, row)
         if "headers" in names and (headers := batch.column("headers")).null_count < len(headers):
             replaced = pc.match_substring(headers.flatten().field("key"), _REPLACED)

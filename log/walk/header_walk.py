@@ -55,11 +55,12 @@ def batch_spans(segment: Segment, next_base: int | None = None) -> list[Span]:
         return list(walk_headers(source, segment.base_offset, 0, min(source.size, segment.size), next_base=next_base))
 
 
-def spans_from(segment: Segment, offset: int) -> Iterator[Span]:
+def spans_from(segment: Segment, offset: int, next_base: int | None = None) -> Iterator[Span]:
     """A span for each batch, from one at or before the batch with `offset` on; the last as in `batch_spans`."""
     with segment.open() as source:
         position = segment.position_of(offset, source)
-        yield from walk_headers(source, segment.base_offset, position, min(source.size, segment.size))
+        size = min(source.size, segment.size)
+        yield from walk_headers(source, segment.base_offset, position, size, next_base=next_base)
 
 
 def joined_spans(

@@ -17,7 +17,7 @@ from kafkalog.codec.source import Source
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.walk.narrowing import is_worth_it, narrowed
 
-__all__ = ["start_position"]
+__all__ = ["indexed_position", "start_position"]
 
 _TRIES = 4
 """Entries examined before giving up: a wrapper message needs the one before, a damaged index rarely any."""
@@ -34,6 +34,25 @@ def _entry(index: Source, slot: int) -> OffsetEntry:
 def _relative_offset(entry: bytes) -> int:
     found = OffsetEntry(*OFFSET_ENTRY.struct.unpack(entry))
     return _BEYOND if found.position <= 0 else found.relative_offset
+
+
+def _slot_before(index: Source, relative: int) -> int:
+    """Slot of the last entry at or below a relative offset; -1 if there is none."""
+
+    def key(slot: int) -> int:
+        data = index.read(slot * OFFSET_ENTRY.size, OFFSET_ENTRY.size)
+        return _relative_offset(bytes(data)) if len(data) == OFFSET_ENTRY.size else _BEYOND
+
+    slots = range(index.size // OFFSET_ENTRY.size)
+    if isinstance(index, FileSource) and is_worth_it(index):
+        slots = range(*narrowed(index, OFFSET_ENTRY.size, _relative_offset, relative + 1))
+    return slots.start + bisect_right(slots, relative, key=key) - 1
+
+
+def indexed_position(index: Source, *, base_offset: int, target: int) -> int:
+    """The position that the index names for `target`, unchecked: 0 if it has no entry at or below it."""
+    slot = _slot_before(index, target - base_offset) if target > base_offset else -1
+    return _entry(index, slot).position if slot >= 0 else 0
 
 
 def _fits(log: Source, entry: OffsetEntry, base_offset: int, target: int, limits: Limits) -> bool:
@@ -58,18 +77,9 @@ def start_position(
     """
     if index is None or target <= base_offset:
         return 0
-    relative = target - base_offset
-
-    def key(slot: int) -> int:
-        data = index.read(slot * OFFSET_ENTRY.size, OFFSET_ENTRY.size)
-        return _relative_offset(bytes(data)) if len(data) == OFFSET_ENTRY.size else _BEYOND
-
-    slots = range(index.size // OFFSET_ENTRY.size)
-    if isinstance(index, FileSource) and is_worth_it(index):
-        slots = range(*narrowed(index, OFFSET_ENTRY.size, _relative_offset, relative + 1))
-    found = slots.start + bisect_right(slots, relative, key=key)
+    last = _slot_before(index, target - base_offset)
     probing = replace(limits, read_window_bytes=min(limits.read_window_bytes, _PROBE_BYTES))
-    for slot in range(found - 1, max(found - 1 - _TRIES, -1), -1):
+    for slot in range(last, max(last - _TRIES, -1), -1):
         entry = _entry(index, slot)
         if _fits(log, entry, base_offset, target, probing):
             return entry.position

@@ -13,7 +13,7 @@ from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.scanner import Scanner
 from kafkalog.log.disk.files import FileSource, NotRegularFileError
-from kafkalog.log.walk.lookup import start_position
+from kafkalog.log.walk.lookup import indexed_position, start_position
 from kafkalog.log.walk.missing import was_emptied
 
 __all__ = ["Segment", "index_of"]
@@ -84,15 +84,27 @@ class Segment:
 
     def position_of(self, offset: int, source: FileSource, *, limits: Limits = DEFAULT_LIMITS) -> int:
         """Where in `source`, the opened log, to start reading for `offset`: by the index if it is right, else 0."""
-        path = self.files.get(FileKind.OFFSET_INDEX)
-        if path is None or offset <= self.base_offset:
-            return 0
-        try:
-            index = FileSource(path)
-        except (FileNotFoundError, NotRegularFileError):
+        index = self._index() if offset > self.base_offset else None
+        if index is None:
             return 0
         with index:
             return start_position(source, index, base_offset=self.base_offset, target=offset, limits=limits)
+
+    def likely_position_of(self, offset: int) -> int:
+        """The position that the index names for `offset`, without a look at the log; 0 without an entry for it."""
+        index = self._index() if offset > self.base_offset else None
+        if index is None:
+            return 0
+        with index:
+            return min(max(indexed_position(index, base_offset=self.base_offset, target=offset), 0), self.size)
+
+    def _index(self) -> FileSource | None:
+        """The offset index, opened; None if there is none."""
+        path = self.files.get(FileKind.OFFSET_INDEX)
+        try:
+            return None if path is None else FileSource(path)
+        except (FileNotFoundError, NotRegularFileError):
+            return None
 
 
 def index_of(segments: Sequence[Segment], offset: int) -> int:

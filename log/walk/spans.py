@@ -6,7 +6,7 @@ batches are walked over (`header_walk`).  Who can read on as if there were no cu
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import overload
@@ -15,7 +15,7 @@ from kafkalog.codec.errors import StorageError
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION
 from kafkalog.codec.index_files import OFFSET_ENTRY, OffsetEntry
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
-from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD, NO_END, BatchHeader
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.scanner import Scanner
@@ -40,8 +40,20 @@ _PAGE_BYTES = 4096
 _NOTHING = OffsetEntry(0, 0)
 
 
-def spans(segment: Segment, every: int, next_base: int | None = None, *, limits: Limits = DEFAULT_LIMITS) -> list[Span]:
-    """The segment in about equal spans of at most about `every` bytes, or one where it is smaller than that."""
+def spans(
+    segment: Segment,
+    every: int,
+    next_base: int | None = None,
+    *,
+    start: int = 0,
+    end: int = NO_END,
+    limits: Limits = DEFAULT_LIMITS,
+) -> list[Span]:
+    """The segment in about equal spans of at most about `every` bytes, or one where it is smaller than that.
+
+    As far as the index tells which bytes hold the offsets from `start` up to `end`, only those are cut: the first span
+    has what comes before them too, and the last one what comes behind them, whose end is then not looked at.
+    """
     with segment.open() as source:
         size = min(source.size, segment.size)
         if size == 0:
@@ -51,7 +63,8 @@ def spans(segment: Segment, every: int, next_base: int | None = None, *, limits:
             return list(joined_spans(whole, segment.base_offset, whole.size, size, next_base=next_base))
         step = size // -(-size // max(every, 1))
         proving = replace(limits, read_window_bytes=min(limits.read_window_bytes, _PROBE_BYTES))
-        found = _indexed(source, segment, range(step, size - step // 2, step), size, next_base, proving)
+        asked = (start - segment.base_offset, end - segment.base_offset)
+        found = _indexed(source, segment, range(step, size - step // 2, step), asked, size, next_base, proving)
         if found is None:
             return list(joined_spans(source, segment.base_offset, size, step, next_base=next_base))
         cuts, next_offset = found
@@ -159,9 +172,18 @@ class _Slots(Sequence[OffsetEntry]):
 
 
 def _indexed(
-    source: Source, segment: Segment, wanted: range, size: int, next_base: int | None, limits: Limits
+    source: Source,
+    segment: Segment,
+    wanted: range,
+    asked: tuple[int, int],
+    size: int,
+    next_base: int | None,
+    limits: Limits,
 ) -> tuple[list[tuple[int, int]], int] | None:
-    """Where to cut, and the offset after the last batch; None if the index does not help."""
+    """Where to cut, and the offset after the last batch; None if the index does not help.
+
+    `asked` are relative offsets.  Where the last cut is behind them, its own offset stands for the one after the last.
+    """
     path = segment.files.get(FileKind.OFFSET_INDEX)
     base_offset = segment.base_offset
     if path is None:
@@ -171,7 +193,17 @@ def _indexed(
             entries = _Slots(index)
             if not entries:
                 return None
-            cuts = _cuts(source, base_offset, entries, wanted, limits)
+            below = bisect_right(entries, asked[0], key=_relative_offset)
+            low = entries[below - 1].position if below else 0
+            behind_asked = bisect_left(entries, asked[1], key=_relative_offset) + 1
+            is_bounded = behind_asked < len(entries)
+            high = entries[behind_asked].position if is_bounded else size
+            cuts = _cuts(source, base_offset, entries, _between(wanted, low, high), limits)
+            if cuts is not None and is_bounded:
+                last = _proved(source, base_offset, entries[behind_asked : behind_asked + _TRIES], limits)
+                if last is None or last[1] - base_offset < asked[1] or (cuts and last[0] < cuts[-1][0]):
+                    return None
+                return [*(cut for cut in cuts if cut[0] < last[0]), last], last[1]
             tail = _proved(source, base_offset, entries[-1:], limits)
     except (MissingFileError, NotRegularFileError):
         return None
@@ -180,6 +212,15 @@ def _indexed(
     begin = max(tail, cuts[-1]) if cuts else tail
     behind = walk_headers(source, begin[1], begin[0], size, next_base=next_base)
     return cuts, max([begin[1], *(span.next_offset for span in behind)])
+
+
+def _relative_offset(entry: OffsetEntry) -> int:
+    return entry.relative_offset
+
+
+def _between(positions: range, low: int, high: int) -> range:
+    """The positions behind `low` and before `high`."""
+    return positions[bisect_right(positions, low) : bisect_left(positions, high)]
 
 
 def _proved(source: Source, base_offset: int, entries: Iterable[OffsetEntry], limits: Limits) -> tuple[int, int] | None:

@@ -12,6 +12,7 @@ from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import (
     CODEC_MASK,
+    NO_TIMESTAMP,
     Codec,
     RecordBatch,
     codec_label,
@@ -140,7 +141,8 @@ class _Facts:
         if is_in_place:
             self._seen(first_offset_of(batch, self._limits), header.last_offset)
         if header.max_timestamp >= 0:
-            self._times(header.first_timestamp, header.max_timestamp)
+            first = header.first_timestamp
+            self._times(header.max_timestamp if first == NO_TIMESTAMP else first, header.max_timestamp)
 
     def run(self, run: BatchRun, path: str) -> None:
         """Take note of many v2 batches, their offsets increasing; only gaps are found there."""
@@ -162,7 +164,9 @@ class _Facts:
                 self._gap(before, begin, position, path)
         known = largest >= 0
         if known.any():
-            self._times(int(run.first_timestamps[known].min()), int(largest[known].max()))
+            firsts, largest = run.first_timestamps[known], largest[known]
+            has_first = firsts != NO_TIMESTAMP  # the first record of a batch may have no time where others have one
+            self._times(int((firsts * has_first + largest * ~has_first).min()), int(largest.max()))
 
     def _gap(self, before: int, first: int, position: int, path: str) -> None:
         code, detail = gap(before, first)

@@ -39,7 +39,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_there_are_examples() -> None:
     kinds = [kind for kind, _ in BLOCKS]
     assert kinds.count("console") == 3
-    assert kinds.count("python") == 1
+    assert kinds.count("python") == 2
 
 
 @pytest.mark.parametrize("text", [text for kind, text in BLOCKS if kind == "console"])
@@ -64,7 +64,7 @@ def test_commands(text: str, data: Path) -> None:
 def test_spark(data: Path) -> None:
     # a process of its own: one JVM serves a process, and relative paths are relative to where that was started
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
-    (text,) = (text for kind, text in BLOCKS if kind == "python")
+    text = "\n".join(text for kind, text in BLOCKS if kind == "python")
     assert 'os.environ["PYSPARK_PYTHON"] = sys.executable' in text
     recover("data", accept_loss=True)
     finished = subprocess.run(
@@ -72,3 +72,4 @@ def test_spark(data: Path) -> None:
     )
     assert finished.returncode == 0, finished.stderr[-2000:]
     assert finished.stdout.count("|partition|count|") == 1
+    assert finished.stdout.count("quotes-20-0: offsets from 0 up to the end in bytes 0 to ") == 1

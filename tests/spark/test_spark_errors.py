@@ -43,6 +43,9 @@ def test_a_segment_that_is_deleted_between_two_actions(spark: SparkSession, data
     second, third = segments(data)[1:3]
     lost = int(third.stem) - int(second.stem)
     second.unlink()
+    if spark.version.startswith("4.0."):  # plans each action anew, as a new query does: what is listed then is read
+        assert frame.count() == lenient.count() == 60 - lost
+        return
     with pytest.raises(PythonException) as raised:
         frame.count()
     sentence = last_line(raised.value)

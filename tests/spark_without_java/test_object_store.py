@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import DataSourceReader
 
+import kafkalog
+from kafkalog import NewRecord
 from kafkalog.codec.errors import KafkaLogError, StorageError, UsageError
 from kafkalog.spark.contents_reader import ContentsReader
 from kafkalog.spark.contents_schema import SCHEMAS
@@ -177,3 +180,30 @@ def test_a_server_that_is_not_there_is_an_error_and_not_a_wait() -> None:
     parsed = parse_options({"path": f"s3://{BUCKET}/broker-1", **options})
     with pytest.raises(StorageError, match="cannot look"):
         expand_paths(parsed.paths)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two segments of 8 MiB in batches of 20 kB, whose bytes do not compress."""
+    root = tmp_path_factory.mktemp("large")
+    (root / "data").mkdir()
+    with kafkalog.Log.open(root / "data" / "t-0", kafkalog.LogConfig(segment_bytes=8 << 20)) as log:
+        for first in range(0, 8000, 10):
+            values = [random.Random(first + each).randbytes(2000) for each in range(10)]
+            log.append([NewRecord(value=value, timestamp=first) for value in values])
+    return root
+
+
+@pytest.mark.parametrize(("first", "more"), [(25, {}), (4187, {"maxRecordsPerPartition": "7"}), (7990, {})])
+def test_ten_rows_by_offset_read_little_of_large_segments(
+    large: Path, first: int, more: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the bytes that hold them are cut into parts, although the options ask for small ones."""
+    monkeypatch.setattr("kafkalog.log.disk.store_retries._FIRST_S", 0.001)
+    bounds = {"startingOffsets": f'{{"t":{{"0":{first}}}}}', "endingOffsets": f'{{"t":{{"0":{first + 10}}}}}'}
+    wanted = query(str(large / "data"), **bounds, **more)
+    assert [row["offset"] for row in wanted] == [*range(first, first + 10)]
+    with serving(large, throttled=lambda number: 503 if number % 5 == 3 else None) as store:
+        options = {**bounds, "maxPartitionBytes": "200000", **more, **store.options()}
+        assert query(f"s3://{BUCKET}/data", **options) == wanted
+        assert store.sent < 3 << 19, "of 16 MiB"

@@ -18,6 +18,7 @@ from kafkalog.log.walk.header_walk import Span
 from kafkalog.spark.discovery import expand_paths, plan_read
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.planning import PartitionFacts, Piece, SegmentFacts, plan, target_bytes
+from kafkalog.spark.source import KafkaLogSource
 from kafkalog.spark.told import tell
 from testkit.recorded.broker_dirs import brokers
 
@@ -301,3 +302,13 @@ def test_what_a_query_should_know_is_said_to_warnings_and_to_logging(caplog: pyt
     with caplog.at_level("WARNING", logger="kafkalog"), pytest.warns(RuntimeWarning, match="one sentence"):
         tell("one sentence")
     assert [(record.name, record.message) for record in caplog.records] == [("kafkalog.spark", "one sentence")]
+
+
+def test_a_task_says_what_it_reads(tmp_path: Path) -> None:
+    """What docs/spark.md gives in place of Spark's `explain()`, which has no room for it."""
+    with kafkalog.Log.open(tmp_path / "orders-3", kafkalog.LogConfig()) as log:
+        log.append([b"a", b"b", b"c"])
+    source = KafkaLogSource({"path": str(tmp_path), "endingOffsets": '{"orders":{"3":2}}'})
+    (task,) = source.reader(source.schema()).partitions()
+    (file,) = (tmp_path / "orders-3").glob("*.log")
+    assert str(task) == f"orders-3: offsets from 0 up to 2 in bytes 0 to {file.stat().st_size} of {file}"

@@ -428,6 +428,21 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     assert not (data / "out").exists()
 
 
+@parquet_first
+def test_a_directory_with_a_commit_that_has_not_ended_is_not_exported(format: str, tmp_path: Path) -> None:
+    """The rows of it may be taken back, and a table would keep them."""
+    data, out = topic(tmp_path / "data", [5]), tmp_path / "out"
+    journal = tmp_path / "data.writing" / "commit.json"
+    journal.parent.mkdir()
+    journal.write_text("{}")
+    with pytest.raises(kafkalog.RecoveryRefused, match="has not ended") as raised:
+        kafkalog.export(data, to=out, format=format)
+    assert raised.value.reason == "unfinished"
+    assert not out.exists()
+    journal.unlink()
+    assert kafkalog.export(data, to=out, format=format).partitions[0].records == 5
+
+
 def test_a_manifest_that_is_none_is_one_sentence(tmp_path: Path) -> None:
     data, out = topic(tmp_path / "data", [5]), tmp_path / "out"
     kafkalog.export(data, to=out, format="parquet")

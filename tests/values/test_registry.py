@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,23 @@ def test_a_folder_of_schemas(tmp_path: Path) -> None:
         ("17", 1, 17, "AVRO"), ("orders-value", 1, 18, "PROTOBUF"),
     }  # fmt: skip
     assert codes(registry) == ["schema_record_invalid"]
+    (tmp_path / "orders-value.avsc").write_text('"string"')
+    again = kafkalog.read_schemas(tmp_path)
+    assert again.schemas == registry.schemas
+    (named,) = [each for each in again.findings if each.file == str(tmp_path / "orders-value.avsc")]
+    assert "orders-value@17.avsc" in named.detail
+
+
+@pytest.mark.parametrize("name", ["orders-value.avsc", "orders-value-17.avsc", "schema17.proto", "v1.json"])
+def test_a_folder_whose_files_have_other_names_is_refused_with_the_pattern(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text('"string"')
+    sentence = f"such as {name}: ID.avsc, ID.proto or ID.json"
+    with pytest.raises(UsageError, match=re.escape(sentence)):
+        kafkalog.read_schemas(tmp_path)
+    done = run("schemas", tmp_path)
+    assert done.code == 64
+    assert len(done.err.splitlines()) == 1
+    assert sentence in done.err
 
 
 def test_what_holds_no_registry_is_refused(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import MIB
+from kafkalog.codec.model import NO_TIMESTAMP
 from kafkalog.log import Partition
 from kafkalog.log.reading.to_arrow import OPEN_TRANSACTION
 from kafkalog.log.walk.on_damage import STOP
@@ -54,7 +55,7 @@ class Group:
     """bytes of their keys and values, uncompressed"""
     first_timestamp: int | None
     last_timestamp: int | None
-    """ms"""
+    """ms; None if no record has a time that a table can hold"""
     topic: str | None = None
     partition: int | None = None
     key: bytes | None = None
@@ -180,8 +181,10 @@ def _facts(
             case "digest":
                 columns[name] = pa.array([_digest(each) for each in batch["value"]], pa.binary())
             case _:
-                columns[name] = pc.floor_temporal(time, unit=unit).cast(pa.int64())
+                hours = pc.floor_temporal(time, unit=unit).cast(pa.int64())
+                columns[name] = pc.if_else(pc.less(hours, 0), pa.scalar(None, pa.int64()), hours)
     ms = time.cast(pa.int64())
+    ms = pc.if_else(pc.equal(ms, NO_TIMESTAMP), pa.scalar(None, pa.int64()), ms)
     columns |= {"bytes": sizes, "records": pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows)}
     table = pa.table(columns | {"first": ms, "last": ms})
     if start is not None:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
+from kafkalog.codec.model import NO_TIMESTAMP
+from kafkalog.codec.time_units import unit_of
 from kafkalog.codec.wording import moment_text
 
-__all__ = ["moment_text", "span_text", "time_text"]
+__all__ = ["moment_text", "span_text", "time_text", "unit_remarks"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_NAMES = 3
 
 
 def time_text(milliseconds: int | None) -> str:
-    """ISO 8601 in UTC to the millisecond; nothing for None, the number itself where no calendar reaches."""
+    """ISO 8601 in UTC to the millisecond; nothing for None, "none" for -1, Kafka's "no timestamp".
+
+    The number itself where no calendar reaches.
+    """
     if milliseconds is None:
         return ""
+    if milliseconds == NO_TIMESTAMP:
+        return "none"
     try:
         return (_EPOCH + timedelta(milliseconds=milliseconds)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
     except OverflowError:
@@ -27,3 +36,23 @@ def span_text(milliseconds: int) -> str:
         if abs(milliseconds) >= 2 * size:
             return f"{round(milliseconds / size)} {unit}"
     return f"{milliseconds} ms"
+
+
+def unit_remarks(ranges: Iterable[tuple[str, int | None, int | None]]) -> list[str]:
+    """One sentence for each unit that times look like in place of milliseconds, with the logs that have them.
+
+    `ranges`: a name, and its smallest and largest time in ms or None
+    """
+    named: dict[str, list[str]] = {}
+    for name, first, last in ranges:
+        for unit in {unit_of(each) for each in (first, last) if each is not None} - {None}:
+            named.setdefault(str(unit), []).append(name)
+    return [
+        f"times of {', '.join(names[:_MOST_NAMES])}{_more(len(names) - _MOST_NAMES)} look like {unit} in place of "
+        "milliseconds: retention, look-ups by time and queries take them for other moments"
+        for unit, names in sorted(named.items())
+    ]
+
+
+def _more(number: int) -> str:
+    return f" and {number} more" if number > 0 else ""

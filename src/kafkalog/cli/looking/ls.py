@@ -12,7 +12,7 @@ import click
 from kafkalog.cli.options.common import JOBS, JSON
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.selection import selected, selection_options
-from kafkalog.cli.output import LineWriter, behind_text, print_json, report_findings
+from kafkalog.cli.output import LineWriter, behind_text, print_json, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
 from kafkalog.codec.errors import UsageError
@@ -31,7 +31,7 @@ from kafkalog.words.advice import in_options
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.outcome import outcome_of_findings
-from kafkalog.words.times import moment_text
+from kafkalog.words.times import moment_text, unit_remarks
 
 __all__ = ["command"]
 
@@ -343,6 +343,10 @@ def command(
         _print(listed, with_segments=with_segments, damage_first=damage_first, each_of_many=each_of_many)
     findings = [finding for each in listed for finding in each.findings]
     findings += [finding for each in listed for one in each.partitions for finding in one.findings]
+    times = [(str(one.partition.name or one.partition.path), one.first_timestamp, one.last_timestamp)
+             for each in listed for one in each.partitions]  # fmt: skip
+    for each_remark in unit_remarks(times):
+        remark(each_remark)
     report_findings(findings)
     return outcome_of_findings(findings)
 

@@ -53,7 +53,8 @@ def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
     codes = list(dict.fromkeys(str(each.code) for each in found))
     more = f" and {len(codes) - _CODES} more" if len(codes) > _CODES else ""
     behind = partition.sound_records_behind_damage
-    after = f", {counted(behind, 'sound record')} behind the damage" if behind else ""
+    place = "after it" if first.code is FindingCode.LIMIT_EXCEEDED else "behind the damage"
+    after = f", {counted(behind, 'sound record')} {place}" if behind else ""
     offsets = f" from offset {partition.log_end_offset} on" if is_of_batch(first) and partition.is_log_read else ""
     name = partition.path if several else os.path.basename(partition.path)
     return Loss(name, f"{', '.join(codes[:_CODES])}{more}{offsets}{after}", _written(first) if is_read else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from binascii import b2a_base64
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +20,10 @@ from kafkalog.codec.wording import counted
 from kafkalog.log import open_all
 from kafkalog.log.directories.selection import Selection
 from kafkalog.words.escapes import escape_controls, text_of
+from kafkalog.words.times import unit_remarks
+
+if TYPE_CHECKING:
+    from kafkalog.inspect.top import Group
 
 __all__ = ["command"]
 
@@ -119,9 +124,15 @@ def command(
                 for each in found.groups
             ],
         )  # fmt: skip
-    for each in found.open_transactions:
+    for each in [*found.open_transactions, *unit_remarks(map(_times, found.groups))]:
         remark(each)
     return finish([*inventory.half_done, *chosen.of_unreadable(inventory.all_unreadable), *found.findings])
+
+
+def _times(group: Group) -> tuple[str, int | None, int | None]:
+    """What a group is called in a sentence, and its smallest and largest time."""
+    place = "-".join(str(each) for each in (group.topic, group.partition) if each is not None)
+    return place or "the records", group.first_timestamp, group.last_timestamp
 
 
 def _share(size: int, of: int, on_disk: int | None, of_disk: int | None) -> str:
