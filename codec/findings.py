@@ -156,6 +156,8 @@ class FindingCode(enum.StrEnum):
     """the file system of a log directory is mounted read-only"""
     MOVE_UNFINISHED = "move_unfinished"
     """a move of a replica between log directories that was never finished"""
+    MOMENTS_DIFFER = "moments_differ"
+    """logs that end before what the broker had flushed of them: a copy that was made while it ran"""
     OWNER_MISMATCH = "owner_mismatch"
     """files of a log directory that the user of the others may not open: a broker takes the directory offline"""
     BATCHES_OUTSIDE = "batches_outside"

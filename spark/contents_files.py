@@ -26,6 +26,7 @@ from kafkalog.log.walk.summary import SegmentSummary, summarize
 from kafkalog.recovery.checks.beside import Beside, Told
 from kafkalog.recovery.checks.log_directory import AsListed, in_no_log_directory, lost_starts
 from kafkalog.recovery.checks.partition import verify_partition
+from kafkalog.recovery.checks.report import PartitionReport
 from kafkalog.recovery.facts.brokers import of_one_broker
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
 from kafkalog.spark.contents_rows import Row
@@ -218,16 +219,25 @@ def _of_log_dir(place: Place) -> list[Finding]:
             ends[partition.path] = _end_of(partition)
         return ends[partition.path] == offset
 
-    return listed.checked(ends_at)[1]
+    def reached(path: str) -> int | None:
+        report = _report_of(open_partition(path))
+        return None if report is None else report.offset_reached
+
+    return listed.checked(ends_at, reached)[1]
 
 
 def _end_of(partition: Partition) -> int | None:
     """The offset after the last one of a log; None where it cannot be read."""
+    report = _report_of(partition)
+    return report.log_end_offset if report is not None and report.is_log_read else None
+
+
+def _report_of(partition: Partition) -> PartitionReport | None:
+    """What the checks of a log saw, records apart; None if a file cannot be read."""
     try:
-        report = verify_partition(partition, deep=False)
+        return verify_partition(partition, deep=False)
     except StorageError:
         return None
-    return report.log_end_offset if report.is_log_read else None
 
 
 def _finding_row(finding: Finding) -> Row:

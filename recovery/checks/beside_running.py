@@ -6,26 +6,37 @@ log, files that are gone, and checkpoints of a few seconds ago.  Damage stays wh
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
+from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import FileKind, parse_segment_file
-from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.partition import Partition, read_partition
 from kafkalog.log.disk.holders import told_held_by_others
 
-__all__ = ["is_in_use", "look_again", "settled_findings"]
+__all__ = ["is_in_use", "look_again", "read_again", "settled_findings"]
+
+_T = TypeVar("_T")
 
 _LOOKS = 4
 """How often something doubtful is looked at before it is reported."""
 _PAUSE_SECONDS = 0.3
+_READS = 40
+"""How often a log is read whose files a broker replaces or deletes meanwhile."""
+_PAUSE_OF_READS_SECONDS = 0.05
+_REPLACED = (errno.ESTALE, errno.ENOENT)
+"""Errors of a file that became shorter or is gone since it was listed: the cleaner puts another in its place."""
 _OF_A_MOMENT = frozenset(
     {
         FindingCode.LOG_END_BELOW_HIGH_WATERMARK,
         FindingCode.BROKER_REFUSES,
         FindingCode.START_LOSES,
         FindingCode.MOVE_UNFINISHED,
+        FindingCode.MOMENTS_DIFFER,
     }
 )
 """Findings that compare files which a running broker writes at different times, or are about what it has yet to do."""
@@ -36,6 +47,24 @@ _BESIDE_THE_LOG = frozenset({FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKin
 def is_in_use(root: str) -> bool:
     """Whether another process holds the lock of a log directory; False if that cannot be told."""
     return told_held_by_others(root) is True
+
+
+def read_again(read: Callable[[Partition], _T], partition: Partition) -> _T:
+    """The answer of `read` for a partition; it reads again what a running broker has replaced meanwhile.
+
+    Each time after the first it is given a new listing of the partition.  Raises the `StorageError` of `read` if no
+    broker runs, if the error is another one, or if it is the same every time.
+    """
+    name, start, limits = partition.name, partition.checkpointed_log_start_offset, partition.limits
+    for _ in range(_READS - 1):
+        try:
+            return read(partition)
+        except StorageError as error:
+            if name is None or error.errno not in _REPLACED or not is_in_use(os.path.dirname(partition.path)):
+                raise
+        time.sleep(_PAUSE_OF_READS_SECONDS)
+        partition = read_partition(partition.path, name, start, limits=limits)
+    return read(partition)
 
 
 def settled_findings(findings: Iterable[Finding], partition: Partition | None = None) -> list[Finding]:

@@ -20,6 +20,7 @@ from kafkalog.recovery.checks.beside import Beside
 from kafkalog.recovery.checks.lost_and_found import EndsAt, batches_outside
 from kafkalog.recovery.checks.lost_directories import read_only_finding
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
+from kafkalog.recovery.checks.moments import Reached, different_moments
 from kafkalog.recovery.checks.owners import other_owners
 from kafkalog.recovery.checks.report import BrokerStart
 from kafkalog.recovery.checks.unfinished_moves import unfinished_moves
@@ -58,18 +59,19 @@ class AsListed:
         self._findings = listed_findings(log_dir, facts)
 
     def checked(
-        self, ends_at: EndsAt, tables: HeaderTables | None = None, *, jobs: int = 1
+        self, ends_at: EndsAt, reached: Reached, tables: HeaderTables | None = None, *, jobs: int = 1
     ) -> tuple[BrokerStart, list[Finding]]:
         """Whether a broker would start on it, and all that is found of the directory as a whole.
 
-        `ends_at` is asked where the logs end; `tables` are of logs that were read since, `jobs` partitions are loaded
-        at a time.
+        `ends_at` is asked where the logs end, `reached` how far they may have gone; `tables` are of logs that were
+        read since, `jobs` partitions are loaded at a time.
         """
         outside = batches_outside(self._log_dir, ends_at)
         start, refused = self._start.broker_start(
             self._log_dir.path, self._survey, tables, jobs=jobs, facts=self._facts, asked=self._asked
         )
-        return start, [*self._findings, *outside, *refused]
+        moments = different_moments(self._log_dir, reached)
+        return start, [*self._findings, *outside, *moments, *refused]
 
 
 def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFacts | None = None) -> Beside:

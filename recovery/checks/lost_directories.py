@@ -71,7 +71,7 @@ def _told(
         where = "in it" if count == 1 else f"in the {count} directories that are missing"
         partitions = f"{counted(len(there), 'partition')} of this broker {'was' if len(there) == 1 else 'were'}"
         what = f"by {facts.source}, {partitions} {where}: {_names(there)}{_alone(there, facts)}"
-    return replace(finding, detail=f"{finding.detail}; {what}; {_start(finding, roots)}")
+    return replace(finding, detail=f"{finding.detail}; {_start(finding, roots)}; {what}")
 
 
 def _with(keys: Sequence[tuple[str, int]], facts: TopicFacts) -> str:

@@ -12,6 +12,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.insides import Insides
 from kafkalog.codec.names import FileKind, parse_segment_file
 from kafkalog.recovery.broker.node.answer import NodeStart
+from kafkalog.recovery.checks.moments import offset_reached
 from kafkalog.tiers.tiering import LocalStart
 
 __all__ = ["IN_USE", "BrokerStart", "DirectoryReport", "PartitionReport", "VerifyReport"]
@@ -48,6 +49,11 @@ class PartitionReport:
         unread = [each.file or "" for each in self.findings if each.code is FindingCode.UNREADABLE]
         kinds = [parse_segment_file(os.path.basename(file)) for file in unread]
         return all(each is not None and each.kind is not FileKind.LOG for each in kinds)
+
+    @property
+    def offset_reached(self) -> int | None:
+        """Offset up to which the log may have gone; None if it is damaged."""
+        return offset_reached(max(self.log_end_offset, self.end_behind_damage), self.findings)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

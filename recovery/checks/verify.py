@@ -19,7 +19,7 @@ from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import listed_once, real, unreadable
 from kafkalog.recovery.broker.asking import ANYTHING, StartQuestion
 from kafkalog.recovery.checks.beside import Beside, verify_beside
-from kafkalog.recovery.checks.beside_running import is_in_use, look_again, settled_findings
+from kafkalog.recovery.checks.beside_running import is_in_use, look_again, read_again, settled_findings
 from kafkalog.recovery.checks.log_directory import AsListed, beside_of, in_no_log_directory, listed_findings
 from kafkalog.recovery.checks.lost_and_found import known_ends
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
@@ -114,8 +114,12 @@ def _look(
     tables = header_tables(meant(inventory.partitions))
 
     def check(partition: Partition, told: OnRead | None, beside: Beside | None = None) -> PartitionReport:
+        def read(listed: Partition) -> PartitionReport:
+            headers = tables if listed is partition else None
+            return verify_beside(listed, beside, deep=deep, limits=limits, on_read=told, tables=headers)
+
         try:
-            return verify_beside(partition, beside, deep=deep, limits=limits, on_read=told, tables=tables)
+            return read_again(read, partition)
         except StorageError as error:
             findings = [*partition.findings, unreadable(error, partition.path)]
             return PartitionReport(partition.path, segments=len(partition.segments), findings=findings)
@@ -135,7 +139,8 @@ def _look(
         start: BrokerStart | None = None
         if log_dir.path in listed:
             ends = {each.path: each.log_end_offset for each in reports if each.is_log_read}
-            start, found = listed[log_dir.path].checked(known_ends(ends), tables, jobs=jobs)
+            reached = {each.path: each.offset_reached for each in reports}
+            start, found = listed[log_dir.path].checked(known_ends(ends), reached.get, tables, jobs=jobs)
         else:
             found = listed_findings(log_dir, known.get(real(log_dir.path)))
         found += _among(together, [*(each.path for each in partitions), os.path.join(log_dir.path, META_PROPERTIES)])

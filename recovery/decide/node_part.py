@@ -46,7 +46,11 @@ def with_node(plan: Plan, rules: Rules, kafka: BrokerResult) -> Plan:
         finding.in_file(os.path.relpath(finding.file or plan.root, plan.root))
         for finding in findings_for(start, plan.root, rules.facts.roots)
     ]
-    return replace(plan, broker=broker, findings=[*plan.findings, *_of_metadata_log(plan.root, rules), *findings])
+    known = {(each.code, each.file, each.position) for each in plan.findings}
+    of_metadata = [
+        each for each in _of_metadata_log(plan.root, rules) if (each.code, each.file, each.position) not in known
+    ]
+    return replace(plan, broker=broker, findings=[*plan.findings, *of_metadata, *findings])
 
 
 def _without_bootstrap(plan: Plan, start: NodeStart) -> Plan:

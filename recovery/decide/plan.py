@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from kafkalog.codec.names import (
     META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
+    DirectoryState,
     FileKind,
     parse_partition_directory,
     parse_segment_file,
@@ -35,6 +36,7 @@ from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends, lost_places
 from kafkalog.recovery.checks.missing_partitions import missing_partitions
+from kafkalog.recovery.checks.moments import moments_differ
 from kafkalog.recovery.checks.owners import other_owners
 from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, ActionKind, RecoveryAction, difference, marker_first
 from kafkalog.recovery.decide.aftermath import LossConsequence, consequences
@@ -250,7 +252,10 @@ def plan_of(
     findings = [] if own is None else own.findings()
     if outcomes.is_compared:
         ends = {each.name: each.log_end_offset for each in (kafka if own is None else own).partitions}
+        damaged = (*choice.damaged, *findings)
         findings = [*_with_what_is_missing(found, rules.facts, choice, findings), *_outside(found, ends)]
+        if own is not None and not found.is_partial:
+            findings += _of_different_moments(found, ends, damaged)
     declined = {**({} if own is None else own.refusals), **sentences_of_unreadable(found)}
     decided = Decided(
         found=found, rules=rules, kafka=kafka, own=own, actions=actions,
@@ -390,6 +395,23 @@ def _outside(found: Survey, ends: Mapping[str, int]) -> list[Finding]:
     return [
         each.in_file(os.path.relpath(each.file or found.root, found.root)) for each in batches_outside(log_dir, ends_at)
     ]
+
+
+def _of_different_moments(found: Survey, ends: Mapping[str, int], damaged: Iterable[Finding]) -> list[Finding]:
+    """The finding of a copy that was made while a broker ran; `ends` are by partition directory, the damaged too."""
+    if CLEAN_SHUTDOWN_FILE in found.files:
+        return []
+    left_out = {(each.file or "").partition("/")[0] for each in damaged}
+    with_logs = {path.partition("/")[0] for path in found.files if path.endswith(FileKind.LOG.value)}
+    live = {
+        (name.topic, name.partition): end
+        for directory, end in ends.items()
+        if directory in with_logs
+        and directory not in left_out
+        and (name := parse_partition_directory(directory)) is not None
+        and name.state is DirectoryState.LIVE
+    }
+    return moments_differ(Checkpoints.read(found.tree()).recovery_points, live)
 
 
 def _of_own_files(survey: Survey, topics: TopicFacts) -> list[Finding]:

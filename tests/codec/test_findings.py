@@ -129,6 +129,7 @@ ELSEWHERE = {
     FindingCode.GROUP_KINDS_MIXED: "cluster/test_group_kinds.py",
     FindingCode.PARTITION_OWNED_TWICE: "cluster/test_judged.py",
     FindingCode.MOVE_UNFINISHED: "recovery/test_unfinished_moves.py",
+    FindingCode.MOMENTS_DIFFER: "recovery/test_moments.py",
     FindingCode.PAST_REMOVED: "cluster/test_past.py",
     FindingCode.OFFSET_BEYOND_LOG_END: "cluster/test_past.py",
     FindingCode.METADATA_GAP: "cluster/test_metadata_image.py",

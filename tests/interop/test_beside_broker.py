@@ -8,7 +8,9 @@ from __future__ import annotations
 import base64
 import os
 import random
+import shutil
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -105,3 +107,53 @@ def test_damage_in_a_closed_segment_is_found_beside_a_busy_broker(broker: RealBr
             assert str(first) in finished.err
             named = {line.split("(")[1].split(",")[0] for line in finished.err.splitlines()}
             assert {Path(each).parent.name for each in named} == {"damaged-0"}, "its indexes may be named, no other log"
+
+
+def moments_of(directory: Path) -> list[str]:
+    """The findings of a copy that was made while its broker ran, as `verify` prints them."""
+    printed = kafkalog("verify", directory)
+    return [line for line in (printed.out + printed.err).splitlines() if "moments_differ" in line]
+
+
+def copied(broker: RealBroker, target: Path, *, checkpoints_last: bool) -> Path:
+    """A copy of a log directory, file by file and not in one moment."""
+    target.mkdir()
+    files = sorted(each for each in broker.log_dir.iterdir() if each.is_file() and each.name != ".lock")
+    directories = sorted(each for each in broker.log_dir.iterdir() if each.is_dir() and "-delete" not in each.name)
+    for path in (*directories, *files) if checkpoints_last else (*files, *directories):
+        if path == files[0] and checkpoints_last:
+            time.sleep(1.5)  # gigabytes take minutes, in which a broker writes its checkpoints
+        if path.is_file():
+            shutil.copy2(path, target)
+            continue
+        (target / path.name).mkdir()
+        for each in sorted(path.iterdir()):
+            try:
+                shutil.copy2(each, target / path.name)
+            except FileNotFoundError:
+                continue  # deleted since, as `cp` and `tar` say too
+    return target
+
+
+def test_a_copy_of_a_busy_broker_is_told(broker: RealBroker, tmp_path: Path) -> None:
+    """Where its checkpoints are copied after its logs: then flushed records are missing in it."""
+    copies = max(CALLS // 5, 2)
+    with busy(broker):
+        time.sleep(2)
+        for number in range(copies):
+            late = copied(broker, tmp_path / f"late-{number}", checkpoints_last=True)
+            assert len(moments_of(late)) == 1, number
+            early = copied(broker, tmp_path / f"early-{number}", checkpoints_last=False)
+            assert moments_of(early) == [], "its checkpoints are older than its logs, as after a crash"
+            shutil.rmtree(late)
+            shutil.rmtree(early)
+    print(f"{copies} copies of a busy broker, all told")
+
+
+def test_a_killed_broker_is_no_copy(broker: RealBroker) -> None:
+    for _ in range(max(CALLS // 10, 1)):
+        with busy(broker):
+            time.sleep(2)
+        broker.kill()
+        assert moments_of(broker.log_dir) == []
+        broker.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog.codec.errors import StorageError
 from kafkalog.inspect.health import health
+from kafkalog.log.directories.directory import open_log_dir
+from kafkalog.log.directories.partition import Partition
+from kafkalog.recovery.checks.beside_running import read_again
 from kafkalog.recovery.checks.verify import verify
 from testkit.made.tens import log_of_tens
 from testkit.running.command import kafkalog
@@ -73,6 +78,33 @@ def test_damage_is_found_beside_a_running_broker(what: str, tmp_path: Path) -> N
         finished = kafkalog(what, tmp_path)
     assert finished.code == 1
     assert "crc_mismatch" in finished.err
+
+
+def test_a_log_that_the_cleaner_replaces_is_read_again(tmp_path: Path) -> None:
+    log_of_tens(tmp_path, 3)
+    (partition,) = open_log_dir(tmp_path).partitions
+    errors = [errno.ESTALE, errno.ENOENT]
+    given = []
+
+    def read(listed: Partition) -> int:
+        given.append(listed)
+        if errors:
+            raise StorageError(errors.pop(), "replaced", listed.path)
+        return len(given)
+
+    with held(tmp_path / ".lock"):
+        assert read_again(read, partition) == 3
+    assert given[0] is partition
+    assert given[1] is not partition
+    errors = [errno.ESTALE]
+    with pytest.raises(StorageError):
+        read_again(read, partition)  # nobody replaces it
+    errors = [errno.EIO]
+    with held(tmp_path / ".lock"), pytest.raises(StorageError):
+        read_again(read, partition)
+    errors = [errno.ESTALE] * 1000
+    with held(tmp_path / ".lock"), pytest.raises(StorageError):
+        read_again(read, partition)
 
 
 def test_what_a_start_would_do_is_not_asked_of_a_broker_that_runs(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from kafkalog import plan, verify
 from kafkalog.codec.findings import FindingCode, Severity
 from testkit.judging.trees import first_difference, stamps
 from testkit.made.scenes import SCENES
-from testkit.running.pages import DOCS, commands_of, follow, scene_of
+from testkit.running.pages import DOCS, blocks_of, commands_of, follow, scene_of
 
 RUNBOOK = DOCS / "runbook"
 PAGES = sorted(path for path in RUNBOOK.glob("*.md") if path.name != "README.md")
@@ -22,11 +22,14 @@ RESULTS = {
     "dead-cluster": "merged", "backup": "restored", "deleted-topic": "rescued",
     "lost-controllers": "node-1", "moved-controllers": "node-2", "no-controller": "controller",
     "one-broker-left": "controller", "power-cut": "merged", "diverged": "broker-1", "lost-and-found": "repaired",
-    "staging-cluster": "staging",
+    "staging-cluster": "staging", "zookeeper-lost": "broker-3", "log-into-cluster": "target",
 }  # fmt: skip
 """New directories, and controllers'; the other pages put `data` itself right, and take it back at their end."""
-BY_OTHER_MEANS = {"lost-directory": "data", "wrong-owner": "data", "offsets-before": "", "diverged": ""}
-"""Pages on which somebody else than kafkalog brings things back, and the directory that changes by that, if any."""
+BY_OTHER_MEANS = {
+    "lost-directory": "data", "wrong-owner": "data", "offsets-before": "", "diverged": "", "zookeeper-lost": "",
+    "log-into-cluster": "target",
+}  # fmt: skip
+"""Pages that bring back what is elsewhere, or do not do it with kafkalog; and the directory that changes, if any."""
 
 
 def test_there_is_a_page_for_each_scene_and_the_index_names_them_all() -> None:
@@ -69,7 +72,8 @@ def test_a_page_followed_literally(page: Path, tmp_path: Path) -> None:
     assert plan(result).broker.outcome == "loaded"
     back = follow(part(page, place, 1), place)
     assert [each.complaint for each in back if each.complaint] == []
-    assert len(followed) + len(back) == len(commands_of(page)) > 3
+    programs = [text for kind, text in blocks_of(page) if kind == "python"]
+    assert len(followed) + len(back) == len(commands_of(page)) + len(programs) > 3
     acted = [each for each in (*followed, *back) if each.code == 2 or "--into" in each.command.text]
     assert acted or page.stem in BY_OTHER_MEANS, "a page that changes nothing helps nobody"
     assert back or page.stem in RESULTS or page.stem in BY_OTHER_MEANS

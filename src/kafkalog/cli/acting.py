@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
-import click
-
 from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import Happened, interruptible
-from kafkalog.cli.output import LineWriter, print_json
+from kafkalog.cli.output import LineWriter, print_json, remark
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.words.escapes import escape_controls
 
@@ -60,7 +58,7 @@ class Acting(Generic[Plan]):
             for report in self._reports(error, self.plans) if self.as_json else ():
                 print_json(_as_it_is(report, happened))
             for sentence in happened.sentences(only_new=True):
-                click.echo(f"kafkalog: {escape_controls(sentence)}", err=True)
+                remark(sentence)
             if isinstance(error, RecoveryRefused):
                 unread = any(getattr(made, "is_unreadable", False) for made in self.plans)
                 error.is_unreadable = error.is_unreadable or unread

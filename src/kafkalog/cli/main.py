@@ -194,7 +194,7 @@ def _is_expected(error: BaseException) -> bool:
 
 
 def _complain(text: str) -> None:
-    from kafkalog.words.escapes import escape_controls
+    from kafkalog.cli.output import said
 
     _write_out(sys.stdout)
-    _write_out(sys.stderr, f"kafkalog: {escape_controls(text)}\n")
+    _write_out(sys.stderr, said(text))

@@ -9,9 +9,11 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Self
 
+from kafkalog.cli.width import terminal_width
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.wording import counted
 from kafkalog.words.escapes import escape_controls
+from kafkalog.words.wrapping import folded_with_command
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -21,7 +23,9 @@ __all__ = [
     "WritesBehind",
     "behind_text",
     "print_json",
+    "remark",
     "report_findings",
+    "said",
 ]
 
 _BLOCK_BYTES = 1 << 18
@@ -140,9 +144,15 @@ def behind_text(batches: int, records: int) -> str:
 
 
 def remark(text: str) -> None:
-    """Something worth knowing, not a finding, on standard error."""
-    sys.stderr.write(f"kafkalog: {escape_controls(text)}\n")
+    """Write a sentence on standard error behind the program's name; it wraps if a terminal or COLUMNS has a width."""
+    sys.stderr.write(said(text))
     sys.stderr.flush()
+
+
+def said(text: str) -> str:
+    """Lines for standard error: a sentence behind the program's name, wrapped at the terminal's width or COLUMNS."""
+    line, width = f"kafkalog: {escape_controls(text)}", terminal_width(sys.stderr)
+    return "".join(f"{part}\n" for part in ([line] if width is None else folded_with_command(line, width)))
 
 
 def report_findings(findings: Iterable[Finding]) -> bool:
@@ -155,11 +165,11 @@ def report_findings(findings: Iterable[Finding]) -> bool:
             continue
         serious = True
         unread += [finding] if finding.last_offset is not None else []
-        sys.stderr.write(f"kafkalog: {escape_controls(str(replace(finding, detail=told(finding.detail))))}\n")
+        sys.stderr.write(said(str(replace(finding, detail=told(finding.detail)))))
     if unread:
         from kafkalog.cli.seeking import seeks_past
 
         for line in seeks_past(unread):
-            sys.stderr.write(f"kafkalog: {escape_controls(line)}\n")
+            sys.stderr.write(said(line))
     sys.stderr.flush()
     return serious

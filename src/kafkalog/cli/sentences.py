@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import text_width
 from kafkalog.words.first_screen import FirstScreen
-from kafkalog.words.wrapping import folded
+from kafkalog.words.wrapping import folded_with_command
 
 __all__ = ["SentenceWriter", "print_screen"]
 
@@ -19,11 +19,7 @@ class SentenceWriter(LineWriter):
 
     def write(self, line: str) -> None:
         """One sentence or command line, without its newline, on as many lines as it takes."""
-        words, colon, command = line.rpartition(": kafkalog ")
-        if colon and len(line) > self._width:
-            self.write(f"{words}:")
-            line = f"  kafkalog {command}"
-        for part in folded(line, self._width):
+        for part in folded_with_command(line, self._width):
             super().write(part)
 
 

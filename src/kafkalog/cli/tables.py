@@ -18,6 +18,7 @@ import click
 
 from kafkalog.classes import dataclass
 from kafkalog.cli.output import LineWriter
+from kafkalog.cli.width import terminal_width
 from kafkalog.words import wrapping
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.times import moment_text, span_text
@@ -127,12 +128,7 @@ def _is_another() -> bool:
 
 
 def _width() -> int | None:
-    """The width of the terminal, or what COLUMNS says; None where nothing limits a line."""
-    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
-        from shutil import get_terminal_size  # with all archives that Python knows
-
-        return get_terminal_size().columns
-    return None
+    return terminal_width(sys.stdout)
 
 
 def text_width() -> int:

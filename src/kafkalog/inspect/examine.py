@@ -236,6 +236,7 @@ def _kept(path: str, made: Plan) -> Planned:
         forecast=made.broker,
         refusal=made.refusal,
         files=len(made.actions),
+        partitions=len(made.partitions),
         is_worth_a_look=made.is_worth_a_look,
         choice=made.choice,
         declined=made.declined,

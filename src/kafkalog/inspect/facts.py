@@ -107,6 +107,8 @@ class Planned:
     refusal: str | None = None
     files: int = 0
     """that would change"""
+    partitions: int = 0
+    """that the plan is about"""
     is_worth_a_look: bool = True
     choice: RecoveryChoice = field(default_factory=RecoveryChoice)
     declined: Mapping[str, str] = field(default_factory=dict)

@@ -24,11 +24,12 @@ from kafkalog.log.walk.missing import MissingOffsets
 from kafkalog.log.walk.summary import SegmentSummary, summarize
 from kafkalog.recovery.act.unfinished_business import Standing, standing
 from kafkalog.recovery.checks.beside import Beside
-from kafkalog.recovery.checks.beside_running import is_in_use, look_again, settled_findings
+from kafkalog.recovery.checks.beside_running import is_in_use, look_again, read_again, settled_findings
 from kafkalog.recovery.checks.log_directory import beside_of, listed_findings
 from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
 from kafkalog.recovery.checks.missing_segments import missing_from
+from kafkalog.recovery.checks.moments import different_moments, offset_reached
 from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.workers import OnRead, in_order
 from kafkalog.tiers.tiering import LocalStart
@@ -127,8 +128,11 @@ class PartitionHealth:
 def _health_of(
     partition: Partition, log_dir: LogDir | None, beside: Beside | None, told: OnRead | None
 ) -> PartitionHealth:
+    def read(listed: Partition) -> PartitionHealth:
+        return _read(listed, log_dir, beside, told)
+
     try:
-        return _read(partition, log_dir, beside, told)
+        return read_again(read, partition)
     except StorageError as error:
         findings = (*partition.findings, unreadable(error, partition.path))
         return PartitionHealth(partition, (), findings, BehindDamage(), is_read=False)
@@ -269,6 +273,7 @@ def _looked(
         if select == ALL:
             ends = {each.partition.path: each.log_end_offset for each in read}
             findings += batches_outside(log_dir, known_ends(ends))
+            findings += different_moments(log_dir, {each.partition.path: _reached(each) for each in read}.get)
         findings, unread = _as_rows(log_dir, findings, select)
         read += unread
         found.append(DirectoryHealth(log_dir.path, log_dir, standing(log_dir.path), read, tuple(findings)))
@@ -278,6 +283,12 @@ def _looked(
             read = _several([partition], None, None, jobs, on_read)
             found.append(DirectoryHealth(partition.path, None, None, read, tuple(findings)))
     return tuple(found)
+
+
+def _reached(read: PartitionHealth) -> int | None:
+    """Offset up to which a log may have gone; None if it is damaged, or could not be read."""
+    end = read.log_end_offset
+    return None if end is None else offset_reached(max(end, read.behind.next_offset), read.findings)
 
 
 def _as_rows(

@@ -142,6 +142,10 @@ _ADVICE = {
         "A broker goes on with the move when it starts, if the directory that the replica came from is there too. "
         "Mount all directories of the broker; delete neither copy by hand."
     ),
+    FindingCode.MOMENTS_DIFFER: (
+        "Records are missing here that the original has. Copy it again: from a stopped broker, or from one snapshot of "
+        "all its file systems."
+    ),
     FindingCode.RUN_UNFINISHED: "Complete the run or undo it before anything else, and before a broker starts.",
     FindingCode.START_LOSES: (
         "Do not start the node: partitions would leave service, or its metadata would begin from nothing. Mend the "

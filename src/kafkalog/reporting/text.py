@@ -42,7 +42,7 @@ def _outlook(planned: Planned, facts: ReportFacts) -> Outlook:
         planned.forecast,
         planned.choice,
         planned.consequences,
-        partitions=sum(each.partitions for each in facts.directories if each.path == planned.path),
+        partitions=planned.partitions,
         note=note,
         commands=commands,
         findings=planned.damages,
@@ -58,7 +58,7 @@ def _what_to_type(planned: Planned, facts: ReportFacts) -> tuple[str, list[str]]
     node = None if planned.forecast is None else planned.forecast.node
     mended = [] if node is None else list(mends(node, planned.root))
     if mended:
-        return mended[0], []
+        return f"{mended[0].words}:", [mended[0].command]
     return "recover changes nothing here" if planned.is_worth_a_look else "nothing to do", []
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kafkalog.classes import dataclass
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import ReportFacts
+from kafkalog.recovery.broker.node.answer import StartOutcome
 from kafkalog.recovery.broker.node.releases import MODELED
+from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.reporting.losses import records_text, runs_that_lost, total_before, total_by_start, total_for_good
 from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.outcome import Outcome, outcome_of_findings
@@ -99,10 +103,12 @@ def _start(facts: ReportFacts) -> str:
     """What is lost permanently, and what a broker would make of it."""
     for_good = total_for_good(facts)
     gone = records_text(for_good)
-    refused = [each.root for each in facts.planned if each.forecast is not None and _is_refused(each.forecast.outcome)]
+    refused = [
+        each.forecast for each in facts.planned if each.forecast is not None and _is_refused(each.forecast.outcome)
+    ]
     if refused:
         where = "it" if len(facts.planned) == 1 else f"{len(refused)} of the directories"
-        what = f"Kafka {MODELED} would not start on {where}"
+        what = f"Kafka {' and '.join(_refusing(refused))} would not start on {where}"
         return f"{gone} cannot be had back, and {what}" if for_good.records_lost else what
     by_start = total_by_start(facts)
     if by_start is None or not by_start.sound_lost:
@@ -113,6 +119,16 @@ def _start(facts: ReportFacts) -> str:
         return readable
     in_all = f"{readable}, {records_text(by_start)} in all"
     return f"{in_all}; {gone} cannot be had back" if for_good.records_lost else in_all
+
+
+def _refusing(forecasts: Sequence[BrokerForecast]) -> Sequence[str]:
+    """The groups of releases that do not start on a directory, each once."""
+    named: dict[str, None] = {}
+    for forecast in forecasts:
+        groups = [] if forecast.node is None else forecast.node.grouped
+        refusing = [releases for releases, answer in groups if answer.outcome is StartOutcome.FAILS]
+        named |= dict.fromkeys(refusing or [MODELED])
+    return list(named)
 
 
 def _before(facts: ReportFacts) -> str:

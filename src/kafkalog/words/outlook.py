@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart
@@ -81,15 +81,20 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
     several = len(outlooks) > 1
     notes = [(f"{each.root}: " if several else "") + each.note for each in outlooks if each.note]
     more = f" (and {len(notes) - 1} more, below)" if len(notes) > 1 else ""
+    commands = [command for each in outlooks for command in each.commands]
+    losses = [loss for each in outlooks for loss in losses_of(each, where=each.root if several else None)]
+    note = notes[0] + more if notes else ""
+    if problems and not commands:
+        note = "first see to what is said at the top; then ask again"
     return FirstScreen(
         title,
-        start=list(_starts(outlooks)),
-        out_of_service=_out_of_service(outlooks),
+        start=list(_starts(outlooks, are_alone=bool(problems))),
+        out_of_service=_out_of_service(outlooks, are_alone=bool(problems)),
         lost=_lost(outlooks),
-        losses=[loss for each in outlooks for loss in losses_of(each, where=each.root if several else None)],
+        losses=losses,
         beyond_end=_groups_first(each for outlook in outlooks for each in outlook.consequences),
-        note=notes[0] + more if notes else "",
-        commands=[command for each in outlooks for command in each.commands],
+        note=(_outside(outlooks) if losses else "") + note,
+        commands=commands,
         problems=problems,
     )
 
@@ -98,20 +103,39 @@ def _groups_first(consequences: Iterable[LossConsequence]) -> list[str]:
     return [each.detail for each in sorted(consequences, key=lambda each: each.kind != "groups_beyond_end")]
 
 
-def _starts(outlooks: Sequence[Outlook]) -> Iterator[str]:
-    """Each different forecast once, with the directories that it is for if there are several forecasts."""
+def _outside(outlooks: Sequence[Outlook]) -> str:
+    """The beginning of a note: where something may lie that is called lost; empty if no file outside a log has any."""
+    found = [each for outlook in outlooks for each in outlook.findings if each.code is FindingCode.BATCHES_OUTSIDE]
+    if not found:
+        return ""
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return (
+        f"look at {found[0].file}{more} first: sound batches from offset {found[0].offset} on, perhaps what is lost "
+        "here (batches_outside, below); else "
+    )
+
+
+def _starts(outlooks: Sequence[Outlook], *, are_alone: bool) -> Iterator[str]:
+    """Each different forecast once, with the directories that it is for if there are several forecasts.
+
+    `are_alone`: other directories of the broker are missing, so the forecast is not that of the whole broker.
+    """
     by_answer: dict[tuple[str, ...], list[str]] = {}
     for each in outlooks:
         if each.forecast is not None:
             sentences = tuple(sentence + each.others for sentence in forecast_sentences(each.forecast))
             by_answer.setdefault(sentences, []).append(each.root)
     for sentences, roots in by_answer.items():
-        where = f"{roots[0]}{f' and {len(roots) - 1} more' if len(roots) > 1 else ''}: " if len(by_answer) > 1 else ""
+        named = f"{roots[0]}{f' and {len(roots) - 1} more' if len(roots) > 1 else ''}"
+        where = f"{named} alone: " if are_alone else f"{named}: " if len(by_answer) > 1 else ""
         yield from (f"{where}{sentence}" for sentence in sentences)
 
 
-def _out_of_service(outlooks: Sequence[Outlook]) -> str:
-    """The partitions that no client reaches after a start, or after the plan."""
+def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
+    """The partitions that no client reaches after a start, or after the plan; empty if that is not known.
+
+    `are_alone`: other directories of the broker are missing, and nothing is said of what is in them.
+    """
     nodes = dict.fromkeys(each.forecast.node for each in outlooks
                           if each.forecast is not None and each.forecast.node is not None)  # fmt: skip
     down = sum(each.partitions for each in outlooks if each.forecast is not None and _is_down(each.forecast))
@@ -123,7 +147,8 @@ def _out_of_service(outlooks: Sequence[Outlook]) -> str:
     stray = [name for each in outlooks for name in each.made_stray]
     if stray:
         return f"out of service after this plan: {_listed(stray)}"
-    return "out of service after a start: nothing here" if any(each.forecast is not None for each in outlooks) else ""
+    is_known = not are_alone and any(each.forecast is not None for each in outlooks)
+    return "out of service after a start: nothing here" if is_known else ""
 
 
 def _is_down(forecast: BrokerForecast) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 
-__all__ = ["REPORT_WIDTH", "WIDTH", "folded", "is_command", "wrapped", "wrapped_command"]
+__all__ = ["REPORT_WIDTH", "WIDTH", "folded", "folded_with_command", "is_command", "wrapped", "wrapped_command"]
 
 WIDTH = 80
 """Columns of a line if nothing tells the terminal's width."""
@@ -24,6 +24,14 @@ def is_command(line: str) -> bool:
 def folded(line: str, width: int) -> list[str]:
     """A sentence or a command line on as many lines as it takes."""
     return wrapped_command(line, width) if is_command(line) else wrapped(line, width)
+
+
+def folded_with_command(line: str, width: int) -> list[str]:
+    """The same; a command line behind a colon gets lines of its own if the sentence does not fit with it."""
+    words, colon, command = line.rpartition(f": {_COMMAND}")
+    if not colon or len(line) <= width:
+        return folded(line, width)
+    return [*folded_with_command(f"{words}:", width), *folded(f"  {_COMMAND}{command}", width)]
 
 
 def wrapped(text: str, width: int) -> list[str]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import click
-
 from kafkalog.cli.lines import finish, partitions_with, print_lines
 from kafkalog.cli.options.names import chosen_names
+from kafkalog.cli.output import remark
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.groups.group_lines import offset_line
 from kafkalog.cluster.groups.offset_history import OffsetChange, OffsetHistory, read_offset_history
@@ -57,10 +56,9 @@ def show_history(
             map(_row, changes),
         )  # fmt: skip
     for number, count in sorted(found.missing.items()):
-        click.echo(
-            f"kafkalog: {counted(count, 'record')} of {CONSUMER_OFFSETS_TOPIC}-{number} are there no more: the cleaner "
-            "has removed earlier commits, which are not shown",
-            err=True,
+        remark(
+            f"{counted(count, 'record')} of {CONSUMER_OFFSETS_TOPIC}-{number} are there no more: the cleaner has "
+            "removed earlier commits, which are not shown"
         )
     return finish(findings)
 

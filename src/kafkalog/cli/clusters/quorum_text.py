@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from kafkalog.cli.output import LineWriter, print_json
+from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.kraft.quorum import KnownVoter, LeftOut, Quorum, QuorumSurvivor
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
@@ -187,7 +188,7 @@ def print_quorum(quorum: Quorum) -> None:
     kind = "static voters" if best.is_static else "dynamic voters"
     title = f"cluster {escape_controls(quorum.cluster_id or 'without an id')}, {kind}; best first"
     print_table(title, _COLUMNS, [_row(each, each.log is best) for each in quorum.survivors])
-    with LineWriter() as writer:
+    with SentenceWriter() as writer:
         if quorum.in_force:
             writer.write("voters: " + ", ".join(map(voter_text, quorum.in_force)))
         for words, is_in_force in (("not given: ", True), ("were voters, and are not given: ", False)):
@@ -211,15 +212,17 @@ def print_left_out(left_out: Sequence[LeftOut], as_json: bool) -> None:
 def print_quorum_plan(made: QuorumPlan) -> None:
     """The copies, what would be done to each directory, what it costs, and the configuration."""
     print_quorum(made.quorum)
-    with LineWriter() as writer:
+    with SentenceWriter() as writer:
         for line in _plan_lines(made):
+            writer.write(escape_controls(line))
+    with LineWriter() as writer:  # to be pasted
+        for line in _configuration_lines(made):
             writer.write(escape_controls(line))
 
 
 def _plan_lines(made: QuorumPlan) -> Iterator[str]:
     if made.needless is not None:
         yield made.needless
-        yield from _configuration_lines(made)
         return
     names = ", ".join(f"{each.node} ({each.place})" for each in made.members)
     yield f"the quorum will be {names}, with the log of {made.donor.root}"
@@ -236,7 +239,6 @@ def _plan_lines(made: QuorumPlan) -> Iterator[str]:
         yield f"{made.wanted.into}: new, controller {made.identity[0]} with directory id {made.identity[1]}"
     yield from (f"warning: {told(each)}" for each in made.warnings)
     yield from _expiry_lines(made)
-    yield from _configuration_lines(made)
 
 
 def _configuration_lines(made: QuorumPlan) -> Iterator[str]:

@@ -12,8 +12,9 @@ import click
 from kafkalog.cli.options.common import JOBS, JSON
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.selection import selected, selection_options
-from kafkalog.cli.output import LineWriter, behind_text, print_json, remark, report_findings
+from kafkalog.cli.output import behind_text, print_json, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
+from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
@@ -143,7 +144,7 @@ def _print_partitions(
 ) -> None:
     """A table of the partitions; of many sound ones a paragraph in its place."""
     if len(summaries) > MANY and not each_of_many:
-        with LineWriter() as writer:
+        with SentenceWriter() as writer:
             writer.write(title)
             for line in _paragraph(summaries):
                 writer.write(line)
@@ -249,7 +250,7 @@ def _paragraph(summaries: Sequence[PartitionHealth]) -> list[str]:
 
 def _print_deleted(summaries: list[PartitionHealth]) -> None:
     """A line for each partition that holds deleted segments, which no table shows."""
-    with LineWriter() as writer:
+    with SentenceWriter() as writer:
         for each in summaries:
             segments = deleted_segments(each.partition)
             if segments:
@@ -378,5 +379,5 @@ def _print(listed: Sequence[DirectoryHealth], *, with_segments: bool, damage_fir
             _print_segments(summary)
     tables = [each.partitions for each in listed if each_of_many or len(each.partitions) <= MANY]
     if any(one.is_sound for partitions in tables for one in partitions):
-        with LineWriter() as writer:
+        with SentenceWriter() as writer:
             writer.write(f"ok means headers and checksums; {NOT_EXAMINED}")

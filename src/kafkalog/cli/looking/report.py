@@ -14,6 +14,7 @@ from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.progress import ByteProgress, RecoveryProgress
+from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.settings import command_words, parse_settings
 from kafkalog.inspect.asked import Asked, Watch
 from kafkalog.log.directories.selection import Selection
@@ -101,5 +102,6 @@ def command(
     place(output, write(), overwrite=overwrite)
     verdict = made.verdict
     if output != STANDARD_OUTPUT:
-        click.echo(escape_controls(f"{output}: {verdict.sentence}"))
+        with SentenceWriter() as writer:
+            writer.write(escape_controls(f"{output}: {verdict.sentence}"))
     return verdict.code

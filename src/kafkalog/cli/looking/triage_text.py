@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafkalog.cli.output import LineWriter
+from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.tables import MANY, Column, print_table
 from kafkalog.cluster.rules.departures import NO_LEADER
 from kafkalog.codec.wording import counted
@@ -69,7 +69,7 @@ def print_triage(found: Triage) -> None:
     print_table(f"elections {order}", columns, map(_row, shown))
     if found.unknown:
         print_table("partitions that the metadata does not know", _UNKNOWN, map(_unknown_row, found.unknown))
-    with LineWriter() as writer:
+    with SentenceWriter() as writer:
         writer.write("")
         for line in _summary(found):
             writer.write(escape_controls(line))

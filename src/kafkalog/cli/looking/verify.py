@@ -13,7 +13,7 @@ from kafkalog.cli.options.common import JOBS, JSON, RELEASE
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.remote import Remote, remote_options
 from kafkalog.cli.options.selection import selection_options
-from kafkalog.cli.output import behind_text, print_json, report_findings
+from kafkalog.cli.output import behind_text, print_json, remark, report_findings
 from kafkalog.cli.progress import ByteProgress, total_bytes
 from kafkalog.cli.sentences import SentenceWriter, print_screen
 from kafkalog.cli.tables import Column, Kind, print_table, size_text
@@ -155,5 +155,5 @@ def command(
     report_findings(report.findings)
     commits = [said for each in report.directories if (said := unfinished_commit(each.path)) is not None]
     for said in commits:
-        click.echo(escape_controls(f"kafkalog: {said}"), err=True)
+        remark(said)
     return max(outcome_of_findings(report.findings), Outcome.FINDINGS if commits else Outcome.CLEAN)

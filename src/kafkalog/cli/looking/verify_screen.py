@@ -30,15 +30,16 @@ def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport]) -> FirstScr
     dirty = [each.path for each in report.directories if each.broker is not None and not each.is_clean]
     nodes = [each.broker.node for each in report.directories if each.broker is not None]
     commands = [shell_line(["kafkalog", "plan", *dirty])] if dirty else []
+    problems = [each.detail for each in report.findings if each.code in _GRAVE]
     return FirstScreen(
         title,
-        start=list(_starts(report.directories)),
+        start=list(_starts(report.directories, are_alone=bool(problems))),
         out_of_service=out_of_service_sentence([each for each in nodes if each is not None]),
         lost=f"found something in {counted(len(hurt), 'partition')}:" if hurt else "",
         losses=[_loss(each, number < _SHOWN, several) for number, each in enumerate(_worst_first(hurt))],
         note="type this to see what is lost, which groups stand beyond the end, and how to recover:" if dirty else "",
         commands=commands,
-        problems=[each.detail for each in report.findings if each.code in _GRAVE],
+        problems=problems,
     )
 
 
@@ -67,14 +68,18 @@ def _written(finding: Finding) -> str:
     return batch.since
 
 
-def _starts(directories: Sequence[DirectoryReport]) -> Iterator[str]:
-    """Each different answer once, with its directory if there are several answers."""
+def _starts(directories: Sequence[DirectoryReport], *, are_alone: bool) -> Iterator[str]:
+    """Each different answer once, with its directory if there are several answers.
+
+    `are_alone`: something of the broker could not be read, so the answer is not that of the whole broker.
+    """
     by_answer: dict[tuple[str, ...], list[str]] = {}
     for each in directories:
         if each.broker is not None:
             by_answer.setdefault(tuple(_sentences(each.broker)), []).append(each.path)
     for sentences, paths in by_answer.items():
-        where = f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}: " if len(by_answer) > 1 else ""
+        named = f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}"
+        where = f"{named} alone: " if are_alone else f"{named}: " if len(by_answer) > 1 else ""
         yield from (f"{where}{sentence}" for sentence in sentences)
 
 

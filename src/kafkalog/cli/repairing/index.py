@@ -12,7 +12,7 @@ from kafkalog.cli.options.common import CONFIG, JOBS, JSON, YES
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, paths_in_properties, settings_in
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
-from kafkalog.cli.output import print_json
+from kafkalog.cli.output import print_json, remark
 from kafkalog.cli.progress import ByteProgress, RecoveryProgress, total_bytes
 from kafkalog.cli.repairing.plan_text import print_plan
 from kafkalog.cli.settings import CLUSTER_METADATA, parse_settings
@@ -119,10 +119,9 @@ def rebuild_command(
 def _tell(result: RecoveryResult, acting: Acting[Plan], *, cluster_metadata: bool) -> None:
     """What was rebuilt in a log directory, and what was left out."""
     if not cluster_metadata and CLUSTER_METADATA_DIRECTORY in result.plan.survey.directories:
-        click.echo(
-            f"kafkalog: {CLUSTER_METADATA_DIRECTORY} was left out, which `index verify` examines: add "
-            "--cluster-metadata to rebuild its indexes too",
-            err=True,
+        remark(
+            f"{CLUSTER_METADATA_DIRECTORY} was left out, which `index verify` examines: add --cluster-metadata to "
+            "rebuild its indexes too"
         )
     acting.tell(with_needs(result.as_dict()), lambda: print_plan(result.plan))
     if result.run_id is not None and not acting.as_json:

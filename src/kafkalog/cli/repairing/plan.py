@@ -10,7 +10,7 @@ import click
 
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.paths import PATHS
-from kafkalog.cli.output import print_json
+from kafkalog.cli.output import print_json, remark
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.repairing.plan_text import print_plans
 from kafkalog.cli.repairing.unplanned import Unplanned
@@ -104,7 +104,7 @@ def show(
         if as_json:
             print_json({**with_needs(made.as_dict()), "changed": False, "run_id": None, "standing": stands.as_dict()})
         if isinstance(made, Unplanned):
-            click.echo(escape_controls(f"kafkalog: {made.sentence}"), err=True)
+            remark(made.sentence)
         outcome = max(outcome, _outcome(made, stands))
     return outcome
 

@@ -134,8 +134,10 @@ NOT_NEEDED = "the broker was stopped cleanly and would start on this as it is: a
 
 def _write_apart(writer: LineWriter, plan: Plan) -> None:
     """Write what follows for others, and the partitions of which nothing is cut."""
-    for sentence in () if plan.broker.node is None else mends(plan.broker.node, plan.root):
-        writer.write(escape_controls(sentence))
+    _, typed = _what_to_type(plan, NOTHING_GIVEN)
+    for mend in () if plan.broker.node is None else mends(plan.broker.node, plan.root):
+        if mend.command not in typed:
+            writer.write(escape_controls(mend.sentence))
     for name in plan.made_stray:
         stray = f"{name} becomes -stray, out of service, and a broker makes an empty partition in its place"
         writer.write(escape_controls(f"{stray}: --topic-id ID keeps it in service, --accept-loss lets it become stray"))
@@ -188,7 +190,7 @@ def _what_to_type(plan: Plan, given: Given) -> tuple[str, list[str]]:
         return DONE, []
     mended = [] if plan.broker.node is None else list(mends(plan.broker.node, plan.root))
     if mended:
-        return mended[0], []
+        return f"{mended[0].words}:", [mended[0].command]
     return ("this mode changes nothing" if plan.is_worth_a_look else f"nothing to do; {NOT_EXAMINED}"), []
 
 

@@ -46,8 +46,8 @@ def print_result(result: RecoveryResult) -> None:
             writer.write(damage)
         writer.write(quarantine_sentence(result.plan.root, result.quarantine))
         writer.write(_broker(result))
-        for sentence in () if result.node is None else mends(result.node, result.plan.root):
-            writer.write(escape_controls(sentence))
+        for mend in () if result.node is None else mends(result.node, result.plan.root):
+            writer.write(escape_controls(mend.sentence))
         writer.write(f"to undo this: kafkalog undo {shell_word(result.plan.root)} --run {result.run_id}")
 
 

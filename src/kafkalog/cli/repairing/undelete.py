@@ -15,7 +15,8 @@ from kafkalog.cli.options.names import chosen_names
 from kafkalog.cli.options.numbers import PARTITION
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.times import AT
-from kafkalog.cli.output import LineWriter, print_json
+from kafkalog.cli.output import print_json, remark
+from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
@@ -153,7 +154,7 @@ def _told_unreadable(reasons: Sequence[tuple[str, str]]) -> Outcome:
     """Say on standard error which directories cannot be read; the exit code where nothing is changed."""
     for place, reason in reasons:
         sentence = reason if place in reason else f"{place}: {reason}"
-        click.echo(escape_controls(f"kafkalog: {sentence}; its deleted data is neither shown nor restored"), err=True)
+        remark(f"{sentence}; its deleted data is neither shown nor restored")
     return Outcome.IO_ERROR if reasons else Outcome.CLEAN
 
 
@@ -169,7 +170,7 @@ def _outcome(each: Remains) -> str:
 
 
 def _print(*lines: str) -> None:
-    with LineWriter() as writer:
+    with SentenceWriter() as writer:
         for line in lines:
             writer.write(line)
 

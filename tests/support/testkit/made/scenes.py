@@ -10,7 +10,7 @@ from pathlib import Path
 import kafkalog
 from testkit.made import damage
 from testkit.made.voters import directory_id_changed
-from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.recorded.broker_dirs import brokers, own_copy, unpacked
 from testkit.recorded.fixture_data import unpack_replicas, unpack_tiered, unpack_values
 from testkit.recorded.quorums import copied, tear
 
@@ -300,6 +300,28 @@ def no_controller(directory: Path) -> None:
     copied("dynamic", directory, 11)
 
 
+def zookeeper_lost(directory: Path) -> None:
+    """The volumes of two brokers, and an old copy of their ZooKeeper's directory."""
+    recorded = unpacked("3.9.1-zk/zkhist")
+    for name in ("broker-3", "broker-6"):
+        own_copy(recorded / name, directory / name)
+    own_copy(recorded / "zookeeper", directory / "zookeeper-old")
+
+
+def log_into_cluster(directory: Path) -> None:
+    """A broker's directory, and that of a stopped broker of another cluster in which the topic was just created."""
+    own_copy(brokers("4.3.0/groups")[0], directory / "source")
+    target = own_copy(brokers("4.3.0/metadata")[0], directory / "target")
+    shutil.rmtree(target / "__cluster_metadata-0")  # which does not know the topic
+    for number in (0, 1):
+        created = target / f"stock-1-{number}"
+        created.mkdir()
+        for suffix in ("log", "index", "timeindex"):
+            (created / f"{0:020}.{suffix}").touch()
+        (created / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+        (created / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAZg\n")
+
+
 def quick_start(directory: Path) -> None:
     """A broker's directory in good order, with transactions."""
     own_copy(brokers("4.1.1/txn")[0], directory / "data")
@@ -354,4 +376,6 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "moved-controllers": moved_controllers,
     "no-controller": no_controller,
     "one-broker-left": no_controller,
+    "zookeeper-lost": zookeeper_lost,
+    "log-into-cluster": log_into_cluster,
 }

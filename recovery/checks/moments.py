@@ -1,0 +1,76 @@
+"""A log directory whose files are of different moments: it was copied while a broker wrote to it.
+
+A broker writes an offset to `recovery-point-offset-checkpoint` after it has flushed the log up to it
+(`UnifiedLog.flush`, `LogManager.checkpointRecoveryOffsetsInDir`), and again at once after it has truncated the log
+(`LogManager.truncateTo`).  So neither a killed broker nor a power cut leaves an undamaged log that ends below that
+offset.  A copy that reads the log first and the checkpoint later does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.names import RECOVERY_POINT_CHECKPOINT, DirectoryState
+from kafkalog.codec.wording import counted
+from kafkalog.log.directories.directory import LogDir
+
+__all__ = ["Reached", "different_moments", "moments_differ", "offset_reached"]
+
+_NAMED = 3
+Offsets = Mapping[tuple[str, int], int]
+"""by topic and partition"""
+Reached = Callable[[str], int | None]
+"""The answer of `offset_reached` for the log in a partition directory."""
+_DAMAGE_AT_THE_END = (FindingCode.ZERO_TAIL, FindingCode.UNREADABLE)
+
+
+def offset_reached(end: int, findings: Iterable[Finding]) -> int | None:
+    """Offset up to which a log may have gone; None if it is damaged, so that its end tells nothing.
+
+    `end` is the offset after its last sound batch; a torn batch behind that counts by what its header claims.
+    """
+    for each in findings:
+        if each.severity is Severity.ERROR or each.code in _DAMAGE_AT_THE_END:
+            return None
+        if each.code is FindingCode.TORN_TAIL and each.batch is not None:
+            end = max(end, each.batch.last_offset + 1)
+    return end
+
+
+def different_moments(log_dir: LogDir, reached: Reached) -> list[Finding]:
+    """The one finding of a log directory that was copied while a broker ran, or none; its file is a whole path.
+
+    `reached` is asked only about logs whose last segment begins before what was flushed.
+    """
+    if log_dir.clean_shutdown is not None:
+        return []
+    ends = {}
+    for each in log_dir.partitions:
+        if each.name is None or each.state is not DirectoryState.LIVE or not each.segments:
+            continue
+        key = (each.name.topic, each.name.partition)
+        is_asked = each.segments[-1].base_offset < log_dir.recovery_points.get(key, 0)
+        if is_asked and (end := reached(each.path)) is not None:
+            ends[key] = end
+    found = moments_differ(log_dir.recovery_points, ends)
+    return [each.in_file(os.path.join(log_dir.path, each.file or "")) for each in found]
+
+
+def moments_differ(recovery_points: Offsets, ends: Offsets) -> list[Finding]:
+    """The finding of a directory without a mark of a clean stop, its file relative; `ends` are of undamaged logs."""
+    short = [(key, end, recovery_points[key]) for key, end in ends.items() if recovery_points.get(key, 0) > end]
+    if not short:
+        return []
+    named = "; ".join(
+        f"{topic}-{number} ends at {end} and was flushed up to {point}"
+        for (topic, number), end, point in sorted(short)[:_NAMED]
+    )
+    more = f"; and {len(short) - _NAMED} more" if len(short) > _NAMED else ""
+    logs = "1 log ends" if len(short) == 1 else f"{counted(len(short), 'log')} end"
+    detail = (
+        f"{logs} before what the broker had flushed, which no crash leaves: the directory was copied while a broker "
+        f"wrote to it, or the end was cut off since: {named}{more}"
+    )
+    return [Finding(FindingCode.MOMENTS_DIFFER, Severity.WARNING, None, None, detail, RECOVERY_POINT_CHECKPOINT)]

@@ -1,0 +1,56 @@
+"""What somebody does who types what the first screen says: it names what comes first, and commands can be pasted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testkit.made.scenes import SCENES
+from testkit.running.command import kafkalog
+
+HEIGHT = 24
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def screen(*words: object) -> list[str]:
+    return kafkalog(*words, columns=80).out.splitlines()[:HEIGHT]
+
+
+@pytest.mark.parametrize("command", ["verify", "plan"])
+def test_a_missing_directory_comes_with_what_follows_from_it(command: str, place: Path) -> None:
+    SCENES["lost-directory"](place)
+    lines = screen(command, "data", "metadata")
+    text = " ".join(" ".join(lines).split())
+    assert text.index("a broker with KRaft does not start") < text.index("metadata alone: Kafka"), (
+        "the forecast is of the directory that is left, not of the broker"
+    )
+    assert "nothing to do" not in text
+
+
+def test_batches_in_lost_and_found_come_before_a_loss_is_accepted(place: Path) -> None:
+    SCENES["lost-and-found"](place)
+    lines = screen("plan", "data")
+    (first,) = (number for number, line in enumerate(lines) if "lost+found/#131078 first" in line)
+    (recover,) = (number for number, line in enumerate(lines) if line.startswith("  kafkalog recover"))
+    assert first < recover
+
+
+def test_what_mends_a_quorum_is_a_command_of_its_own(place: Path) -> None:
+    SCENES["kraft-files"](place)
+    data = place / "data"
+    assert kafkalog("recover", data, "--yes").code == 2
+    lines = kafkalog("plan", data, columns=1000).out.splitlines()
+    assert lines.count(f"  kafkalog quorum recover --standalone {data}") == 1
+    assert sum("quorum recover" in line for line in lines) == 1
+
+
+def test_a_torn_end_of_the_metadata_log_is_said_once(place: Path) -> None:
+    SCENES["lost-controllers"](place)
+    printed = kafkalog("plan", "node-1").out
+    assert printed.count("torn_tail (__cluster_metadata-0/") == 1
