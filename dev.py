@@ -129,10 +129,25 @@ def same(*options: str) -> None:
     if not options or options[0].startswith("-"):
         raise DevError("same needs the commit to compare with: python3 dev.py same BASE")
     _ensure_venv()
-    base = _installed_commit(options[0])
+    _run_all({"same": partial(_compare_with, *options)})
+
+
+def _compare_with(base: str, *options: str) -> None:
+    """Run the comparison of `same` with one commit; raises `DevError` if there is no such commit."""
+    tree = _installed_commit(base)
     program = ROOT / "tests" / "campaigns" / "same.py"
     support = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests" / "support")])
-    _run_all({"same": lambda: _call([_python(), str(program), "--base", str(base), *options[1:]], PYTHONPATH=support)})
+    _call([_python(), str(program), "--base", str(tree), *options], PYTHONPATH=support)
+
+
+def _same() -> None:
+    """Compare a part of the fixtures and recorded cases with the commit that is named beside the program."""
+    base = (ROOT / "tests" / "campaigns" / "base_commit.txt").read_text(encoding="utf-8").strip()
+    known = subprocess.run(["git", "cat-file", "-e", f"{base}^{{commit}}"], cwd=ROOT, capture_output=True, check=False)
+    if known.returncode:
+        print(f"not compared with commit {base}: this checkout does not have it")
+        return
+    _compare_with(base, "--every", "40", "--crossings", "1", "--random", "20")
 
 
 def _installed_commit(name: str) -> Path:
@@ -177,7 +192,7 @@ def release() -> None:
 
 
 def ci() -> None:
-    """Recorded cases, wheel, bundle, then what fits of interop and sweep into 45 minutes"""
+    """Recorded cases, the frozen judge, wheel, bundle, then what fits of interop and sweep into 45 minutes"""
     started = float(os.environ.get(STARTED) or time.time())
     setup()
     os.environ["KAFKALOG_SWEEP"] = "ci"
@@ -188,6 +203,7 @@ def ci() -> None:
     within = partial(_within, started + minutes * 60)
     _run_all({
         "recorded": _recorded,
+        "same": _same,
         "wheel": _wheel,
         "bundle": _bundle,
         "interop": partial(within, 0.6, _interop),

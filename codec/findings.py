@@ -14,7 +14,9 @@ from kafkalog.codec.names import SWAP, FileKind
 from kafkalog.codec.sentinels import NO_END
 from kafkalog.codec.wording import counted, moment_text
 
-__all__ = ["BatchOutline", "Finding", "FindingCode", "Severity", "StopReason", "Unread", "outline_of", "severity_of_unfinished"]
+__all__ = [
+    "BatchOutline", "Finding", "FindingCode", "Severity", "StopReason", "Unread", "outline_of", "severity_of_unfinished",
+]  # fmt: skip
 
 
 class Severity(enum.StrEnum):
