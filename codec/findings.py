@@ -15,7 +15,8 @@ from kafkalog.codec.sentinels import NO_END
 from kafkalog.codec.wording import counted, moment_text
 
 __all__ = [
-    "BatchOutline", "Finding", "FindingCode", "Severity", "StopReason", "Unread", "outline_of", "severity_of_unfinished",
+    "BatchOutline", "Finding", "FindingCode", "Severity", "StopReason", "Unread", "outline_of",
+    "severity_of_unfinished",
 ]  # fmt: skip
 
 
