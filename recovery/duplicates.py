@@ -11,7 +11,7 @@ from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
 from kafkalog.codec.wording import counted
 from kafkalog.log.disk.files import scan_directory
-from kafkalog.recovery.broker.manager import Outcome
+from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.decide.ways import WayName
 from kafkalog.recovery.facts.topic_facts import node_id_of
@@ -72,11 +72,11 @@ def _told(made: Plan, found: _Duplicate, why: str) -> Plan:
         way if way.way is WayName.MERGE else replace(way, refusal=way.refusal or why) for way in made.choice.ways
     ]
     broker = made.broker
-    if broker.outcome == Outcome.LOADED:
+    if broker.outcome == StartResult.LOADED:
         places = " and ".join(os.path.join(root, str(found.name)) for root in found.roots)
         broker = replace(
             broker,
-            outcome=Outcome.START_FAILS,
+            outcome=StartResult.START_FAILS,
             exception="java.lang.IllegalStateException",
             message=f"Duplicate log directories for {found.name} are found in both {places}",
             valid_records_lost=None,

@@ -15,8 +15,8 @@ from kafkalog.recovery.act.runner import Earlier
 from kafkalog.recovery.act.transaction import Transaction
 from kafkalog.recovery.act.unfinished_business import sentence_of_stranger
 from kafkalog.recovery.decide.closed_in_order import Look, checks_of, left_by, left_in_place
+from kafkalog.recovery.decide.forecasts import Forecasts, find_out
 from kafkalog.recovery.decide.node_part import start_now, with_node
-from kafkalog.recovery.decide.outcomes import Outcomes, find_out
 from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.survey import Survey, survey
@@ -41,7 +41,7 @@ def plan_survey(found: Survey, workers: Workers, options: RecoveryOptions, *, co
 
     def plan_with(
         is_in_order: InOrder, readable: Survey, at_work: Workers, look: Look | None = None
-    ) -> tuple[Plan, Outcomes]:
+    ) -> tuple[Plan, Forecasts]:
         outcomes = find_out(readable, rules, is_in_order, at_work, compare=compare, copies=copies, look=look)
         return plan_of(outcomes, readable, rules, mark_clean=mark_clean, copies=copies), outcomes
 

@@ -15,8 +15,8 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.changed_files import ChangedFiles, changed_files
 from kafkalog.recovery.broker.manager import (
     BrokerResult,
-    Outcome,
     PartitionResult,
+    StartResult,
     load_log_directory,
     read_checkpoints,
 )
@@ -66,7 +66,7 @@ class Forecast:
 
     def started(self, group: Group, result: BrokerResult, *, keeps_files: bool = True) -> Started | None:
         """The start on one topic-partition in few words; None if it failed."""
-        if result.outcome != Outcome.LOADED:
+        if result.outcome != StartResult.LOADED:
             return None
         if not keeps_files:
             return Started(group, result.partitions, [], [])
@@ -83,7 +83,7 @@ class Forecast:
         if len(found) < len(parts):
             return self.load(tree)
         root = self.load(tree.part())
-        if root.outcome != Outcome.LOADED:
+        if root.outcome != StartResult.LOADED:
             return self.load(tree)
         for part in found:
             for directory, files in zip(part.group, part.files, strict=False):
@@ -97,7 +97,7 @@ class Forecast:
             tree.files[name] = root.tree.files[name]
         order = {name: number for number, name in enumerate(self._directories)}
         partitions = sorted((each for part in found for each in part.partitions), key=lambda each: order[each.name])
-        return BrokerResult(Outcome.LOADED, tree, root.clean, partitions=partitions)
+        return BrokerResult(StartResult.LOADED, tree, root.clean, partitions=partitions)
 
 
 def load_directory(tree: Tree, rules: Rules, workers: Workers, *, keeps_files: bool = True) -> BrokerResult:

@@ -9,7 +9,7 @@ from kafkalog.codec.text import MetaProperties, decode_meta_properties
 from kafkalog.log.directories.identities import meta_properties_of, refused_id
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.broker.manager import BrokerResult, Outcome
+from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
 
 __all__ = ["meta_properties_finding", "with_identity"]
@@ -38,11 +38,11 @@ def with_identity(result: BrokerResult, tree: Tree, root: str, facts: TopicFacts
             return result
         unread = refused.message if refused.is_unread else None
         message = refused.message
-    outcome = Outcome.START_FAILS
+    outcome = StartResult.START_FAILS
     if unread is not None:
         message = f"Error while reading meta.properties file: {unread}"
         if CLUSTER_METADATA_DIRECTORY not in tree.directories:
-            outcome = Outcome.DIR_OFFLINE
+            outcome = StartResult.DIR_OFFLINE
     exception = "java.lang.RuntimeException"
     return BrokerResult(outcome, result.tree, result.clean, exception, message, is_before_logs=True)
 
@@ -53,7 +53,7 @@ def _without(result: BrokerResult, root: str, facts: TopicFacts) -> BrokerResult
     if any(other != root and meta_properties_of(other) is not None for other in facts.roots):
         message = f"No `meta.properties` found in {root} (have you run `kafka-storage.sh` to format the directory?)"
     exception = "java.lang.RuntimeException"
-    return BrokerResult(Outcome.START_FAILS, result.tree, result.clean, exception, message, is_before_logs=True)
+    return BrokerResult(StartResult.START_FAILS, result.tree, result.clean, exception, message, is_before_logs=True)
 
 
 def _is_kraft(tree: Tree, facts: TopicFacts) -> bool:

@@ -47,8 +47,8 @@ from kafkalog.log.storage.tree import Tree
 __all__ = [
     "BrokerResult",
     "Offsets",
-    "Outcome",
     "PartitionResult",
+    "StartResult",
     "is_kraft",
     "load_log_directory",
     "read_checkpoints",
@@ -66,7 +66,7 @@ _SMALL_BYTES = 1024
 _UUID_LENGTH = 32
 
 
-class Outcome:
+class StartResult:
     """How a broker's start ends for this directory."""
 
     LOADED = "loaded"
@@ -308,7 +308,7 @@ def load_log_directory(
     before from the same files.
     """
     directory = _Directory(tree, settings, now_ms, unique)
-    result = BrokerResult(Outcome.LOADED, tree, directory.clean)
+    result = BrokerResult(StartResult.LOADED, tree, directory.clean)
     try:
         _delete_marker(tree)
         if checkpoints is None:
@@ -331,12 +331,12 @@ def load_log_directory(
     except JavaIOError as error:
         directory.offline = directory.offline or error
     except JavaError as error:
-        result.outcome = Outcome.START_FAILS
+        result.outcome = StartResult.START_FAILS
         result.exception, result.message, result.error = error.java_class, str(error), error
         return result
     result.partitions = directory.results
     if directory.offline is not None:
-        result.outcome = Outcome.DIR_OFFLINE
+        result.outcome = StartResult.DIR_OFFLINE
         result.exception, result.message = directory.offline.java_class, str(directory.offline)
         result.error = directory.offline
     return result

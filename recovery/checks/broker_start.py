@@ -11,7 +11,7 @@ from kafkalog.log.directories.workers import Workers
 from kafkalog.recovery.broker.asking import ANYTHING, StartQuestion, findings_for, start_with
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
-from kafkalog.recovery.broker.manager import BrokerResult, Outcome
+from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.checks.report import BrokerStart
 from kafkalog.recovery.checks.started_over import findings_of_starting_over
 from kafkalog.recovery.facts.rules import Rules
@@ -53,12 +53,12 @@ def broker_start(
         finding = Finding(FindingCode.BROKER_REFUSES, Severity.WARNING, None, None, detail, path)
         return BrokerStart(None, None, detail), [finding]
     start = BrokerStart(str(result.outcome), result.exception, result.message, node)
-    if result.outcome == Outcome.LOADED and node.never_starts:
+    if result.outcome == StartResult.LOADED and node.never_starts:
         last = node.answers[-1]
-        start = BrokerStart(str(Outcome.START_FAILS), last.exception, last.message, node)
-    if result.outcome == Outcome.LOADED:
+        start = BrokerStart(str(StartResult.START_FAILS), last.exception, last.message, node)
+    if result.outcome == StartResult.LOADED:
         return start, [*findings_for(node, path, facts.roots), *findings_of_starting_over(path)]
-    end = "not start" if result.outcome == Outcome.START_FAILS else "take the directory offline"
+    end = "not start" if result.outcome == StartResult.START_FAILS else "take the directory offline"
     detail = f"Kafka 4.1 would {end}: {result.exception}: {result.message}"
     return start, [Finding(FindingCode.BROKER_REFUSES, Severity.ERROR, None, None, detail, path)]
 

@@ -12,11 +12,11 @@ from dataclasses import field, replace
 from kafkalog.classes import dataclass
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, parse_partition_directory
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.broker.manager import BrokerResult, Outcome
+from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.damage.bit_repair import Proof
 from kafkalog.recovery.damage.soundness import log_segments
 from kafkalog.recovery.decide.choice import RecoveryChoice
-from kafkalog.recovery.decide.counting import Comparer, Counted, Result, Units
+from kafkalog.recovery.decide.counting import Comparer, Counted, Units, WayResult
 from kafkalog.recovery.decide.ways import How, Measured, RecoveryWay, Unit, WayName, recommended, total
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
@@ -65,19 +65,19 @@ def compare_ways(
     part = before.part(*_directories(before, hurt))
     asked = _asked(rules)
     is_plain = own is not None and asked == _SAFE
-    outcomes = [_Outcome(How(mode=Mode.KAFKA), comparer.of_kafka)]
+    outcomes = [_WayForecast(How(mode=Mode.KAFKA), comparer.of_kafka)]
     if is_plain or not hurt:
-        own_result = comparer.of_own if own is not None else Result(before, {})
-        outcomes.append(_Outcome(asked if is_plain else _SAFE, own_result))
+        own_result = comparer.of_own if own is not None else WayResult(before, {})
+        outcomes.append(_WayForecast(asked if is_plain else _SAFE, own_result))
     elif asked != _SAFE and asked.mode not in _NOT_CARRIED_OUT:
-        outcomes.append(_Outcome(asked, comparer.of_own))
+        outcomes.append(_WayForecast(asked, comparer.of_own))
 
     def carry_out(how: How) -> SafeResult | None:
         if any(each.how == how for each in outcomes):
             return None
         result = safely(part.copy(), how.applied_to(rules))
         if how.proof is None or result.repairs:
-            outcomes.append(_Outcome(how, Result.of_safe(result)))
+            outcomes.append(_WayForecast(how, WayResult.of_safe(result)))
         return result
 
     if hurt:
@@ -121,7 +121,7 @@ def _merging(
     safely: Safely,
     copies: Mapping[str, list[str]],
     units: Sequence[Unit],
-) -> _Outcome | None:
+) -> _WayForecast | None:
     """What the partitions would be that other copies help; None if they help none."""
     helped = [unit for unit in units if copies[unit.name]]
     if not helped:
@@ -131,14 +131,14 @@ def _merging(
         made, result = own, comparer.of_own
     else:
         made = safely(before.part(*_directories(before, helped)), how.applied_to(rules))
-        result = Result.of_safe(made)
+        result = WayResult.of_safe(made)
     found = {unit.name: comparer.measured(unit, result) for unit in helped if unit.name in made.merged}
-    return _Outcome(how, result, found, copies) if found else None
+    return _WayForecast(how, result, found, copies) if found else None
 
 
 def _left_to_remote(
     part: Tree, rules: Rules, comparer: Comparer, own: SafeResult | None, safely: Safely, hurt: Sequence[Unit]
-) -> _Outcome | None:
+) -> _WayForecast | None:
     """What the partitions would be of which the remote tier has what is damaged here; None if it has none of that."""
     if not any(rules.facts.tiering.is_tiered((unit.topic, unit.partition)) for unit in hurt):
         return None
@@ -147,9 +147,9 @@ def _left_to_remote(
         made, result = own, comparer.of_own
     else:
         made = safely(part.copy(), how.applied_to(rules))
-        result = Result.of_safe(made)
+        result = WayResult.of_safe(made)
     found = {unit.name: comparer.measured(unit, result) for unit in hurt if unit.name in made.left_to_remote}
-    return _Outcome(how, result, found) if found else None
+    return _WayForecast(how, result, found) if found else None
 
 
 def _asked(rules: Rules) -> How:
@@ -172,12 +172,12 @@ def _directories(tree: Tree, units: Sequence[Unit]) -> list[str]:
 
 
 @dataclass(slots=True)
-class _Outcome:
+class _WayForecast:
     """What one way would leave."""
 
     how: How | None
     """None: no recovery, but the start of a broker that fetches"""
-    result: Result
+    result: WayResult
     measured: dict[str, Measured] = field(default_factory=dict)
     """by partition"""
     copies: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -207,8 +207,8 @@ def _compared(
     comparer: Comparer,
     units: Sequence[Unit],
     hurt: Sequence[Unit],
-    outcomes: Sequence[_Outcome],
-    with_others: Sequence[_Outcome],
+    outcomes: Sequence[_WayForecast],
+    with_others: Sequence[_WayForecast],
 ) -> RecoveryChoice:
     """`with_others` are ways that help only the partitions that they have measured: something else has them too."""
     names = {unit.name for unit in hurt}
@@ -228,16 +228,16 @@ def _compared(
     elsewhere = {unit.name: held[unit.name] for unit in hurt if unit.name in held and comparer.is_fetched_again(unit)}
     anew = {name: found for name, found in held.items() if name not in elsewhere}
     if elsewhere:
-        candidates.append(_Outcome(None, safe.result, {**safe.measured, **elsewhere}))
+        candidates.append(_WayForecast(None, safe.result, {**safe.measured, **elsewhere}))
     if anew:
-        candidates.append(_Outcome(How(mode=Mode.SET_ASIDE), safe.result, {**safe.measured, **anew}))
+        candidates.append(_WayForecast(How(mode=Mode.SET_ASIDE), safe.result, {**safe.measured, **anew}))
     helped: dict[WayName, dict[str, Measured]] = {}
     for other in with_others:
         own_part = {name: each for name, each in other.measured.items() if name in names}
         if own_part:
             helped[other.way] = own_part
             copies = {name: other.copies[name] for name in own_part if name in other.copies}
-            candidates.append(_Outcome(other.how, other.result, {**safe.measured, **own_part}, copies))
+            candidates.append(_WayForecast(other.how, other.result, {**safe.measured, **own_part}, copies))
     candidates.sort(key=lambda each: each.order)
     words = _Words(comparer, hurt)
     partly = {WayName.REPLICA: elsewhere, WayName.SET_ASIDE: anew, **helped}
@@ -271,18 +271,18 @@ def _loses_metadata(comparer: Comparer, unit: Unit, ways: Sequence[RecoveryWay])
     return is_worse and (best is None or best.measured.records_lost != 0)
 
 
-def _safe(outcomes: Sequence[_Outcome]) -> _Outcome:
+def _safe(outcomes: Sequence[_WayForecast]) -> _WayForecast:
     return next((each for each in outcomes if each.way is WayName.SAFE), outcomes[0])
 
 
-def _gains(both: _Outcome, others: Sequence[_Outcome]) -> bool:
+def _gains(both: _WayForecast, others: Sequence[_WayForecast]) -> bool:
     """Two options together lose less than one of them."""
     lost = total(both.measured.values()).records_lost
     single = [total(each.measured.values()).records_lost for each in others if not each.is_both]
     return lost is not None and all(each is None or lost < each for each in single)
 
 
-def _mends(full: _Outcome, others: Sequence[_Outcome]) -> bool:
+def _mends(full: _WayForecast, others: Sequence[_WayForecast]) -> bool:
     """Bits corrected in all segments leave less damage, or lose less, than those in some; and drop nothing sound."""
     whole = total(full.measured.values())
     part = [total(each.measured.values()) for each in others if each.way is full.way and not each.is_full]
@@ -305,11 +305,11 @@ class _Words:
     def _leaders(self) -> str:
         return f"broker {' or '.join(map(str, self._others))}"
 
-    def way(self, outcome: _Outcome, found: Measured, units: Sequence[Unit]) -> RecoveryWay:
+    def way(self, outcome: _WayForecast, found: Measured, units: Sequence[Unit]) -> RecoveryWay:
         """One way with its words, for the topic-partitions in which the ways differ."""
         refusal = None if outcome.way in (WayName.MERGE, WayName.SET_ASIDE) else outcome.result.refusal_of(units)
         how = outcome.how
-        if outcome.way is WayName.KAFKA and self._kafka.outcome != Outcome.LOADED:
+        if outcome.way is WayName.KAFKA and self._kafka.outcome != StartResult.LOADED:
             how = None
         if how is not None and outcome.copies:
             paths = (path for unit in units for path in outcome.copies.get(unit.name, ()))
@@ -321,7 +321,7 @@ class _Words:
         consequence = self._consequence(outcome, found, units) if refusal is None else "it is left as it is"
         return RecoveryWay(outcome.way, found, how, consent, self._others if waits else (), consequence, refusal)
 
-    def _left_to_remote(self, outcome: _Outcome, units: Sequence[Unit]) -> str:
+    def _left_to_remote(self, outcome: _WayForecast, units: Sequence[Unit]) -> str:
         """The offsets that are then no longer local."""
         told = []
         for unit in units:
@@ -332,7 +332,7 @@ class _Words:
         more = f" and of {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
         return f"{', '.join(told[:_SHOWN])}{more} are in the remote tier, by {EVENTS}"
 
-    def _consequence(self, outcome: _Outcome, found: Measured, units: Sequence[Unit]) -> str:
+    def _consequence(self, outcome: _WayForecast, found: Measured, units: Sequence[Unit]) -> str:
         match outcome.way:
             case WayName.SAFE:
                 if not found.bytes_cut:
@@ -359,8 +359,8 @@ class _Words:
                 return self._of_kafka(found)
 
     def _of_kafka(self, found: Measured) -> str:
-        if self._kafka.outcome == Outcome.START_FAILS:
+        if self._kafka.outcome == StartResult.START_FAILS:
             return f"the broker does not start: {self._kafka.exception}: {self._kafka.message}"
-        if self._kafka.outcome == Outcome.DIR_OFFLINE:
+        if self._kafka.outcome == StartResult.DIR_OFFLINE:
             return f"the broker takes the directory offline: {self._kafka.exception}: {self._kafka.message}"
         return "the broker's own start deletes what it does not keep" if found.bytes_cut else "the broker starts"

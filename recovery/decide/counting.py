@@ -11,7 +11,7 @@ from kafkalog.codec.model import NO_END
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.broker.manager import BrokerResult, Outcome, PartitionResult
+from kafkalog.recovery.broker.manager import BrokerResult, PartitionResult, StartResult
 from kafkalog.recovery.damage.census import Census, census
 from kafkalog.recovery.damage.soundness import log_segments
 from kafkalog.recovery.decide.remote_part import held_remotely
@@ -23,14 +23,14 @@ from kafkalog.recovery.safe.normalize import Checkpoints, partitions_of, read_hi
 from kafkalog.recovery.safe.result import SafeResult
 from kafkalog.tiers.tiering import tier_gap
 
-__all__ = ["Comparer", "Counted", "Result", "Units", "are_counted", "count_apart"]
+__all__ = ["Comparer", "Counted", "Units", "WayResult", "are_counted", "count_apart"]
 
 _COUNTED_BYTES = 1 << 30
 """Of logs that no way touches: if there are more, the records in them are not counted."""
 
 
 @dataclass(slots=True)
-class Result:
+class WayResult:
     """What one way leaves; no tree where the broker would not start."""
 
     tree: Tree | None
@@ -41,13 +41,13 @@ class Result:
     """partition directory -> why it is left as it is"""
 
     @classmethod
-    def of_kafka(cls, result: BrokerResult) -> Result:
+    def of_kafka(cls, result: BrokerResult) -> WayResult:
         """The result of a broker's start."""
-        started = result.outcome == Outcome.LOADED
+        started = result.outcome == StartResult.LOADED
         return cls(result.tree if started else None, {each.name: each for each in result.partitions})
 
     @classmethod
-    def of_safe(cls, result: SafeResult) -> Result:
+    def of_safe(cls, result: SafeResult) -> WayResult:
         """The result of a recovery."""
         return cls(result.tree, {each.name: each for each in result.partitions}, refusals=result.refusals)
 
@@ -169,8 +169,8 @@ class Comparer:
         self.before = before
         self.kafka = kafka
         self.topics = topics
-        self.of_kafka = Result.of_kafka(kafka)
-        self.of_own = self.of_kafka if own is None else Result.of_safe(own)
+        self.of_kafka = WayResult.of_kafka(kafka)
+        self.of_own = self.of_kafka if own is None else WayResult.of_safe(own)
         self.refused = {} if own is None else own.refusals
         self.originals: dict[str, Census | None] = {}
         self.untouched: set[str] = set()
@@ -231,7 +231,7 @@ class Comparer:
             if not each.is_tail and each.reaches(unit.log_start)
         ]
 
-    def measured(self, unit: Unit, result: Result) -> Measured:
+    def measured(self, unit: Unit, result: WayResult) -> Measured:
         """What a way makes of one partition; what it declines stays as it is."""
         if unit.name not in result.measured:
             result.measured[unit.name] = self._measured_before(unit, result) or self._measure(unit, result)
@@ -242,7 +242,7 @@ class Comparer:
         for result in (self.of_own, self.of_kafka):
             result.measured.pop(unit.name, None)
 
-    def _measured_before(self, unit: Unit, result: Result) -> Measured | None:
+    def _measured_before(self, unit: Unit, result: WayResult) -> Measured | None:
         """What the other of these two makes of a partition, where both make the same of it."""
         original = self.originals[unit.name]
         if unit.name not in self.untouched or original is None or original.hidden:
@@ -253,7 +253,7 @@ class Comparer:
             return self.of_kafka.measured.get(unit.name)
         return self.of_own.measured.get(unit.name) if result is self.of_kafka else None
 
-    def _measure(self, unit: Unit, result: Result) -> Measured:
+    def _measure(self, unit: Unit, result: WayResult) -> Measured:
         original = self.originals[unit.name]
         if result.tree is None:
             return Measured()

@@ -15,7 +15,7 @@ from kafkalog.codec.names import FileKind
 from kafkalog.log.directories.workers import Group, Workers
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.forecast import Forecast, Started
-from kafkalog.recovery.broker.manager import BrokerResult, Outcome
+from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.decide.closed_in_order import Look
 from kafkalog.recovery.decide.counting import Counted, Units, are_counted, count_apart
 from kafkalog.recovery.facts.rules import Rules
@@ -75,7 +75,7 @@ def examine(
 
     def examine_one(group: Group) -> _Examined:
         kafka = forecast.load(tree.part(*group))
-        has_started = kafka.outcome == Outcome.LOADED
+        has_started = kafka.outcome == StartResult.LOADED
         recovery.knows(kafka if has_started else None)
         recovered = recovery.recover(group)
         counted = []

@@ -11,7 +11,7 @@ from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, FileKind
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery.broker.asking import StartQuestion, findings_for, others_of_node, start_with
-from kafkalog.recovery.broker.manager import BrokerResult, Outcome
+from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.broker.node.answer import NodeStart, Part
 from kafkalog.recovery.broker.node.bootstrap import BOOTSTRAP_CHECKPOINT
 from kafkalog.recovery.broker.node_start import node_start
@@ -35,12 +35,12 @@ def with_node(plan: Plan, rules: Rules, kafka: BrokerResult) -> Plan:
     asked = StartQuestion(rules.release, rules.server)
     start = start_with(plan.root, rules.facts.roots, kafka, asked, rules.at, rules.facts.controllers)
     broker = replace(plan.broker, node=start, strays=start.strays)
-    if broker.outcome != Outcome.LOADED:
+    if broker.outcome != StartResult.LOADED:
         return replace(plan, broker=broker)
     plan = _without_bootstrap(plan, start)
     newest = start.answers[-1]
     if start.never_starts:
-        broker = replace(broker, outcome=Outcome.START_FAILS, exception=newest.exception, message=newest.message,
+        broker = replace(broker, outcome=StartResult.START_FAILS, exception=newest.exception, message=newest.message,
                          is_of_node=True)  # fmt: skip
     findings = [
         finding.in_file(os.path.relpath(finding.file or plan.root, plan.root))

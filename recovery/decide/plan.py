@@ -32,7 +32,7 @@ from kafkalog.codec.wording import NEWER
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.identity import meta_properties_finding
-from kafkalog.recovery.broker.manager import BrokerResult, Outcome
+from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends, lost_places
 from kafkalog.recovery.checks.missing_partitions import missing_partitions
@@ -43,7 +43,7 @@ from kafkalog.recovery.decide.aftermath import LossConsequence, consequences
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.closed_in_order import told_by_checks
 from kafkalog.recovery.decide.deleted_data import note_of_deleted
-from kafkalog.recovery.decide.outcomes import Outcomes
+from kafkalog.recovery.decide.forecasts import Forecasts
 from kafkalog.recovery.decide.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.decide.refusals import WRITTEN_BESIDE, Decided, refusal_in_every_mode, refusal_of
 from kafkalog.recovery.decide.ways import RecoveryWay, WayName, recommended
@@ -85,7 +85,7 @@ class BrokerForecast:
     @property
     def starts_and_loses_nothing(self) -> bool:
         """Whether the node starts, serves and loses nothing, by every release that was asked about."""
-        return self.outcome == Outcome.LOADED and (self.node is None or self.node.loses_nothing)
+        return self.outcome == StartResult.LOADED and (self.node is None or self.node.loses_nothing)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -240,12 +240,12 @@ class Plan:
 
 
 def plan_of(
-    outcomes: Outcomes, found: Survey, rules: Rules, *, mark_clean: bool = False, copies: Sequence[str] = ()
+    outcomes: Forecasts, found: Survey, rules: Rules, *, mark_clean: bool = False, copies: Sequence[str] = ()
 ) -> Plan:
     """The plan that follows from what was found out about a survey by settled rules."""
     kafka, own, choice = outcomes.kafka, outcomes.own, outcomes.choice
     actions = _actions(outcomes, found, rules)
-    results = [] if own is None and kafka.outcome != Outcome.LOADED else (kafka if own is None else own).partitions
+    results = [] if own is None and kafka.outcome != StartResult.LOADED else (kafka if own is None else own).partitions
     partitions = partition_plans(found, results, actions)
     for partition in partitions:
         partition.gaps = [] if own is None else own.lost.get(partition.name, [])
@@ -262,7 +262,7 @@ def plan_of(
         findings=[] if own is None else own.findings(), declined=declined, mark_clean=mark_clean,
     )  # fmt: skip
     refused = refusal_of(decided)
-    starts = kafka.outcome == Outcome.LOADED
+    starts = kafka.outcome == StartResult.LOADED
     broker = BrokerForecast(
         kafka.outcome,
         kafka.exception,
@@ -306,7 +306,7 @@ def plan_of(
     return plan
 
 
-def _consequences(outcomes: Outcomes, topics: TopicFacts) -> tuple[LossConsequence, ...]:
+def _consequences(outcomes: Forecasts, topics: TopicFacts) -> tuple[LossConsequence, ...]:
     result = outcomes.kafka if outcomes.own is None else outcomes.own
     measured = outcomes.choice.own_by_partition
     return tuple(consequences(result.tree, result.partitions, measured, topics, outcomes.coordinators))
@@ -318,13 +318,13 @@ def _named_in(found: Survey, rules: Rules, findings: Sequence[Finding]) -> tuple
     return directories_that_name(found.root, rules.facts) if is_lost and not found.is_partial else ()
 
 
-def _actions(outcomes: Outcomes, found: Survey, rules: Rules) -> list[RecoveryAction]:
+def _actions(outcomes: Forecasts, found: Survey, rules: Rules) -> list[RecoveryAction]:
     """The actions that lead from what is there to what the mode leaves."""
     kafka, own = outcomes.kafka, outcomes.own
     if own is None:
-        return difference(found, kafka.tree) if kafka.outcome == Outcome.LOADED else []
+        return difference(found, kafka.tree) if kafka.outcome == StartResult.LOADED else []
     actions = difference(found, own.tree, _NEVER_TOUCHED)
-    starts = kafka.outcome == Outcome.LOADED and Checkpoints.are_readable(found.tree())
+    starts = kafka.outcome == StartResult.LOADED and Checkpoints.are_readable(found.tree())
     if starts and not any(action.path not in WRITTEN_AT_STOP | WRITTEN_BESIDE for action in actions):
         return []  # the log is in order: no need to have a broker examine it again
     if kafka.clean and not any(_touches_a_partition(action) for action in actions):

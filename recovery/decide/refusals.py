@@ -21,7 +21,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.log.disk.pointer import half_done
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.broker.manager import BrokerResult, Outcome
+from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
 from kafkalog.recovery.decide.set_aside import why_not_set_aside
 from kafkalog.recovery.facts.modes import Mode
@@ -71,7 +71,7 @@ class Decided:
     @property
     def starts(self) -> bool:
         """A broker starts on the directory as it is."""
-        return self.kafka.outcome == Outcome.LOADED
+        return self.kafka.outcome == StartResult.LOADED
 
 
 def _damaged_log(at: Decided) -> str | None:
@@ -119,7 +119,7 @@ def _unreadable(at: Decided) -> str | None:
 def _no_start(at: Decided) -> str | None:
     if not at.is_kafka or at.starts:
         return None
-    end = "not start" if at.kafka.outcome == Outcome.START_FAILS else "take this directory offline"
+    end = "not start" if at.kafka.outcome == StartResult.START_FAILS else "take this directory offline"
     return f"Kafka would {end} ({at.kafka.exception}: {at.kafka.message}); mode kafka changes nothing then"
 
 

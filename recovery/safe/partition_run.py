@@ -27,8 +27,8 @@ from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import (
     BrokerResult,
-    Outcome,
     PartitionResult,
+    StartResult,
     load_log_directory,
     read_topic_id,
     topic_id_or_none,
@@ -155,13 +155,13 @@ class PartitionRun:
         """
         fallback: BrokerResult | None = None
         for _ in range(_STARTS):
-            if result.outcome != Outcome.LOADED:
+            if result.outcome != StartResult.LOADED:
                 return None  # a start that scans all of it fails
             is_stable = self.is_stable(result, self.log_start)
             again = self.as_written(result)
             if again is None:
                 return result if is_stable else None
-            if again.outcome != Outcome.LOADED:
+            if again.outcome != StartResult.LOADED:
                 break
             directory = self.result_directory(result)
             if holds_the_same(again.tree, result.tree, directory):
@@ -173,7 +173,7 @@ class PartitionRun:
                 if third is not None and holds_the_same(third.tree, again.tree, directory):
                     fallback = again
             before, result = result, self.load(again.tree, recovery_point=self.start, log_start=self.log_start)
-            if result.outcome == Outcome.LOADED and holds_the_same(result.tree, before.tree, directory):
+            if result.outcome == StartResult.LOADED and holds_the_same(result.tree, before.tree, directory):
                 break  # starts of both kinds take turns from here on
         return fallback
 
@@ -202,7 +202,7 @@ class PartitionRun:
         theirs = known or self.load(
             untouched, recovery_point=self.recovery_point, log_start=self.log_start, clean=clean
         )
-        if theirs.outcome == Outcome.LOADED:
+        if theirs.outcome == StartResult.LOADED:
             sound = sound_prefix(untouched, self.directory, start=self.start)
             kept = self.keeps(theirs, untouched, sound) and self.keepable(sound) is sound
             kept = kept and not self.goes_on_above_log_start(sound)
@@ -367,7 +367,7 @@ class PartitionRun:
                     sound = self.shorter(sound, until)
                     tree = self.kept(sound)
                     continue
-            if result.outcome != Outcome.LOADED:
+            if result.outcome != StartResult.LOADED:
                 tree = self.cut_at_failure(tree, result)
                 continue
             rest = self.at_rest(result)
@@ -380,7 +380,7 @@ class PartitionRun:
 
     def in_the_way(self, result: BrokerResult, sound: SoundLog) -> Cut | None:
         """The repeated offset because of which the broker would not keep or not serve all of it, None if it would."""
-        if result.outcome == Outcome.LOADED:
+        if result.outcome == StartResult.LOADED:
             partition = self.result_of(result)
             if partition.emptied is not None:
                 detail = "an older offset that a Kafka index would not accept: Kafka would empty the segment"
@@ -508,12 +508,12 @@ class PartitionRun:
         rules = replace(self.rules, config=tried.as_names(), topics=NO_FACTS)
         run = PartitionRun(self.original, self.directory, self.name, Checkpoints({}, {}), rules)
         first = run.load(tree, recovery_point=0, log_start=self.log_start)
-        return first.outcome == Outcome.LOADED and run.is_stable(first, self.log_start)
+        return first.outcome == StartResult.LOADED and run.is_stable(first, self.log_start)
 
 
 def is_index_full(result: BrokerResult) -> bool:
     """The broker does not start because the indexes do not fit into the size that is set."""
-    return result.outcome != Outcome.LOADED and any(text in (result.message or "") for text in _FULL_INDEX)
+    return result.outcome != StartResult.LOADED and any(text in (result.message or "") for text in _FULL_INDEX)
 
 
 def load_again(run: PartitionRun, tree: Tree, directory: str, log_start: int) -> BrokerResult | None:
@@ -522,4 +522,4 @@ def load_again(run: PartitionRun, tree: Tree, directory: str, log_start: int) ->
         tree = tree.copy()
         tree.renamed_directories = []
     result = run.load(tree, recovery_point=run.start, log_start=log_start)
-    return result if result.outcome == Outcome.LOADED else None
+    return result if result.outcome == StartResult.LOADED else None

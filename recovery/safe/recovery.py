@@ -21,8 +21,8 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.changed_files import ChangedFiles, changed_files
 from kafkalog.recovery.broker.manager import (
     BrokerResult,
-    Outcome,
     PartitionResult,
+    StartResult,
     read_checkpoints,
 )
 from kafkalog.recovery.damage.soundness import (
@@ -67,7 +67,7 @@ class _Known:
         """What it made of them is this."""
         self._forecast = forecast
         self._of = {}
-        if self._is_any and forecast is not None and forecast.outcome == Outcome.LOADED:
+        if self._is_any and forecast is not None and forecast.outcome == StartResult.LOADED:
             self._of = {each.name: each for each in forecast.partitions if each.stray is None}
 
     def result(self, run: PartitionRun, before: Tree) -> BrokerResult | None:
@@ -80,7 +80,7 @@ class _Known:
         if (self._points.get(run.key, 0), self._starts.get(run.key, 0)) != (run.recovery_point, run.log_start):
             return None
         tree = self._forecast.tree.part(run.directory)
-        return BrokerResult(Outcome.LOADED, tree, self._forecast.clean, partitions=[found])
+        return BrokerResult(StartResult.LOADED, tree, self._forecast.clean, partitions=[found])
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from kafkalog.cli.main import COMMANDS
 from kafkalog.codec.errors import ReplicaError
 from kafkalog.log.directories.inventory import open_all
 from kafkalog.words.escapes import escape_controls
-from kafkalog.words.outcome import Outcome
+from kafkalog.words.exit_codes import ExitCode
 from testkit.recorded.broker_dirs import STOPPED, brokers, expected_offsets, own_copy, unpacked
 from testkit.recorded.fixture_data import BrokerCase, broker_case
 from testkit.running.command import kafkalog
@@ -190,7 +190,7 @@ def test_a_closed_pipe_is_quiet() -> None:
 def test_an_output_that_takes_nothing_is_one_sentence(words: str, redirected: str) -> None:
     directory = "" if words.startswith("-") or words.endswith("help") else str(brokers(TXN)[0])
     finished = shell(f'"$0" -m kafkalog {words} "$@" {redirected}', *filter(None, [directory]))
-    assert finished.returncode == Outcome.IO_ERROR
+    assert finished.returncode == ExitCode.IO_ERROR
     if "2>" in redirected:
         assert finished.stderr == ""
     else:

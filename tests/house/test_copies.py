@@ -56,7 +56,7 @@ HELD = {
     "kafkalog.recovery.broker.manager.BrokerResult": "a tree, which reads its originals",
     "kafkalog.recovery.safe.result.SafeResult": "a tree, which reads its originals",
     "kafkalog.recovery.decide.examination.Examination": "a tree, which reads its originals",
-    "kafkalog.recovery.decide.outcomes.Outcomes": "a tree, which reads its originals",
+    "kafkalog.recovery.decide.forecasts.Outcomes": "a tree, which reads its originals",
     "kafkalog.recovery.decide.refusals.Decided": "a tree, which reads its originals",
     "kafkalog.recovery.decide.choosing._Outcome": "a tree, which reads its originals",
     "kafkalog.recovery.decide.counting.Result": "a tree, which reads its originals",

@@ -9,7 +9,7 @@ import pytest
 
 from kafkalog import RecoveryRefused
 from kafkalog.recovery import plan, recover, undo
-from kafkalog.recovery.broker.manager import Outcome
+from kafkalog.recovery.broker.manager import StartResult
 from testkit.judging.trees import contents, first_difference, stamps
 from testkit.recorded.fixture_data import RecoveryCase, recovery_case, recovery_cases, recovery_families
 from testkit.running.shares import EACH
@@ -39,7 +39,7 @@ def check(case: RecoveryCase, root: Path) -> str:
         return f"outcome {made.broker.outcome}, Kafka had {case.outcome}"
     if stamps(root) != before:
         return "planning changed something"
-    if case.outcome != Outcome.LOADED:
+    if case.outcome != StartResult.LOADED:
         exception = case.case["result"]["exception"]  # none where the directory goes offline without one
         if exception is not None and made.broker.exception != exception["class"]:
             return f"exception {made.broker.exception}, Kafka's was {exception['class']}"
@@ -76,7 +76,7 @@ def test_recovery_leaves_what_kafka_left(
         problem = check(case, root)
         if problem:
             problems.append(f"{case.id}: {problem}")
-        elif case.outcome == Outcome.LOADED:
+        elif case.outcome == StartResult.LOADED:
             loaded += 1
         else:
             refused += 1

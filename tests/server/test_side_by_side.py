@@ -9,7 +9,7 @@ import confluent_kafka
 import pytest
 
 from kafkalog import Log, LogConfig
-from kafkalog.words.outcome import Outcome
+from kafkalog.words.exit_codes import ExitCode
 from testkit.judging.trees import stamps
 from testkit.kafka.kafka_needed import kafka_needed
 from testkit.kafka.real_broker import RealBroker
@@ -42,7 +42,7 @@ def test_two_servers_do_not_keep_offsets_in_one_file(tmp_path: Path) -> None:
         with listening("--offsets-file", offsets, tmp_path / "data") as (bootstrap, _):
             subscribed(bootstrap, ["t"], "g", None)
             declined = kafkalog("serve", "--listen", "127.0.0.1:0", "--offsets-file", offsets, tmp_path / "data")
-            assert declined.code == Outcome.REFUSED
+            assert declined.code == ExitCode.REFUSED
             assert f"another server keeps the offsets of its clients in {offsets}" in declined.err
 
 

@@ -24,7 +24,7 @@ from kafkalog.codec.text import decode_leader_epochs
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.broker.manager import Outcome, load_log_directory, topic_id_or_none
+from kafkalog.recovery.broker.manager import StartResult, load_log_directory, topic_id_or_none
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.ending import ends, in_full, without_cause
 from kafkalog.recovery.broker.node.node_files import NodeFiles
@@ -123,9 +123,9 @@ def load_metadata_log(files: NodeFiles, now_ms: int) -> LoadedMetadata:
         cluster_metadata=True,
         checkpoints=({}, {}),  # of the partitions, and read later
     )
-    if result.outcome != Outcome.LOADED:
+    if result.outcome != StartResult.LOADED:
         message = in_full(result.message or "", files.metadata_root)
-        words = without_cause(message) if result.outcome == Outcome.DIR_OFFLINE else message
+        words = without_cause(message) if result.outcome == StartResult.DIR_OFFLINE else message
         raise ends(Part.METADATA_LOG, "unreadable", directory, result.exception or "", words, detail=message)
     log = next((each for each in result.partitions if each.name == _NAME), None)
     if log is None:

@@ -27,7 +27,7 @@ from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
 from kafkalog.log.storage.java import JavaError, JavaIOError, TooLargeError
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.broker.manager import BrokerResult, Outcome, load_log_directory, topic_id_or_none
+from kafkalog.recovery.broker.manager import BrokerResult, StartResult, load_log_directory, topic_id_or_none
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.ending import ends, in_full, without_cause
 from kafkalog.recovery.broker.node.node_files import NodeFiles
@@ -136,10 +136,10 @@ def open_partitions(
     faults: list[Fault] = []
     for root, result in results.items():
         message = in_full(result.message or "", root)
-        unread = None if result.outcome != Outcome.LOADED else _unread_checkpoint(files, root)
-        if result.outcome == Outcome.START_FAILS:
+        unread = None if result.outcome != StartResult.LOADED else _unread_checkpoint(files, root)
+        if result.outcome == StartResult.START_FAILS:
             raise ends(Part.LOGS, "unreadable", root, result.exception or "", message)
-        if result.outcome != Outcome.DIR_OFFLINE and unread is None:
+        if result.outcome != StartResult.DIR_OFFLINE and unread is None:
             continue
         message = unread or message
         if len(results) == 1 or (is_kraft and root == files.metadata_root):

@@ -10,7 +10,7 @@ from kafkalog.codec.findings import Finding
 from kafkalog.log import Partition, open_all
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.pointer import findings_of_half_done
-from kafkalog.words.outcome import outcome_of_findings
+from kafkalog.words.exit_codes import exit_code_of_findings
 
 __all__ = ["finish", "half_done_in", "partitions_at", "partitions_with", "print_lines", "unique"]
 
@@ -65,4 +65,4 @@ def finish(findings: Iterable[Finding]) -> int:
     """Report findings on standard error; the exit code."""
     found = unique(findings)
     report_findings(found)
-    return outcome_of_findings(found)
+    return exit_code_of_findings(found)

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import click
 
 from kafkalog import __version__
-from kafkalog.words.outcome import INTERRUPTED, PIPE_CLOSED, Outcome, outcome_of, sentence_of
+from kafkalog.words.exit_codes import INTERRUPTED, PIPE_CLOSED, ExitCode, exit_code_of, sentence_of
 
 __all__ = ["COMMANDS", "cli", "command_of", "run"]
 
@@ -67,7 +67,7 @@ COMPLETE_VARIABLE = "_KAFKALOG_COMPLETE"
 """what click reads when a shell asks what may come next"""
 
 
-_WITHOUT_OBJECT = (Outcome.FINDINGS, INTERRUPTED)
+_WITHOUT_OBJECT = (ExitCode.FINDINGS, INTERRUPTED)
 """what was asked for is not there, so that there are no lines, or nobody waits for one any more"""
 
 
@@ -136,7 +136,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns its exit code and lets no error through."""
     if not arguments and COMPLETE_VARIABLE not in os.environ:
         sys.stderr.write(cli.get_help(click.Context(cli, info_name="kafkalog")) + "\n")
-        return Outcome.USAGE
+        return ExitCode.USAGE
     printed = _blocks_printed()
     try:
         result = cli.main(args=list(arguments), prog_name="kafkalog", standalone_mode=False)
@@ -152,12 +152,12 @@ def run(arguments: Sequence[str]) -> int:
             traceback.print_exc()
         known = _is_expected(error)
         text = sentence_of(error) if known else f"unexpected {type(error).__name__}: {sentence_of(error)}"
-        code = outcome_of(error)
+        code = exit_code_of(error)
         if _wants_json(arguments) and code not in _WITHOUT_OBJECT and _blocks_printed() == printed:
             return _as_json(text, code)
         _complain(text)
         return code
-    return int(result) if isinstance(result, int) else Outcome.CLEAN
+    return int(result) if isinstance(result, int) else ExitCode.CLEAN
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kafkalog.codec.common.shell import shell_line
 from kafkalog.inspect.facts import Planned
 from kafkalog.words.commands import Given, commands_for
-from kafkalog.words.outcome import sentence_of
+from kafkalog.words.exit_codes import sentence_of
 
 __all__ = ["recommended_command", "why_no_plan"]
 

@@ -7,7 +7,7 @@ from kafkalog.copies.comparison import Comparison, CopyReport, PartitionComparis
 from kafkalog.inspect.facts import ReportFacts
 from kafkalog.reporting.markup import Content, code, element, prose, table
 from kafkalog.reporting.section import Section, section
-from kafkalog.words.outcome import sentence_of
+from kafkalog.words.exit_codes import sentence_of
 
 __all__ = ["comparison_section", "standing_of"]
 

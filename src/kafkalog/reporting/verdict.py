@@ -11,15 +11,15 @@ from kafkalog.recovery.broker.node.answer import StartOutcome
 from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.reporting.losses import records_text, runs_that_lost, total_before, total_by_start, total_for_good
+from kafkalog.words.exit_codes import ExitCode, exit_code_of_findings
 from kafkalog.words.insides import NOT_EXAMINED
-from kafkalog.words.outcome import Outcome, outcome_of_findings
 
 __all__ = ["ReportVerdict", "verdict_of"]
 
 _MEANINGS = {
-    Outcome.CLEAN: "nothing was found",
-    Outcome.FINDINGS: "something was found; nothing was changed",
-    Outcome.IO_ERROR: "something could not be read; all the rest was examined",
+    ExitCode.CLEAN: "nothing was found",
+    ExitCode.FINDINGS: "something was found; nothing was changed",
+    ExitCode.IO_ERROR: "something could not be read; all the rest was examined",
 }
 
 
@@ -27,7 +27,7 @@ _MEANINGS = {
 class ReportVerdict:
     """What it comes to."""
 
-    code: Outcome
+    code: ExitCode
     word: str
     """`clean`, `findings`, `damaged` or `unreadable`"""
     sentence: str
@@ -40,24 +40,24 @@ class ReportVerdict:
 
 def verdict_of(facts: ReportFacts) -> ReportVerdict:
     """The worst that was found, in a sentence."""
-    code = outcome_of_findings(facts.findings)
-    if code is Outcome.CLEAN and (facts.copies_differ or facts.unfinished_runs):
-        code = Outcome.FINDINGS
+    code = exit_code_of_findings(facts.findings)
+    if code is ExitCode.CLEAN and (facts.copies_differ or facts.unfinished_runs):
+        code = ExitCode.FINDINGS
     return ReportVerdict(code, _word(facts, code), _sentence(facts, code))
 
 
-def _word(facts: ReportFacts, code: Outcome) -> str:
-    if code is Outcome.IO_ERROR:
+def _word(facts: ReportFacts, code: ExitCode) -> str:
+    if code is ExitCode.IO_ERROR:
         return "unreadable"
-    if code is Outcome.CLEAN:
+    if code is ExitCode.CLEAN:
         return "clean"
     return "damaged" if facts.errors else "findings"
 
 
-def _sentence(facts: ReportFacts, code: Outcome) -> str:
+def _sentence(facts: ReportFacts, code: ExitCode) -> str:
     examined = facts.examined
     partitions = counted(len(examined.partitions), "partition")
-    if code is Outcome.CLEAN:
+    if code is ExitCode.CLEAN:
         agrees = "nothing contradicts anything else"
         before = _before(facts)
         ended = f"; {before}." if before else "."
@@ -65,7 +65,7 @@ def _sentence(facts: ReportFacts, code: Outcome) -> str:
             return f"Clean: every batch of {partitions} is sound, and {agrees}; {NOT_EXAMINED}{ended}"
         return f"Clean: every batch and every record of {partitions} can be read, and {agrees}{ended}"
     parts = []
-    if code is Outcome.IO_ERROR:
+    if code is ExitCode.IO_ERROR:
         parts.append("not everything could be read")
     hurt = len(examined.partitions) - examined.clean_partitions
     if examined.damaged_segments:

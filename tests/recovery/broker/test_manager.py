@@ -10,7 +10,7 @@ import pytest
 
 import kafkalog
 from kafkalog import RecoveryRefused
-from kafkalog.recovery.broker.manager import Outcome
+from kafkalog.recovery.broker.manager import StartResult
 from testkit.judging.trees import first_difference, stamps
 from testkit.made import damage
 from testkit.made.offset_sequences import Sequence
@@ -56,7 +56,7 @@ def test_what_lies_beside_a_file_that_is_not_written_stays(logs: Path, name: str
 @pytest.mark.parametrize("name", [EPOCHS, "recovery-point-offset-checkpoint", "log-start-offset-checkpoint"])
 def test_a_link_to_nothing_takes_the_directory_offline(logs: Path, name: str) -> None:
     link(logs / name)
-    assert kafkalog.plan(logs, mode="kafka").broker.outcome == Outcome.DIR_OFFLINE
+    assert kafkalog.plan(logs, mode="kafka").broker.outcome == StartResult.DIR_OFFLINE
     assert kafkalog.plan(logs, mode="safe").refusal == (
         f"{name} is a dangling symbolic link, which takes the log directory offline: remove it"
     )
@@ -121,9 +121,9 @@ def test_a_name_that_is_no_text_stops_a_broker_only_as_a_snapshot(logs: Path) ->
     """`File` does not find it again; `Path`, which lists the snapshots, does."""
     for name in ("\udcff.log", "\udcff.index"):
         (logs / "t-0" / name).touch()
-    assert kafkalog.plan(logs, mode="kafka").broker.outcome == Outcome.LOADED
+    assert kafkalog.plan(logs, mode="kafka").broker.outcome == StartResult.LOADED
     (logs / "t-0" / "\udcff.snapshot").touch()
-    assert kafkalog.plan(logs, mode="kafka").broker.outcome == Outcome.START_FAILS
+    assert kafkalog.plan(logs, mode="kafka").broker.outcome == StartResult.START_FAILS
     kafkalog.recover(logs, mode="safe")
     assert sorted(path.name for path in (logs / "t-0").glob("\udcff*")) == ["\udcff.index", "\udcff.log"]
 
@@ -136,7 +136,7 @@ def test_a_directory_at_which_kafka_starts_and_stops_later_does_not_stay(logs: P
     (root / "t-0" / f"{1:020d}.snapshot").write_bytes(damage.snapshot([]))
     (root / INDEX).unlink()
     (root / INDEX).mkdir()
-    assert kafkalog.plan(root, mode="kafka").broker.outcome == Outcome.LOADED
+    assert kafkalog.plan(root, mode="kafka").broker.outcome == StartResult.LOADED
     kafkalog.recover(root, mode="safe")
     assert (root / INDEX).is_file()
 

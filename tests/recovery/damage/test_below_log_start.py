@@ -9,7 +9,7 @@ import pytest
 
 import kafkalog
 from kafkalog.recovery import plan, recover
-from kafkalog.recovery.broker.manager import Outcome
+from kafkalog.recovery.broker.manager import StartResult
 from testkit.judging.trees import stamps
 from testkit.recorded.fixture_data import recovery_case
 from testkit.running.command import kafkalog as command
@@ -71,7 +71,7 @@ def test_nothing_is_lost_and_nobody_is_asked(is_in_the_segment: bool, number: in
     assert kafkalog.open(root).log_start_offsets["t", 0] == after[2]
     again = plan(root, full=True)
     assert not again.changes
-    assert plan(root, mode="kafka").broker.outcome == Outcome.LOADED
+    assert plan(root, mode="kafka").broker.outcome == StartResult.LOADED
     assert not plan(root, mode="kafka", full=True).changes
     assert command("undo", "--yes", root).code == 2
     assert stamps(root) == before

@@ -13,7 +13,7 @@ import pytest
 
 from kafkalog.log.directories.workers import Workers
 from kafkalog.recovery import Mode
-from kafkalog.recovery.decide.outcomes import find_out
+from kafkalog.recovery.decide.forecasts import find_out
 from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.decide.refusals import REFUSALS, Decided, refusal_of
 from kafkalog.recovery.facts.rules import Rules

@@ -10,7 +10,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.log.directories.inventory import chosen_replica
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import unreadable
-from kafkalog.words.outcome import sentence_of
+from kafkalog.words.exit_codes import sentence_of
 
 __all__ = ["LogEnds"]
 

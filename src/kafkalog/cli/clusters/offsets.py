@@ -42,7 +42,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection, is_glob
-from kafkalog.words.outcome import Outcome
+from kafkalog.words.exit_codes import ExitCode
 
 __all__ = ["command"]
 
@@ -155,7 +155,7 @@ def _migrate_to_kafka(
     else:
         rows = [[each.group, f"{CONSUMER_OFFSETS_TOPIC}-{each.log_partition}", each.offsets] for each in done]
         print_table(f"written into {into}", ["group", "in", "offsets"], rows)
-    return Outcome.CLEAN
+    return ExitCode.CLEAN
 
 
 @click.command(name="offsets")

@@ -22,7 +22,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.jobs.quorum.planned import QuorumPlan
 from kafkalog.jobs.quorum.request import QuorumRequest, QuorumWay
 from kafkalog.jobs.quorum.run import plan_quorum, recover_quorum
-from kafkalog.words.outcome import Outcome, outcome_of_change, sentence_of
+from kafkalog.words.exit_codes import ExitCode, exit_code_of_change, sentence_of
 
 __all__ = ["recover_command"]
 
@@ -198,13 +198,13 @@ def _planned_and_done(
         if dry_run:
             if acting.as_json:
                 print_json({**expected.as_dict(), **_NOTHING_DONE, "refusal": None})
-            return Outcome.CLEAN
+            return ExitCode.CLEAN
         if expected.changes_anything:
             acting.agree(_question(expected))
     on_plan = acting.planned if expected is None else acting.plans.append
     result = recover_quorum(wanted, quarantine=quarantine, expected=expected, on_plan=on_plan)
     acting.tell({**result.as_dict(), "refusal": None}, lambda: print_quorum_result(result))
-    return outcome_of_change(result.changed, is_new=wanted.into is not None)
+    return exit_code_of_change(result.changed, is_new=wanted.into is not None)
 
 
 def _question(made: QuorumPlan) -> str:

@@ -28,7 +28,7 @@ from kafkalog.codec.findings import Finding
 from kafkalog.log import Partition
 from kafkalog.log.disk.files import unreadable
 from kafkalog.log.reading.consumer_view import READ_COMMITTED, consumer_view
-from kafkalog.words.outcome import Outcome, outcome_of_findings
+from kafkalog.words.exit_codes import ExitCode, exit_code_of_findings
 
 __all__ = ["command"]
 
@@ -108,8 +108,8 @@ def command(ctx: click.Context, /, **given: Any) -> int:
             is_wrong = indexes.tell()
     walk.findings += indexes.findings
     report_findings(redacted_findings(walk.findings) if options.redact else walk.findings)
-    outcome = outcome_of_findings(walk.findings)
-    return max(outcome, Outcome.FINDINGS) if is_wrong or walk.is_incomplete else outcome
+    outcome = exit_code_of_findings(walk.findings)
+    return max(outcome, ExitCode.FINDINGS) if is_wrong or walk.is_incomplete else outcome
 
 
 def _side_file(options: Options, form: Form, path: str, walk: Walk, writer: LineWriter, indexes: KafkaIndexes) -> None:

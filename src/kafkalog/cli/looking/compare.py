@@ -18,7 +18,7 @@ from kafkalog.copies.compare import compare
 from kafkalog.copies.comparison import Comparison
 from kafkalog.inspect.group_losses import GroupLoss, commits_of, group_losses
 from kafkalog.log.directories.selection import Selection
-from kafkalog.words.outcome import Outcome
+from kafkalog.words.exit_codes import ExitCode
 
 __all__ = ["command"]
 
@@ -64,9 +64,9 @@ def command(
     own = [*half_done, *found.findings, *(each for partition in found.partitions for each in partition.findings)]
     report_findings([*own, *unknown])
     if found.unreadable:
-        return Outcome.IO_ERROR
+        return ExitCode.IO_ERROR
     is_clean = found.is_clean and not half_done and not losses and not unknown
-    return Outcome.CLEAN if is_clean else Outcome.FINDINGS
+    return ExitCode.CLEAN if is_clean else ExitCode.FINDINGS
 
 
 def _losses(found: Comparison, paths: tuple[str, ...]) -> tuple[list[GroupLoss], list[Finding]]:

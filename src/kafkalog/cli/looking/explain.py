@@ -17,8 +17,8 @@ from kafkalog.cli.tables import Column, print_table
 from kafkalog.codec.parsing.trace import FieldSpan
 from kafkalog.recovery.explain import ExplainedPart, Explanation, PartRole, explain
 from kafkalog.words.escapes import escape_controls
+from kafkalog.words.exit_codes import ExitCode
 from kafkalog.words.fields import field_path, value_text, words_of
-from kafkalog.words.outcome import Outcome
 
 __all__ = ["command"]
 
@@ -161,4 +161,4 @@ def command(
         print_lines(_record_lines(found) if records else _lines(found))
     else:
         _print_records(found) if records else _print(found)
-    return Outcome.CLEAN if found.is_sound else Outcome.FINDINGS
+    return ExitCode.CLEAN if found.is_sound else ExitCode.FINDINGS

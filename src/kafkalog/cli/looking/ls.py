@@ -30,8 +30,8 @@ from kafkalog.log.walk.summary import SegmentSummary
 from kafkalog.recovery.act.unfinished_business import Standing
 from kafkalog.words.advice import in_options
 from kafkalog.words.escapes import escape_controls
+from kafkalog.words.exit_codes import exit_code_of_findings
 from kafkalog.words.insides import NOT_EXAMINED
-from kafkalog.words.outcome import outcome_of_findings
 from kafkalog.words.times import moment_text, unit_remarks
 
 __all__ = ["command"]
@@ -349,7 +349,7 @@ def command(
     for each_remark in unit_remarks(times):
         remark(each_remark)
     report_findings(findings)
-    return outcome_of_findings(findings)
+    return exit_code_of_findings(findings)
 
 
 def _print(listed: Sequence[DirectoryHealth], *, with_segments: bool, damage_first: bool, each_of_many: bool) -> None:

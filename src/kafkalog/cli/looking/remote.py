@@ -21,7 +21,7 @@ from kafkalog.inspect.remote import RemoteView, inspect_remote
 from kafkalog.inspect.remote_rows import RemotePartition, RemoteRow
 from kafkalog.tiers.segments import RemoteSegmentState
 from kafkalog.words.escapes import escape_controls
-from kafkalog.words.outcome import outcome_of_findings
+from kafkalog.words.exit_codes import exit_code_of_findings
 
 __all__ = ["command"]
 
@@ -86,7 +86,7 @@ def rebuild_command(
         if topic_id is None:
             click.echo("its topic id is new, because no PATH told that of the cluster: a broker does not know it")
     report_findings(done.findings)
-    return outcome_of_findings(done.findings)
+    return exit_code_of_findings(done.findings)
 
 
 @click.command(name="remote", cls=_WithRebuild)
@@ -136,7 +136,7 @@ def command(
     else:
         _print(view, rows)
     report_findings(view.findings)
-    return outcome_of_findings(view.findings)
+    return exit_code_of_findings(view.findings)
 
 
 def _is_gone(row: RemoteRow) -> bool:

@@ -17,7 +17,7 @@ from kafkalog.cli.output import report_findings
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.jobs.triage.run import refused, triage
 from kafkalog.log.directories.selection import Selection
-from kafkalog.words.outcome import Outcome, outcome_of_findings, sentence_of
+from kafkalog.words.exit_codes import ExitCode, exit_code_of_findings, sentence_of
 
 __all__ = ["command"]
 
@@ -70,4 +70,4 @@ def command(
     else:
         print_triage(found)
     report_findings(found.findings)
-    return max(Outcome.CLEAN if found.is_clean else Outcome.FINDINGS, outcome_of_findings(found.findings))
+    return max(ExitCode.CLEAN if found.is_clean else ExitCode.FINDINGS, exit_code_of_findings(found.findings))

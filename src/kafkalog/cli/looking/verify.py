@@ -26,8 +26,8 @@ from kafkalog.recovery.broker.asking import StartQuestion
 from kafkalog.recovery.checks.report import IN_USE, PartitionReport, VerifyReport
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.words.escapes import escape_controls
+from kafkalog.words.exit_codes import ExitCode, exit_code_of_findings
 from kafkalog.words.order import natural_order
-from kafkalog.words.outcome import Outcome, outcome_of_findings
 
 __all__ = ["command"]
 
@@ -156,4 +156,4 @@ def command(
     commits = [said for each in report.directories if (said := unfinished_commit(each.path)) is not None]
     for said in commits:
         remark(said)
-    return max(outcome_of_findings(report.findings), Outcome.FINDINGS if commits else Outcome.CLEAN)
+    return max(exit_code_of_findings(report.findings), ExitCode.FINDINGS if commits else ExitCode.CLEAN)

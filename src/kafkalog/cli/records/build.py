@@ -18,7 +18,7 @@ from kafkalog.codec.model import Codec
 from kafkalog.codec.wording import counted
 from kafkalog.log.writing.config import LogConfig
 from kafkalog.words.escapes import escape_controls
-from kafkalog.words.outcome import outcome_of_change
+from kafkalog.words.exit_codes import exit_code_of_change
 
 __all__ = ["command"]
 
@@ -112,4 +112,4 @@ def command(
             for each in built:
                 held = f"{counted(each.records, 'record')} in {counted(each.batches, 'batch')}"
                 writer.write(f"{escape_controls(each.path)}: {held} from offset {each.first_offset}")
-    return outcome_of_change(bool(built), is_new=not append)
+    return exit_code_of_change(bool(built), is_new=not append)

@@ -16,7 +16,7 @@ from kafkalog.codec.arguments import needed
 from kafkalog.log import ISOLATION_LEVELS, open_all
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.reading.consumer_view import READ_COMMITTED
-from kafkalog.words.outcome import outcome_of_findings
+from kafkalog.words.exit_codes import exit_code_of_findings
 
 __all__ = ["command"]
 
@@ -115,4 +115,4 @@ def command(
         if each.open_transaction is not None:
             remark(f"{each.topic}-{each.partition}: {each.open_transaction}")
     report_findings(result.findings)
-    return outcome_of_findings(result.findings)
+    return exit_code_of_findings(result.findings)

@@ -24,7 +24,7 @@ from kafkalog.log.directories.selection import Selection
 from kafkalog.log.disk.files import read_small
 from kafkalog.log.disk.process import processors
 from kafkalog.words.escapes import escape_controls
-from kafkalog.words.outcome import Outcome, outcome_of_findings
+from kafkalog.words.exit_codes import ExitCode, exit_code_of_findings
 
 if TYPE_CHECKING:
     from kafkalog.cluster.transactions.undecided import Waiting
@@ -161,10 +161,10 @@ def command(
     report_findings(result.findings)
     _print_result(result, plan.waiting, as_json=as_json)
     if plan.waiting:
-        return Outcome.FINDINGS
+        return ExitCode.FINDINGS
     if result.changed:
-        return Outcome.CHANGED
-    return outcome_of_findings((*plan.findings, *result.findings))
+        return ExitCode.CHANGED
+    return exit_code_of_findings((*plan.findings, *result.findings))
 
 
 def _pairs(given: Sequence[str], option: str) -> dict[str, str]:

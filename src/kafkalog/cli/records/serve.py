@@ -25,7 +25,7 @@ from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.selection import Selection
 from kafkalog.words.escapes import escape_controls
-from kafkalog.words.outcome import Outcome
+from kafkalog.words.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -173,7 +173,7 @@ def command(
         while not stop.wait(1):
             if certificates is not None:
                 certificates.reload(_complain)
-    return Outcome.CLEAN
+    return ExitCode.CLEAN
 
 
 @contextmanager

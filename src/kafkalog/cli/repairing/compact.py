@@ -28,7 +28,7 @@ from kafkalog.recovery.facts.cleaner_settings import known_settings
 from kafkalog.recovery.facts.places import by_log_directory, holding
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
-from kafkalog.words.outcome import Outcome, outcome_of_change
+from kafkalog.words.exit_codes import ExitCode, exit_code_of_change
 from kafkalog.words.quarantine import quarantine_sentence
 
 __all__ = ["command"]
@@ -126,18 +126,18 @@ def _print_result(result: CompactionResult) -> None:
         writer.write(f"to undo this: kafkalog undo {shell_word(result.done.root)} --run {result.run_id}")
 
 
-def _outcome(result: CompactionResult, *, is_new: bool) -> Outcome:
+def _outcome(result: CompactionResult, *, is_new: bool) -> ExitCode:
     if result.done.is_unreadable:
-        return Outcome.IO_ERROR
+        return ExitCode.IO_ERROR
     if result.done.has_findings and not (result.changed and not is_new):
-        return Outcome.FINDINGS
-    return outcome_of_change(result.changed, is_new=is_new)
+        return ExitCode.FINDINGS
+    return exit_code_of_change(result.changed, is_new=is_new)
 
 
-def _outcome_of_plan(made: Compaction) -> Outcome:
+def _outcome_of_plan(made: Compaction) -> ExitCode:
     if made.is_unreadable:
-        return Outcome.IO_ERROR
-    return Outcome.FINDINGS if made.has_findings else Outcome.CLEAN
+        return ExitCode.IO_ERROR
+    return ExitCode.FINDINGS if made.has_findings else ExitCode.CLEAN
 
 
 def _question(planned: Sequence[Compaction]) -> str:
@@ -234,7 +234,7 @@ def command(
 
 def _show(
     results: Sequence[CompactionResult], acting: Acting[Compaction], progress: RecoveryProgress, *, is_new: bool
-) -> Outcome:
+) -> ExitCode:
     """Tell what was done; the worst exit code."""
     progress.pause()
     for result in results:

@@ -25,7 +25,7 @@ from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.facts.places import log_directories
 from kafkalog.recovery.rebuilding import rebuild_all_indexes
 from kafkalog.words.escapes import escape_controls
-from kafkalog.words.outcome import Outcome
+from kafkalog.words.exit_codes import ExitCode
 from kafkalog.words.ways import with_needs
 
 __all__ = ["command"]
@@ -112,8 +112,8 @@ def rebuild_command(
     for result in results:
         _tell(result, acting, cluster_metadata=cluster_metadata)
     if any(result.plan.is_unreadable for result in results):
-        return Outcome.IO_ERROR
-    return Outcome.CHANGED if any(result.changed for result in results) else Outcome.CLEAN
+        return ExitCode.IO_ERROR
+    return ExitCode.CHANGED if any(result.changed for result in results) else ExitCode.CLEAN
 
 
 def _tell(result: RecoveryResult, acting: Acting[Plan], *, cluster_metadata: bool) -> None:

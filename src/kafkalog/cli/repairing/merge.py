@@ -20,7 +20,7 @@ from kafkalog.log.directories.directory import is_partition_dir
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import is_directory
-from kafkalog.words.outcome import Outcome
+from kafkalog.words.exit_codes import ExitCode
 
 __all__ = ["command"]
 
@@ -65,7 +65,7 @@ def command(
         else:
             print_partition(result)
         is_unread = any(copy.error is not None or copy.unread for copy in result.copies)
-        return Outcome.IO_ERROR if is_unread else Outcome.CLEAN
+        return ExitCode.IO_ERROR if is_unread else ExitCode.CLEAN
     with ByteProgress("merging", lambda: total_bytes(filter(os.path.isdir, copies))) as progress:
         merged = merge_directories(
             *copies,
@@ -80,5 +80,5 @@ def command(
     else:
         print_directory(merged)
     if merged.unreadable:
-        return Outcome.IO_ERROR
-    return Outcome.REFUSED if merged.refused else Outcome.CLEAN
+        return ExitCode.IO_ERROR
+    return ExitCode.REFUSED if merged.refused else ExitCode.CLEAN

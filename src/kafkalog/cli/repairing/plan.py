@@ -30,7 +30,7 @@ from kafkalog.recovery.run import log_directory_of, plan_one
 from kafkalog.words.advice import in_options
 from kafkalog.words.commands import NOTHING_GIVEN, Given
 from kafkalog.words.escapes import escape_controls
-from kafkalog.words.outcome import Outcome
+from kafkalog.words.exit_codes import ExitCode
 from kafkalog.words.ways import with_needs
 
 __all__ = ["command", "make_all", "show"]
@@ -89,7 +89,7 @@ def show(
     That is 4 if something cannot be read, 3 if a directory is refused as a whole, 1 if something was found, would be
     changed or waits to be completed, else 0.  `words` are for the commands that are recommended.
     """
-    outcome = Outcome.CLEAN
+    outcome = ExitCode.CLEAN
     made_all = make_all(paths, options, jobs)
     stands_of = {made.root: standing(made.root) for made in made_all}
     if not as_json:
@@ -109,17 +109,17 @@ def show(
     return outcome
 
 
-def _outcome(made: Plan | Unplanned, stands: Standing) -> Outcome:
+def _outcome(made: Plan | Unplanned, stands: Standing) -> ExitCode:
     if made.is_unreadable:
-        return Outcome.IO_ERROR
+        return ExitCode.IO_ERROR
     if isinstance(made, Unplanned):
         if not isinstance(made.error, UsageError):
-            return Outcome.REFUSED
-        return Outcome.USAGE if made.finding is None else Outcome.FINDINGS
+            return ExitCode.REFUSED
+        return ExitCode.USAGE if made.finding is None else ExitCode.FINDINGS
     is_halfway = made.refusal is not None and made.refusal.startswith(tuple(run.detail for run in stands.unfinished))
     if made.refusal is not None and not is_halfway:
-        return Outcome.REFUSED
-    return Outcome.FINDINGS if made.is_worth_a_look or stands.unfinished else Outcome.CLEAN
+        return ExitCode.REFUSED
+    return ExitCode.FINDINGS if made.is_worth_a_look or stands.unfinished else ExitCode.CLEAN
 
 
 @click.command(name="plan")

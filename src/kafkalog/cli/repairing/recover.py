@@ -30,7 +30,7 @@ from kafkalog.recovery.options import RecoveryOptions
 from kafkalog.recovery.results import nothing_done, refuse_any_declined
 from kafkalog.recovery.run import log_directory_of, recover_all, recover_into
 from kafkalog.words.escapes import escape_controls
-from kafkalog.words.outcome import Outcome, outcome_of_change
+from kafkalog.words.exit_codes import ExitCode, exit_code_of_change
 from kafkalog.words.ways import with_needs
 
 __all__ = ["command"]
@@ -44,12 +44,12 @@ def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False)
         else:
             print_result(result)
     if any(result.plan.is_unreadable for result in results):
-        return Outcome.IO_ERROR
+        return ExitCode.IO_ERROR
     if any(result.declined for result in results):
-        return Outcome.REFUSED
+        return ExitCode.REFUSED
     if any(result.leaves_a_fault for result in results) and not any(result.changed for result in results):
-        return Outcome.FINDINGS
-    return outcome_of_change(any(result.changed for result in results), is_new=is_new)
+        return ExitCode.FINDINGS
+    return exit_code_of_change(any(result.changed for result in results), is_new=is_new)
 
 
 @click.command(name="recover")

@@ -19,7 +19,7 @@ from kafkalog.recovery.act.history import RunInfo, RunState, root_of_runs, runs,
 from kafkalog.recovery.act.purging import PurgeResult, purge, purgeable
 from kafkalog.recovery.facts.places import log_directories
 from kafkalog.words.escapes import escape_controls
-from kafkalog.words.outcome import Outcome
+from kafkalog.words.exit_codes import ExitCode
 
 __all__ = ["command"]
 
@@ -28,11 +28,11 @@ _SHOWN_ORIGINALS = 20
 
 def _show(paths: Sequence[str], quarantine: str | None, as_json: bool) -> int:
     """List the runs; 1 if one is cut short or cannot be read."""
-    worst = Outcome.CLEAN
+    worst = ExitCode.CLEAN
     for path in paths:
         root, found = root_of_runs(path), runs(path, quarantine)
         if any(each.is_unfinished or each.state is RunState.UNREADABLE for each in found):
-            worst = Outcome.FINDINGS
+            worst = ExitCode.FINDINGS
         if as_json:
             print_json({"path": root, "runs": [each.as_dict() for each in found], "changed": False})
         elif found:
@@ -151,7 +151,7 @@ def _purge(
         else:
             _print(f"{escape_controls(root)}: nothing to purge")
         _print(*(f"run {run_id} is kept: {escape_controls(why)}" for run_id, why in left.items()))
-    return Outcome.CHANGED if any(result.purged for result in results) else Outcome.CLEAN
+    return ExitCode.CHANGED if any(result.purged for result in results) else ExitCode.CLEAN
 
 
 @click.command(name="runs")

@@ -17,7 +17,7 @@ from kafkalog.log.directories.directory import log_dirs_at
 from kafkalog.log.disk.files import exists
 from kafkalog.spark.leftovers import Leftover, clear_leftovers, leftovers
 from kafkalog.words.escapes import escape_controls
-from kafkalog.words.outcome import Outcome
+from kafkalog.words.exit_codes import ExitCode
 
 __all__ = ["command"]
 
@@ -57,7 +57,7 @@ def command(
             print_json({"path": path, "changed": clear and bool(found), "staged": [each.as_dict() for each in found]})
         else:
             _show(found, clear=clear)
-    return Outcome.CHANGED if changed else Outcome.CLEAN
+    return ExitCode.CHANGED if changed else ExitCode.CLEAN
 
 
 def _log_directories(path: str) -> list[str]:

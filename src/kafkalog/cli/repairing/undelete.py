@@ -32,7 +32,7 @@ from kafkalog.recovery.act.history import root_of_runs
 from kafkalog.recovery.facts.places import log_directories
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
-from kafkalog.words.outcome import Outcome
+from kafkalog.words.exit_codes import ExitCode
 
 __all__ = ["command"]
 
@@ -151,12 +151,12 @@ def _damage(found: Sequence[Remains]) -> Iterator[str]:
                 yield escape_controls(f"{segment.path} is damaged: {segment.damage}; what is sound behind it counts")
 
 
-def _told_unreadable(reasons: Sequence[tuple[str, str]]) -> Outcome:
+def _told_unreadable(reasons: Sequence[tuple[str, str]]) -> ExitCode:
     """Say on standard error which directories cannot be read; the exit code where nothing is changed."""
     for place, reason in reasons:
         sentence = reason if place in reason else f"{place}: {reason}"
         remark(f"{sentence}; its deleted data is neither shown nor restored")
-    return Outcome.IO_ERROR if reasons else Outcome.CLEAN
+    return ExitCode.IO_ERROR if reasons else ExitCode.CLEAN
 
 
 def _outcome(each: Remains) -> str:
@@ -314,4 +314,4 @@ def command(
             )  # fmt: skip
             for result in results:
                 _show_put_back(result, as_json)
-    return Outcome.CHANGED
+    return ExitCode.CHANGED

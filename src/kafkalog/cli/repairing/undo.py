@@ -13,7 +13,7 @@ from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.recovery.facts.places import log_directories
 from kafkalog.recovery.undoing import UndoResult, refuse_without_run, runs_to_undo, undo_all
 from kafkalog.words.escapes import escape_controls
-from kafkalog.words.outcome import Outcome
+from kafkalog.words.exit_codes import ExitCode
 
 __all__ = ["command"]
 
@@ -55,7 +55,7 @@ def command(
             moved=moved,
             on_undone=lambda result: acting.tell(result.as_dict(), partial(_tell, result, acting)),
         )
-    return Outcome.CHANGED
+    return ExitCode.CHANGED
 
 
 def _tell(result: UndoResult, acting: Acting[UndoResult]) -> None:

@@ -10,7 +10,7 @@ from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.insides import Insides
 from kafkalog.log.disk.files import unreadable
-from kafkalog.words.outcome import sentence_of
+from kafkalog.words.exit_codes import sentence_of
 
 __all__ = ["Unplanned"]
 

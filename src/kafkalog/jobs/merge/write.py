@@ -30,7 +30,7 @@ from kafkalog.log.disk.one_file import OneFile
 from kafkalog.log.storage.content import ContentSource, Slice
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.act.fs import PIECE, FileSystem, own_file
-from kafkalog.recovery.broker.manager import Outcome, load_log_directory
+from kafkalog.recovery.broker.manager import StartResult, load_log_directory
 
 __all__ = ["write_partition"]
 
@@ -128,7 +128,7 @@ def _write_others(log: MergedLog, fs: FileSystem, unfinished: str, settings: Log
         tree.write(LOG_START_OFFSET_CHECKPOINT, encode_offset_checkpoint([log.start_entry]))
     try:
         loaded = load_log_directory(tree, settings=lambda topic: settings, now_ms=now_ms)
-        if loaded.outcome != Outcome.LOADED:
+        if loaded.outcome != StartResult.LOADED:
             raise RecoveryRefused(f"a broker would not load the merged log: {loaded.exception}: {loaded.message}")
         _refuse_changed(tree, written)
         for name in tree.names(directory):

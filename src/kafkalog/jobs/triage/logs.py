@@ -24,7 +24,7 @@ from kafkalog.log.directories.workers import OnProgress, Workers
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
-from kafkalog.recovery.broker.manager import Outcome, PartitionResult
+from kafkalog.recovery.broker.manager import PartitionResult, StartResult
 from kafkalog.recovery.broker.node.sentences import node_findings, node_sentences
 from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.facts.modes import Mode
@@ -139,8 +139,8 @@ def _read(disks: BrokerDisks, log_dir: LogDir, rules: Rules, workers: Workers, f
     with survey(log_dir.path, on_read=workers.read) as listed:
         workers.begin("reading", {path: facts.size for path, facts in listed.files.items()})
         result = with_identity(load_directory(listed.tree(), rules, workers), listed.tree(), listed.root)
-        if result.outcome != Outcome.LOADED:
-            offline = result.outcome == Outcome.DIR_OFFLINE
+        if result.outcome != StartResult.LOADED:
+            offline = result.outcome == StartResult.DIR_OFFLINE
             end = "takes the directory offline" if offline else "ends"
             why = f"the start of broker {disks.node} {end}: {result.exception}: {result.message}"
             findings.append(Finding(FindingCode.BROKER_REFUSES, Severity.ERROR, None, None, why, log_dir.path))

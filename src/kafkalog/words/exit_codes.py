@@ -15,10 +15,10 @@ __all__ = [
     "INTERNAL",
     "INTERRUPTED",
     "PIPE_CLOSED",
-    "Outcome",
-    "outcome_of",
-    "outcome_of_change",
-    "outcome_of_findings",
+    "ExitCode",
+    "exit_code_of",
+    "exit_code_of_change",
+    "exit_code_of_findings",
     "sentence_of",
 ]
 
@@ -30,7 +30,7 @@ PIPE_CLOSED = 141
 """128 + SIGPIPE: whoever read our output has stopped reading"""
 
 
-class Outcome(enum.IntEnum):
+class ExitCode(enum.IntEnum):
     """What the command says to the shell."""
 
     CLEAN = 0
@@ -47,40 +47,40 @@ class Outcome(enum.IntEnum):
     """the command line, or a path on it, makes no sense"""
 
 
-def outcome_of(error: BaseException) -> int:
+def exit_code_of(error: BaseException) -> int:
     """The exit code for an error that ended a command."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):
         return PIPE_CLOSED
     if isinstance(error, click.ClickException):
-        return Outcome.USAGE
+        return ExitCode.USAGE
     from kafkalog.codec.errors import FormatError, RecoveryRefused, UnknownName, UsageError
 
     if isinstance(error, UnknownName):
-        return Outcome.FINDINGS
+        return ExitCode.FINDINGS
     if isinstance(error, UsageError):
-        return Outcome.USAGE
+        return ExitCode.USAGE
     if isinstance(error, RecoveryRefused):
-        return Outcome.IO_ERROR if error.is_unreadable else Outcome.REFUSED
+        return ExitCode.IO_ERROR if error.is_unreadable else ExitCode.REFUSED
     if isinstance(error, FormatError):
-        return Outcome.FINDINGS
-    return Outcome.IO_ERROR if isinstance(error, OSError | MemoryError) else INTERNAL
+        return ExitCode.FINDINGS
+    return ExitCode.IO_ERROR if isinstance(error, OSError | MemoryError) else INTERNAL
 
 
-def outcome_of_findings(findings: Iterable[Finding]) -> Outcome:
+def exit_code_of_findings(findings: Iterable[Finding]) -> ExitCode:
     """The exit code for what was found: that something could not be read is worse than anything that was."""
     from kafkalog.codec.findings import FindingCode, Severity
 
     serious = {finding.code for finding in findings if finding.severity is not Severity.INFO}
     if FindingCode.UNREADABLE in serious:
-        return Outcome.IO_ERROR
-    return Outcome.FINDINGS if serious else Outcome.CLEAN
+        return ExitCode.IO_ERROR
+    return ExitCode.FINDINGS if serious else ExitCode.CLEAN
 
 
-def outcome_of_change(changed: bool, *, is_new: bool = False) -> Outcome:
+def exit_code_of_change(changed: bool, *, is_new: bool = False) -> ExitCode:
     """The exit code of a command that acted; who asked for something new, and got it, has nothing to be told."""
-    return Outcome.CHANGED if changed and not is_new else Outcome.CLEAN
+    return ExitCode.CHANGED if changed and not is_new else ExitCode.CLEAN
 
 
 def sentence_of(error: BaseException) -> str:

@@ -29,11 +29,11 @@ from kafkalog.recovery.safe.normalize import Change, topic_ids
 from kafkalog.recovery.safe.recovery import InOrder, recover_safely
 from kafkalog.recovery.safe.result import SafeResult
 
-__all__ = ["Outcomes", "find_out"]
+__all__ = ["Forecasts", "find_out"]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcomes:
+class Forecasts:
     """What each would leave; nothing on disk is different."""
 
     kafka: BrokerResult
@@ -57,7 +57,7 @@ def find_out(
     compare: bool = True,
     copies: Sequence[str] = (),
     look: Look | None = None,
-) -> Outcomes:
+) -> Forecasts:
     """Let the rules, which are settled, run over virtual copies.
 
     `is_in_order` is that of `SafeRecovery`; `compare`: count too what this and every other way would keep; `copies` are
@@ -80,14 +80,14 @@ def find_out(
         own.changes.append(change)
         own.tree.write(META_PROPERTIES, rules.identity)
     if not compare:
-        return Outcomes(kafka, own, RecoveryChoice(), is_compared=False)
+        return Forecasts(kafka, own, RecoveryChoice(), is_compared=False)
     counted = None if examined is None else examined.counted
     coordinators = Coordinators([found.root, *rules.facts.roots])
     choice = compare_ways(
         found.tree(), rules, kafka, own, examining.recovered, examining.copies_of, counted, coordinators.highest_commit
     )
     checked = {} if examined is None else examined.checked
-    return Outcomes(kafka, own, choice, is_compared=True, checked=checked, coordinators=coordinators)
+    return Forecasts(kafka, own, choice, is_compared=True, checked=checked, coordinators=coordinators)
 
 
 class _Examining:
