@@ -13,7 +13,7 @@ from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.election import ElectionRules, without_replica
 from kafkalog.cluster.kraft.metadata_image import MIGRATING, Broker, MetadataImage, PartitionImage, TopicImage
 from kafkalog.cluster.rules.configuration import effective_of_topic
-from kafkalog.cluster.rules.departures import MIN_ISR, UNCLEAN, Departure, exit_code_of, refuse_unregistered
+from kafkalog.cluster.rules.departures import MIN_ISR, UNCLEAN, Departure, departure_result, refuse_unregistered
 from kafkalog.codec.names import parse_java_long
 
 __all__ = ["TopicRules", "directory_is_online", "election_rules", "kraft_departures", "topic_rules"]
@@ -111,5 +111,5 @@ def kraft_departures(
             rules = election_rules(image, topic, _acceptable(alive, before))
             after, lossy = without_replica(before, broker, rules)
             states[name, number] = after
-            outcome = exit_code_of(before.leader, after.leader, unclean=lossy)
+            outcome = departure_result(before.leader, after.leader, unclean=lossy)
             yield Departure(broker, name, number, before, after, outcome, topic.unclean)

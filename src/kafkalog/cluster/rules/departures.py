@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UnknownName, UsageError
 
-__all__ = ["MIN_ISR", "NO_LEADER", "UNCLEAN", "Departure", "exit_code_of", "refuse_unregistered"]
+__all__ = ["MIN_ISR", "NO_LEADER", "UNCLEAN", "Departure", "departure_result", "refuse_unregistered"]
 
 UNCLEAN = "unclean.leader.election.enable"
 MIN_ISR = "min.insync.replicas"
@@ -33,7 +33,7 @@ class Departure(Generic[StateT]):
     chroot: str = ""
 
 
-def exit_code_of(before: int, after: int, *, unclean: bool) -> str:
+def departure_result(before: int, after: int, *, unclean: bool) -> str:
     """The word for it, from the leaders before and after."""
     if after == NO_LEADER:
         return "offline"

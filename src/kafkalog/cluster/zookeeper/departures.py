@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from kafkalog.cluster.rules.configuration import effective_of_topic
-from kafkalog.cluster.rules.departures import UNCLEAN, Departure, exit_code_of, refuse_unregistered
+from kafkalog.cluster.rules.departures import UNCLEAN, Departure, departure_result, refuse_unregistered
 from kafkalog.cluster.zookeeper.configs import zookeeper_configs
 from kafkalog.cluster.zookeeper.election import without_broker
 from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState, controller_id, partition_state, replicas_of
@@ -89,7 +89,7 @@ def zookeeper_departures(
             keeps = keeps_last or broker == controller  # a new controller of those releases leaves the ISRs alone
             after, lossy = without_broker(before, replicas, broker, live, unclean=may, keeps_last=keeps)
             known[topic, number] = replicas, after
-            outcome = exit_code_of(before.leader, after.leader, unclean=lossy)
+            outcome = departure_result(before.leader, after.leader, unclean=lossy)
             yield Departure(
                 broker=broker,
                 topic=topic,
