@@ -11,6 +11,7 @@ import enum
 from typing import Any
 
 from kafkalog.codec.compression.specs import LAST_CODECS
+from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.model import (
     LAST_CODEC,
@@ -33,7 +34,7 @@ NO_OFFSET_LIMIT = 2**63 - 1
 MAGICS = frozenset({0, 1, 2})
 LAST_LEGACY_CODEC = LAST_CODECS[1]
 """Above it is what no reader opens in magic 0 and 1."""
-_INFORMATION = frozenset({FindingCode.OFFSET_GAP, FindingCode.OFFSET_NOT_INCREASING})
+_INFORMATION = codes_with(Trait.NORMAL)
 """What logs have that nothing is wrong with."""
 
 
@@ -238,4 +239,4 @@ class Continuity:
         else:
             detail += f", beyond the next segment, which begins at {self.next_segment}"
         self.took(expected + (_offsets_taken(header) or 0) - 1)
-        return Finding(FindingCode.OFFSET_DISPLACED, Severity.ERROR, position, expected, detail)
+        return Finding.of(FindingCode.OFFSET_DISPLACED, position, expected, detail)

@@ -235,7 +235,7 @@ class _Task:
 def _not_decoded(piece: Piece, batch: pa.RecordBatch, row: int, parts: dict[str, str]) -> Finding:
     offset = batch.column("offset")[row].as_py()
     detail = f"{'; '.join(parts.values())} (offset {offset})"
-    return Finding(FindingCode.VALUE_UNDECODABLE, Severity.WARNING, None, offset, detail, piece.slice.path)
+    return Finding.of(FindingCode.VALUE_UNDECODABLE, None, offset, detail, piece.slice.path)
 
 
 LOSS = "the option failOnDataLoss=false reads what is left"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, PARTITION_METADATA
 from kafkalog.codec.text import MetaProperties, decode_meta_properties
 from kafkalog.log.directories.identities import meta_properties_of, refused_id
@@ -70,7 +70,7 @@ def meta_properties_finding(tree: Tree, root: str, facts: TopicFacts) -> Finding
         meta = "it is missing: a broker with KRaft does not start without it"
     if meta is None:
         return None
-    return Finding(FindingCode.META_PROPERTIES_INVALID, Severity.ERROR, None, None, meta, META_PROPERTIES)
+    return Finding.of(FindingCode.META_PROPERTIES_INVALID, None, None, meta, META_PROPERTIES)
 
 
 def _read(tree: Tree) -> MetaProperties | str | None:

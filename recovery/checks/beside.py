@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import field
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import DirectoryState
@@ -39,7 +39,7 @@ class Told:
             return
         if partition.name.has_blanks:
             detail = "blanks in its name: a broker renames it, and the start after that fails"
-            yield Finding(FindingCode.FOREIGN_DIRECTORY, Severity.WARNING, None, None, detail, partition.path)
+            yield Finding.of(FindingCode.FOREIGN_DIRECTORY, None, None, detail, partition.path)
         end, behind = report.log_end_offset, report.end_behind_damage
         yield from checkpoint_findings(partition, end, self.log_start, self.high_watermark, end_behind=behind)
         found = self.local_start

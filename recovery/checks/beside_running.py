@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from kafkalog.codec.errors import StorageError
+from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import FileKind, parse_segment_file
 from kafkalog.log.directories.partition import Partition, read_partition
@@ -30,15 +31,7 @@ _READS = 40
 _PAUSE_OF_READS_SECONDS = 0.05
 _REPLACED = (errno.ESTALE, errno.ENOENT)
 """Errors of a file that became shorter or is gone since it was listed: the cleaner puts another in its place."""
-_OF_A_MOMENT = frozenset(
-    {
-        FindingCode.LOG_END_BELOW_HIGH_WATERMARK,
-        FindingCode.BROKER_REFUSES,
-        FindingCode.START_LOSES,
-        FindingCode.MOVE_UNFINISHED,
-        FindingCode.MOMENTS_DIFFER,
-    }
-)
+_OF_A_MOMENT = codes_with(Trait.OF_A_MOMENT)
 """Findings that compare files which a running broker writes at different times, or are about what it has yet to do."""
 _BESIDE_THE_LOG = frozenset({FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX,
                              FileKind.PRODUCER_SNAPSHOT})  # fmt: skip

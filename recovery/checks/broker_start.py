@@ -60,7 +60,7 @@ def broker_start(
         return start, [*findings_for(node, path, facts.roots), *findings_of_starting_over(path)]
     end = "not start" if result.outcome == StartResult.START_FAILS else "take the directory offline"
     detail = f"Kafka 4.1 would {end}: {result.exception}: {result.message}"
-    return start, [Finding(FindingCode.BROKER_REFUSES, Severity.ERROR, None, None, detail, path)]
+    return start, [Finding.of(FindingCode.BROKER_REFUSES, None, None, detail, path)]
 
 
 def _result(

@@ -12,7 +12,7 @@ from itertools import islice
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import LOST_AND_FOUND, DirectoryState, FileKind, segment_file
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.wording import counted
@@ -62,7 +62,7 @@ def batches_outside(log_dir: LogDir, ends_at: EndsAt) -> list[Finding]:
             continue
         if held is not None:
             detail = f"{held}: {_where(held, path, log_dir, ends_at)}"
-            found.append(Finding(FindingCode.BATCHES_OUTSIDE, Severity.WARNING, 0, held.first, detail, path))
+            found.append(Finding.of(FindingCode.BATCHES_OUTSIDE, 0, held.first, detail, path))
     return found
 
 

@@ -12,7 +12,8 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.finding_codes import Trait, codes_with
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.identities import meta_properties_of
 from kafkalog.recovery.facts.brokers import of_one_broker
@@ -21,7 +22,7 @@ from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of, rea
 __all__ = ["read_only_finding", "with_what_was_there"]
 
 _NAMED = 5
-_LOST = (FindingCode.LOG_DIRECTORY_MISSING, FindingCode.UNREADABLE)
+_LOST = codes_with(Trait.HIDES_DIRECTORY)
 
 
 def with_what_was_there(findings: Iterable[Finding], roots: Sequence[str]) -> list[Finding]:
@@ -50,7 +51,7 @@ def read_only_finding(root: str, facts: TopicFacts) -> list[Finding]:
     keys = sorted(key for key, each in facts.assigned.items() if own is not None and each == own)
     detail = "the file system is mounted read-only: a broker that starts takes the directory offline"
     return [
-        Finding(FindingCode.LOG_DIRECTORY_READ_ONLY, Severity.INFO, None, None, f"{detail}{_with(keys, facts)}", root)
+        Finding.of(FindingCode.LOG_DIRECTORY_READ_ONLY, None, None, f"{detail}{_with(keys, facts)}", root)
     ]
 
 

@@ -73,4 +73,4 @@ def moments_differ(recovery_points: Offsets, ends: Offsets) -> list[Finding]:
         f"{logs} before what the broker had flushed, which no crash leaves: the directory was copied while a broker "
         f"wrote to it, or the end was cut off since: {named}{more}"
     )
-    return [Finding(FindingCode.MOMENTS_DIFFER, Severity.WARNING, None, None, detail, RECOVERY_POINT_CHECKPOINT)]
+    return [Finding.of(FindingCode.MOMENTS_DIFFER, None, None, detail, RECOVERY_POINT_CHECKPOINT)]

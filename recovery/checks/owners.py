@@ -12,7 +12,7 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import LOCK_FILE, META_PROPERTIES, parse_partition_directory, parse_segment_file
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.directory import OFFSET_CHECKPOINTS
@@ -47,7 +47,7 @@ def other_owners(root: str, facts: TopicFacts) -> list[Finding]:
         f"{user[0]}, to whom the broker's other directories belong: {named}{more}; a broker that runs as this user "
         f"takes the log directory offline: give all of it to user {user[0]} and group {user[1]}"
     )
-    return [Finding(FindingCode.OWNER_MISMATCH, Severity.WARNING, None, None, detail, root)]
+    return [Finding.of(FindingCode.OWNER_MISMATCH, None, None, detail, root)]
 
 
 def _user(roots: Iterable[str]) -> User | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kafkalog.codec.common.time_units import unit_of
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.wording import counted
 
 __all__ = ["RecordTimes"]
@@ -42,7 +42,7 @@ class RecordTimes:
                 f"the times of {counted(count, 'batch')} look like {unit} in place of milliseconds: retention, "
                 "look-ups by time and queries take them for other moments"
             )
-            yield Finding(FindingCode.TIMESTAMP_UNIT, Severity.INFO, None, offset, detail, file)
+            yield Finding.of(FindingCode.TIMESTAMP_UNIT, None, offset, detail, file)
 
 
 _USUAL_FROM, _USUAL_TO = 4_102_444_801, 315_532_799_999_999

@@ -17,6 +17,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from kafkalog.classes import dataclass
+from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.model import AnyHeader
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, out_of_place
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 
-_TAIL_CODES = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
+_TAIL_CODES = codes_with(Trait.TAIL)
 
 
 @dataclass(frozen=True, slots=True)

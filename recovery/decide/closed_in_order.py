@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.errors import KafkaLogError, StorageError
+from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, FileKind, parse_partition_directory
 from kafkalog.log.directories.directory import log_dir_findings
@@ -36,10 +37,7 @@ Checked = Mapping[str, Sequence[Finding]]
 """the same by partition directory, as far as they have looked"""
 _NOTHING: Checked = MappingProxyType({})
 
-_OF_INDEXES = frozenset({
-    FindingCode.INDEX_MISSING, FindingCode.INDEX_SIZE_INVALID, FindingCode.INDEX_NOT_INCREASING,
-    FindingCode.INDEX_ENTRY_MISMATCH, FindingCode.TXN_INDEX_MISMATCH,
-})  # fmt: skip
+_OF_INDEXES = codes_with(Trait.REBUILT)
 _STAYS = "; below the recovery point, where only a full examination changes anything"
 
 

@@ -427,7 +427,7 @@ def _of_own_files(survey: Survey, topics: TopicFacts) -> list[Finding]:
             decode_offset_checkpoint(tree.read(name))
         except (FormatError, TooLargeError) as error:
             detail = error.message if isinstance(error, FormatError) else str(error)
-            found.append(Finding(FindingCode.CHECKPOINT_INVALID, Severity.ERROR, None, None, detail, name))
+            found.append(Finding.of(FindingCode.CHECKPOINT_INVALID, None, None, detail, name))
     return found
 
 

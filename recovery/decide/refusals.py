@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Sentence
 from kafkalog.codec.errors import RecoveryRefused
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.finding_codes import Trait, codes_with
+from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     LEADER_EPOCH_CHECKPOINT,
@@ -104,7 +105,7 @@ def _beyond_strict(at: Decided) -> str | None:
     """What mode strict leaves to a person."""
     if at.rules.mode is not Mode.STRICT:
         return None
-    tails = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
+    tails = codes_with(Trait.TAIL)
     worse = [finding for finding in at.findings if finding.code not in tails]
     if not worse:
         return None

@@ -11,7 +11,8 @@ from typing import Any
 from construct import Container
 
 from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.finding_codes import SPECS
+from kafkalog.codec.findings import Finding
 from kafkalog.codec.framing import BATCH_CRC_START, BATCH_MAGIC
 from kafkalog.codec.layout.attributes import ATTRIBUTES_V0, ATTRIBUTES_V1, ATTRIBUTES_V2
 from kafkalog.codec.layout.bits import UNNAMED
@@ -41,18 +42,7 @@ _LAYOUTS = {
     1: (MESSAGE_V1, ATTRIBUTES_V1, LAST_LEGACY_CODEC),
     BATCH_MAGIC: (BATCH, ATTRIBUTES_V2, LAST_CODEC),
 }
-_FIELDS = {
-    FindingCode.OFFSET_BELOW_SEGMENT: "base_offset",
-    FindingCode.OFFSET_ABOVE_SEGMENT: "base_offset",
-    FindingCode.OFFSET_NOT_INCREASING: "base_offset",
-    FindingCode.OFFSET_DISPLACED: "base_offset",
-    FindingCode.SEGMENT_OVERLAP: "base_offset",
-    FindingCode.LEADER_EPOCH_DECREASES: "partition_leader_epoch",
-    FindingCode.MAGIC_UNKNOWN: "magic",
-    FindingCode.CODEC_UNKNOWN: "attributes",
-    FindingCode.LAST_OFFSET_DELTA_INVALID: "last_offset_delta",
-    FindingCode.RECORDS_COUNT_INVALID: "records_count",
-}
+_FIELDS = {code: spec.header_field for code, spec in SPECS.items() if spec.header_field is not None}
 """Finding -> the field of the header that it is about; of messages, `offset` for `base_offset`."""
 
 

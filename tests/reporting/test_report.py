@@ -503,7 +503,7 @@ def test_the_function_gives_the_same(flipped: Path) -> None:
 
 
 def test_every_code_has_advice() -> None:
-    from kafkalog.reporting.advice import advice_for
+    from kafkalog.codec.finding_codes import advice_for
 
     assert all(advice_for(code) for code in FindingCode)
     general = advice_for(FindingCode.ZK_GAP)

@@ -19,6 +19,7 @@ from construct import Container, Struct
 from kafkalog.codec import BatchHeader, RecordBatch, decode_batch, derive, findings, scan
 from kafkalog.codec.batch_fields import BATCH_FIELDS, OF_RECORDS
 from kafkalog.codec.control import parse_control_key
+from kafkalog.codec.finding_codes import SPECS
 from kafkalog.codec.layout import (
     fetch_result,
     legacy_message,
@@ -244,8 +245,9 @@ def text_example(case: str, pattern: str) -> Iterator[str]:
 
 
 def _enum_rows(name: str) -> Iterator[tuple[str, str, str]]:
-    """(section, value, text) of the members of an enum of `findings`, as its source has them."""
-    source = Path(str(findings.__file__)).read_text(encoding="utf-8")
+    """(section, value, text) of the members of an enum of findings, as its source has them."""
+    module = sys.modules[getattr(findings, name).__module__]
+    source = Path(str(module.__file__)).read_text(encoding="utf-8")
     lines = source.splitlines()
     (found,) = (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == name)
     section = ""
@@ -269,10 +271,17 @@ def enum(name: str) -> Iterator[str]:
                 yield from ([] if seen is None else [""])
                 yield f"**{section[:1].upper()}{section[1:]}**"
                 yield ""
-            yield "| code | meaning |"
-            yield "|---|---|"
+            yield "| code | severity | meaning |" if name == "FindingCode" else "| code | meaning |"
+            yield "|---|---|---|" if name == "FindingCode" else "|---|---|"
             seen = section
-        yield f"| `{value}` | {text} |"
+        severity = f" {_severities(findings.FindingCode(value))} |" if name == "FindingCode" else ""
+        yield f"| `{value}` |{severity} {text} |"
+
+
+def _severities(code: findings.FindingCode) -> str:
+    spec = SPECS[code]
+    also = (f"{severity} if {reason}" for severity, reason in (spec.also or {}).items())
+    return "; ".join([spec.severity, *also])
 
 
 _WORDS = {"partitionLeaderEpoch": "leaderEpoch"}

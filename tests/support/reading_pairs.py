@@ -30,7 +30,7 @@ from kafkalog.codec.encode import ProducerState, build_batch, build_messages
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.log import open_partition
-from kafkalog.log.reading.consumer_view import TOLD
+from kafkalog.log.reading.consumer_view import REPORTED_AND_READ
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogReader
 from kafkalog.spark.schema import Layout
@@ -318,7 +318,7 @@ def by_arrow(path: Path, level: str, start: int, end: int, choose: random.Random
         except FormatError:
             raised = True
     assert again == rows, f"with a list {len(rows)} rows, without {len(again)}"
-    passed = {each.code for each in findings if each.code in TOLD and each.severity.value != "info"}
+    passed = {each.code for each in findings if each.code in REPORTED_AND_READ and each.severity.value != "info"}
     if not raised:
         assert len(warned) == len(passed), f"warned: {[*map(str, warned)]}, found: {findings}"
     assert raised == _told(findings), f"raised: {raised}, found: {findings}"

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from kafkalog.classes import dataclass
 from kafkalog.cluster.groups.group_types import GroupTypes
 from kafkalog.cluster.records.coordinator_records import TOPICS, decode_record
-from kafkalog.codec.findings import FindingCode, StopReason
+from kafkalog.codec.finding_codes import Trait, codes_with
+from kafkalog.codec.findings import StopReason
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import (
     CONSUMER_OFFSETS_TOPIC,
@@ -32,7 +33,7 @@ __all__ = ["Unserved", "consequences_of_unserved", "unserved_partitions"]
 
 _MOST_BYTES = 16 << 20
 """of the logs of one directory that are read for this"""
-_UNREADABLE = (FindingCode.RECORD_VERSION_UNKNOWN, FindingCode.TYPED_RECORD_INVALID)
+_UNREADABLE = codes_with(Trait.UNREAD_STATE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.records.beside import checkpoint_in
 from kafkalog.cluster.rules.java import coordinator_partition
 from kafkalog.codec.errors import KafkaLogError
+from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import (
@@ -35,7 +36,7 @@ from kafkalog.log.walk.behind_damage import BehindDamage, tell_what_is_behind
 
 __all__ = ["CoordinatorLogs", "coordinator_logs"]
 
-_TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
+_TAILS = codes_with(Trait.TAIL)
 _HIDES = frozenset({
     FindingCode.SEGMENT_MISSING,
     FindingCode.LOG_END_BELOW_HIGH_WATERMARK,

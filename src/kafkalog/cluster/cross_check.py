@@ -94,7 +94,7 @@ def _of_another_cluster(log_dirs: Iterable[LogDir], clusters: Mapping[str, str])
         if clusters and meta is not None and meta.cluster_id not in (None, *clusters.values()):
             detail = f"cluster.id is {meta.cluster_id}, in ZooKeeper it is {said}: a broker does not start"
             path = os.path.join(log_dir.path, META_PROPERTIES)
-            yield Finding(FindingCode.IDENTITY_MISMATCH, Severity.ERROR, None, None, detail, path)
+            yield Finding.of(FindingCode.IDENTITY_MISMATCH, None, None, detail, path)
 
 
 def _largest_epoch(partition: Partition) -> int:
@@ -168,7 +168,7 @@ def _in_sync(log_dirs: Sequence[LogDir], known: Mapping[str, KnownTopic]) -> Ite
                 partition = held.get((node, topic, number))
                 if partition is None:
                     detail = f"broker {node} has all of {topic}-{number}, and none of its directories here holds it"
-                    yield Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail)
+                    yield Finding.of(FindingCode.METADATA_INCONSISTENT, None, None, detail)
                     continue
                 end = partition.log_end_offset()
                 if end < watermark:

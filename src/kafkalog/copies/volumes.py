@@ -320,4 +320,4 @@ def _same_broker(copies: list[Copy]) -> list[Finding]:
 
 
 def _not_replicas(detail: str, path: str) -> Finding:
-    return Finding(FindingCode.NOT_REPLICAS, Severity.ERROR, None, None, detail, path)
+    return Finding.of(FindingCode.NOT_REPLICAS, None, None, detail, path)

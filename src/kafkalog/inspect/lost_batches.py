@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import KafkaLogError
+from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import BatchOutline, Finding, FindingCode, outline_of
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION, entry_size
 from kafkalog.codec.index_files import OFFSET_ENTRY, OffsetEntry
@@ -33,9 +34,7 @@ _BY_EYE_BYTES = 16 * MIB
 """A larger batch is not decoded here."""
 _MOST_OFFSETS = 1 << 24
 """in one batch whose header is believed: more than fit into the largest that a broker takes"""
-_OF_BATCHES = (
-    FindingCode.CRC_MISMATCH, FindingCode.BATCH_SIZE_INVALID, FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL,
-)  # fmt: skip
+_OF_BATCHES = codes_with(Trait.TAIL | Trait.NO_BATCH) - {FindingCode.LIMIT_EXCEEDED}
 
 
 @dataclass(frozen=True, slots=True)

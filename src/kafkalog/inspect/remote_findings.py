@@ -73,10 +73,10 @@ def _incomplete(row: RemoteRow, found: RemotePartition) -> Iterator[Finding]:
     gone += ["the leader epochs"] if row.listed.epochs is None else []
     if gone:
         detail = f"{_told(row)} lacks {', '.join(gone)}, and no event tells whether it was copied as a whole"
-        yield Finding(FindingCode.REMOTE_OBJECT_MISSING, Severity.WARNING, None, row.base_offset, detail)
+        yield Finding.of(FindingCode.REMOTE_OBJECT_MISSING, None, row.base_offset, detail)
     elif not row.belongs:
         detail = f"{_told(row)} is not read: another segment has its offsets, or the log was truncated before them"
-        yield Finding(FindingCode.REMOTE_LINEAGES_OVERLAP, Severity.WARNING, None, row.base_offset, detail)
+        yield Finding.of(FindingCode.REMOTE_LINEAGES_OVERLAP, None, row.base_offset, detail)
 
 
 def _leaked(row: RemoteRow, found: RemotePartition) -> Iterator[Finding]:
@@ -92,7 +92,7 @@ def _leaked(row: RemoteRow, found: RemotePartition) -> Iterator[Finding]:
         return
     what = f"{counted(len(stored), 'object')}, {sum(stored.values())} bytes"
     detail = f"{_told(row)} has {what}, and {why}: no broker will delete {'it' if len(stored) == 1 else 'them'}"
-    yield Finding(FindingCode.REMOTE_OBJECT_LEAKED, Severity.WARNING, None, row.base_offset, detail, path)
+    yield Finding.of(FindingCode.REMOTE_OBJECT_LEAKED, None, row.base_offset, detail, path)
 
 
 def _damaged(row: RemoteRow) -> Iterator[Finding]:
@@ -107,12 +107,12 @@ def _damaged(row: RemoteRow) -> Iterator[Finding]:
     if size is not None and size != row.segment.size:
         path = row.listed.objects[FileKind.LOG].path
         detail = f"{size} bytes, and {row.segment.size} were copied ({_offsets(row.segment)})"
-        yield Finding(FindingCode.REMOTE_OBJECT_DAMAGED, Severity.ERROR, None, row.base_offset, detail, path)
+        yield Finding.of(FindingCode.REMOTE_OBJECT_DAMAGED, None, row.base_offset, detail, path)
     for kind, entry_size in _ENTRY_SIZES.items():
         if row.sizes.get(kind, 0) % entry_size:
             path = row.listed.objects[kind].path
             detail = f"{row.sizes[kind]} bytes, and each of its entries has {entry_size}"
-            yield Finding(FindingCode.REMOTE_INDEX_DAMAGED, Severity.ERROR, None, row.base_offset, detail, path)
+            yield Finding.of(FindingCode.REMOTE_INDEX_DAMAGED, None, row.base_offset, detail, path)
 
 
 def _stuck(row: RemoteRow) -> Iterator[Finding]:
@@ -125,10 +125,10 @@ def _stuck(row: RemoteRow) -> Iterator[Finding]:
         )  # fmt: skip
         what = f"{_told(row)} ({_offsets(row.segment)})"
         detail = f"broker {last.broker_id} began to copy {what}, and no event ends it{there}"
-        yield Finding(FindingCode.REMOTE_COPY_STUCK, Severity.WARNING, None, row.base_offset, detail)
+        yield Finding.of(FindingCode.REMOTE_COPY_STUCK, None, row.base_offset, detail)
     elif last.state is RemoteSegmentState.DELETE_SEGMENT_STARTED:
         detail = f"broker {last.broker_id} began to delete {_told(row)} ({_offsets(row.segment)}), and no event ends it"
-        yield Finding(FindingCode.REMOTE_DELETE_STUCK, Severity.WARNING, None, row.base_offset, detail)
+        yield Finding.of(FindingCode.REMOTE_DELETE_STUCK, None, row.base_offset, detail)
 
 
 def _overlapping(found: RemotePartition) -> Iterator[Finding]:
@@ -148,7 +148,7 @@ def _overlapping(found: RemotePartition) -> Iterator[Finding]:
         of = ", ".join(map(str, epochs))
         what = f"{_offsets(segment)} of leader epoch {of}"
         detail = f"{_told(row)} has {what}, where the log has another: no broker reads it"
-        yield Finding(FindingCode.REMOTE_LINEAGES_OVERLAP, Severity.WARNING, None, segment.start_offset, detail)
+        yield Finding.of(FindingCode.REMOTE_LINEAGES_OVERLAP, None, segment.start_offset, detail)
 
 
 def _gaps(found: RemotePartition) -> Iterator[Finding]:
@@ -165,7 +165,7 @@ def _gaps(found: RemotePartition) -> Iterator[Finding]:
             until = min(first, begins) - 1
             if not any(each.start_offset <= reached and until <= each.end_offset for each in under_way):
                 detail = f"offsets {reached} to {until} of {found.topic}-{found.partition} are in neither tier"
-                yield Finding(FindingCode.TIER_GAP, Severity.ERROR, None, reached, detail)
+                yield Finding.of(FindingCode.TIER_GAP, None, reached, detail)
         reached = max(reached, last + 1)
 
 
@@ -197,7 +197,7 @@ def _behind(found: RemotePartition) -> Iterator[Finding]:
         f"{found.topic}-{found.partition} is copied {upto}; {len(closed)} closed local segments after that, "
         f"{size} bytes, are not: {why}"
     )
-    yield Finding(FindingCode.REMOTE_COPY_BEHIND, Severity.INFO, None, copied, detail, part.partition.path)
+    yield Finding.of(FindingCode.REMOTE_COPY_BEHIND, None, copied, detail, part.partition.path)
 
 
 def _past_retention(found: RemotePartition, part: LocalPart, now: int) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import StorageError
+from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, BatchHeader, RecordBatch
@@ -67,17 +68,7 @@ _WORDS = {
     Kind.CORRUPT: "corruption",
     Kind.UNREAD: "not read",
 }
-_MISPLACED = frozenset(
-    {
-        FindingCode.OFFSET_BELOW_SEGMENT,
-        FindingCode.OFFSET_ABOVE_SEGMENT,
-        FindingCode.OFFSET_NOT_INCREASING,
-        FindingCode.OFFSET_DISPLACED,
-        FindingCode.SEGMENT_OVERLAP,
-        FindingCode.LEADER_EPOCH_DECREASES,
-        FindingCode.LEADER_EPOCH_MISMATCH,
-    }
-)
+_MISPLACED = codes_with(Trait.MISPLACED)
 _TAILS = {FindingCode.TORN_TAIL: Kind.TORN, FindingCode.ZERO_TAIL: Kind.ZEROS}
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from kafkalog.codec.finding_codes import advice_for
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import Planned, ReportFacts
 from kafkalog.recovery.decide.choice import ranges_text
-from kafkalog.reporting.advice import advice_for
 from kafkalog.reporting.losses import loss_rows
 from kafkalog.reporting.recommended import recommended_command, why_no_plan
 from kafkalog.reporting.section_comparison import standing_of

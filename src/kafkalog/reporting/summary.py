@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import ReportFacts
@@ -21,7 +22,7 @@ from kafkalog.words.ways import label_of
 __all__ = ["summary_of"]
 
 _NAMED = 8
-_NOT_COUNTED = (FindingCode.UNREADABLE, FindingCode.LOG_DIRECTORY_MISSING, FindingCode.PARTITION_MISSING)
+_NOT_COUNTED = codes_with(Trait.HIDES_DIRECTORY) | {FindingCode.PARTITION_MISSING}
 """What stands for records of which nobody knows how many there were."""
 
 

@@ -12,7 +12,7 @@ import hashlib
 from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.model import BatchHeader
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.consumer_view import consumer_view
@@ -103,7 +103,7 @@ def span_of(
             detail = f"the table has records up to offset {start - 1}, and this log ends at {log_end}: "
             detail += "it was cut, or is an older copy"
             findings.append(
-                Finding(FindingCode.OFFSET_BEYOND_LOG_END, Severity.WARNING, None, start, detail, partition.path)
+                Finding.of(FindingCode.OFFSET_BEYOND_LOG_END, None, start, detail, partition.path)
             )
             return None
         if partition.log_start_offset > start:

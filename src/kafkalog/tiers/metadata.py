@@ -145,7 +145,7 @@ class _Events:
             self._segments[segment_id] = replace(known, events=(*known.events, event))
 
     def _odd(self, detail: str, offset: int, path: str) -> None:
-        self.findings.append(Finding(FindingCode.REMOTE_EVENT_INVALID, Severity.WARNING, None, offset, detail, path))
+        self.findings.append(Finding.of(FindingCode.REMOTE_EVENT_INVALID, None, offset, detail, path))
 
     def read(self, sources: tuple[str, ...]) -> RemoteMetadata:
         for segment_id, events in self._early.items():

@@ -15,7 +15,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import REMOTE_INDEX_CACHE, REMOTE_LOG_METADATA_TOPIC, parse_partition_directory
 from kafkalog.log.directories.lost_start import lost_start
 from kafkalog.tiers.metadata import RemoteMetadata
@@ -167,7 +167,7 @@ def tier_gap(directory: str, found: LocalStart) -> Finding:
         f"offsets {first} to {last} are in neither tier: the remote segments that {EVENTS} name end at {first}, and "
         f"the first local one begins at {last + 1}"
     )
-    return Finding(FindingCode.TIER_GAP, Severity.ERROR, None, first, detail, directory)
+    return Finding.of(FindingCode.TIER_GAP, None, first, detail, directory)
 
 
 def _is_remote_metadata(directory: str) -> bool:

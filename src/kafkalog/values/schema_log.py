@@ -174,8 +174,8 @@ class SchemaLog:
         for key, forms in self._forms.items():
             if len(forms) > 1:
                 latest = max(forms.values(), key=lambda each: each.offset)
-                yield Finding(
-                    FindingCode.SCHEMA_KEY_FORMS, Severity.WARNING, None, latest.offset,
+                yield Finding.of(
+                    FindingCode.SCHEMA_KEY_FORMS, None, latest.offset,
                     f"the key of {_words(key)} is written in {len(forms)} forms: the cleaner keeps a record of each",
                     self.path,
                 )  # fmt: skip

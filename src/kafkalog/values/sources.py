@@ -142,7 +142,7 @@ def _of_folder(path: str, found: Sequence[tuple[str, re.Match[str]]], others: Se
         detail = f"{counted(len(others), 'file')} not named after the id of a schema: {_PATTERN} is expected"
         file = os.path.join(path, others[0])
         registry.findings.append(
-            Finding(FindingCode.SCHEMA_RECORD_INVALID, Severity.WARNING, None, None, detail, file)
+            Finding.of(FindingCode.SCHEMA_RECORD_INVALID, None, None, detail, file)
         )  # fmt: skip
     for name, match in found:
         file = os.path.join(path, name)

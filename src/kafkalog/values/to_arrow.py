@@ -15,7 +15,7 @@ import pyarrow as pa
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.model import Header
 from kafkalog.codec.wording import counted
 from kafkalog.log.reading.records import RecordReader
@@ -186,7 +186,7 @@ class DecodedReader:
             for detail, (count, offset) in problems.items():
                 told = f"{counted(count, 'record')} not decoded: {detail}"
                 self._findings.append(
-                    Finding(FindingCode.VALUE_UNDECODABLE, Severity.WARNING, None, offset, told, self._path)
+                    Finding.of(FindingCode.VALUE_UNDECODABLE, None, offset, told, self._path)
                 )
 
     def _decoded(self, batch: pa.RecordBatch, problems: dict[str, tuple[int, int | None]]) -> pa.RecordBatch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.walk.on_damage import STOP
@@ -56,7 +56,7 @@ def find_unknown_ids(registry: SchemaRegistry, partitions: Iterable[Partition]) 
                 where = "keys" if each.part == "key" else "values"
                 detail = f"{counted(each.records, 'record')} of {partition.topic}-{partition.partition}: their {where} "
                 detail += f"begin with schema id {each.id}, which is in no record of the registry"
-                yield Finding(
-                    FindingCode.SCHEMA_ID_UNKNOWN, Severity.WARNING, None, each.first_offset, detail, partition.path
+                yield Finding.of(
+                    FindingCode.SCHEMA_ID_UNKNOWN, None, each.first_offset, detail, partition.path
                 )
         yield from findings

@@ -17,7 +17,7 @@ from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
 from kafkalog.cluster.zookeeper.moments import zxid_at
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import open_all
 from kafkalog.log.directories.partition import Partition
@@ -47,7 +47,7 @@ def known_topics(
             return _known_from_log(logs[0], until, findings) if len(logs) == 1 else {}
         except UsageError as error:
             detail = f"who coordinated the groups, and the topics there were, is not known: {error}"
-            findings.append(Finding(FindingCode.PAST_REMOVED, Severity.WARNING, None, None, detail, logs[0].path))
+            findings.append(Finding.of(FindingCode.PAST_REMOVED, None, None, detail, logs[0].path))
             return {}
     try:
         directory = open_zookeeper(path)

@@ -13,7 +13,7 @@ from kafkalog.cluster.zookeeper.moments import zxid_at
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup, old_groups
 from kafkalog.cluster.zookeeper.tree import Tree
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.unknown import unknown
 
 __all__ = ["OldConsumers", "chosen_chroot", "old_consumers", "one_chroot", "refuse_without_logs", "told_apart"]
@@ -77,7 +77,7 @@ def old_consumers(
     groups = tuple(old_groups(found.tree))
     place = os.path.commonpath([os.path.abspath(each) for each in directory.paths])
     invalid = [
-        Finding(FindingCode.ZK_NODE_INVALID, Severity.WARNING, None, None, problem, place)
+        Finding.of(FindingCode.ZK_NODE_INVALID, None, None, problem, place)
         for group in groups
         for problem in (*group.problems, *group.unregistered_owners())
         if chroot is None or group.chroot == chroot.rstrip("/")

@@ -8,7 +8,7 @@ from dataclasses import field
 
 from kafkalog.classes import dataclass
 from kafkalog.cli.dump.options import Options
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.model import Record
 from kafkalog.codec.wording import counted
 from kafkalog.log import Partition
@@ -75,6 +75,6 @@ class ShownValues:
         problems, self._problems = self._problems, {}
         for detail, each in problems.items():
             told = f"{counted(each.records, 'record')} not decoded: {detail}"
-            yield Finding(
-                FindingCode.VALUE_UNDECODABLE, Severity.WARNING, None, each.first_offset, told, partition.path
+            yield Finding.of(
+                FindingCode.VALUE_UNDECODABLE, None, each.first_offset, told, partition.path
             )

@@ -23,7 +23,7 @@ from kafkalog.cli.dump.redaction import Redaction
 from kafkalog.cli.dump.sinks import heading_lines
 from kafkalog.cli.output import LineWriter
 from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.findings import Finding, FindingCode, StopReason
 from kafkalog.codec.framing import BATCH_CRC_START, LEGACY_CRC_START
 from kafkalog.codec.legacy import inner_messages
 from kafkalog.codec.limits import DEFAULT_LIMITS
@@ -126,8 +126,8 @@ class KafkaLogs:
         if found != batch.header.crc:
             detail = f"stored checksum {batch.header.crc:#010x}, computed {found:#010x}"
             self._walk.findings.append(
-                Finding(
-                    FindingCode.CRC_MISMATCH, Severity.ERROR, batch.position, batch.last_offset, detail, segment.path
+                Finding.of(
+                    FindingCode.CRC_MISMATCH, batch.position, batch.last_offset, detail, segment.path
                 )
             )
         return found == batch.header.crc

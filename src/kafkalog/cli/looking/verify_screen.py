@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from kafkalog.codec.common.shell import shell_line
+from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.lost_batches import is_of_batch, lost_batch_at
@@ -20,7 +21,7 @@ __all__ = ["screen_of"]
 _SHOWN = 24
 """Partitions of which the first damaged place is looked at again, for its times."""
 _CODES = 3
-_GRAVE = (FindingCode.LOG_DIRECTORY_MISSING, FindingCode.UNREADABLE)
+_GRAVE = codes_with(Trait.HIDES_DIRECTORY)
 
 
 def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport]) -> FirstScreen:

@@ -16,6 +16,7 @@ from kafkalog.cli.output import print_json, remark
 from kafkalog.cli.progress import ByteProgress, RecoveryProgress, total_bytes
 from kafkalog.cli.repairing.plan_text import print_plan
 from kafkalog.cli.settings import CLUSTER_METADATA, parse_settings
+from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
 from kafkalog.log.directories.log_settings import LogSettings
@@ -30,17 +31,7 @@ from kafkalog.words.ways import with_needs
 
 __all__ = ["command"]
 
-_ABOUT_INDEXES = frozenset(
-    {
-        FindingCode.INDEX_MISSING,
-        FindingCode.INDEX_SIZE_INVALID,
-        FindingCode.INDEX_NOT_INCREASING,
-        FindingCode.INDEX_ENTRY_MISMATCH,
-        FindingCode.TXN_INDEX_MISMATCH,
-        FindingCode.SNAPSHOT_INVALID,
-        FindingCode.UNREADABLE,
-    }
-)
+_ABOUT_INDEXES = codes_with(Trait.REBUILT) | {FindingCode.SNAPSHOT_INVALID, FindingCode.UNREADABLE}
 
 
 @click.group(name="index")

@@ -334,7 +334,7 @@ def _refused(path: str, state: _State) -> list[Finding]:
         return []
     offset, why = state.conflict
     detail = f"{why}: coordinators from 4.0 on do not load the partition, and serve none of its groups"
-    return [Finding(FindingCode.GROUP_KINDS_MIXED, Severity.ERROR, None, offset, detail, path)]
+    return [Finding.of(FindingCode.GROUP_KINDS_MIXED, None, offset, detail, path)]
 
 
 def _with_share(groups: list[Group], share: Iterable[SharePartition], count: int) -> list[Group]:
@@ -439,6 +439,6 @@ def _placed(group: Group, count: int, leaders: Mapping[int, int], findings: list
     if expected != group.log_partition:
         place = group.log_partition
         detail = f"group {group.group_id} is in partition {place}; of {count} partitions its place is {expected}"
-        findings.append(Finding(FindingCode.GROUP_MISPLACED, Severity.WARNING, None, None, detail))
+        findings.append(Finding.of(FindingCode.GROUP_MISPLACED, None, None, detail))
     leader = leaders.get(expected, -1)
     return replace(group, expected_partition=expected, coordinator=leader if leader >= 0 else None)

@@ -17,7 +17,7 @@ from kafkalog.classes import dataclass
 from kafkalog.cluster.records.coordinator_records import SHARE_GROUP_STATE_TOPIC
 from kafkalog.cluster.records.replay import Entry, Until, partitions_of, replay
 from kafkalog.cluster.rules.java import coordinator_partition
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.directories.partition import Partition
 
@@ -239,4 +239,4 @@ def _misplaced(key: _Key, number: int, count: int, path: str) -> list[Finding]:
         f"the state of share group {key[0]} for partition {key[2]} of topic {key[1]} is in partition {number}; of "
         f"{count} partitions its place is {expected}"
     )
-    return [Finding(FindingCode.GROUP_MISPLACED, Severity.WARNING, None, None, detail, path)]
+    return [Finding.of(FindingCode.GROUP_MISPLACED, None, None, detail, path)]

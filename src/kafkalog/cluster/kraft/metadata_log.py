@@ -17,6 +17,7 @@ from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_control, decode_metadata
 from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
+from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import ControlType
@@ -27,7 +28,7 @@ from kafkalog.log.walk.on_damage import STOP
 
 __all__ = ["UNCOMMITTED_TAILS", "ControllerTerm", "MetadataEvent", "MetadataLog", "MetadataState"]
 
-UNCOMMITTED_TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
+UNCOMMITTED_TAILS = codes_with(Trait.TAIL)
 """Findings about an end of the log that was being written; nothing in it was committed."""
 
 
@@ -124,7 +125,7 @@ class MetadataLog:
             if events and events[-1].says(ControlType.SNAPSHOT_FOOTER) is not None:
                 return end, path, events
             detail = "the snapshot has no footer: it is incomplete"
-            findings.append(Finding(FindingCode.METADATA_GAP, Severity.ERROR, None, None, detail, path))
+            findings.append(Finding.of(FindingCode.METADATA_GAP, None, None, detail, path))
         return None
 
     def state(self, until: int | None = None, *, use_snapshot: bool = True) -> MetadataState:
@@ -202,7 +203,7 @@ class MetadataLog:
 def gap(expected: int, offset: int, path: str) -> Finding:
     """Offsets from the one that is expected up to the next one there is are missing in a metadata log."""
     detail = f"offset {expected} is followed by {offset}: what lies between is lost"
-    return Finding(FindingCode.METADATA_GAP, Severity.ERROR, None, expected, detail, path)
+    return Finding.of(FindingCode.METADATA_GAP, None, expected, detail, path)
 
 
 def _events(reader: Any, findings: list[Finding]) -> Iterator[MetadataEvent]:
@@ -213,7 +214,7 @@ def _events(reader: Any, findings: list[Finding]) -> Iterator[MetadataEvent]:
                 try:
                     decoded = decode_control(parse_control_key(record.key).type, record.value)
                 except FormatError as error:
-                    bad = Finding(FindingCode.CONTROL_RECORD_INVALID, Severity.ERROR, None, None, error.message)
+                    bad = Finding.of(FindingCode.CONTROL_RECORD_INVALID, None, None, error.message)
                     decoded = FramedRecord(None, None, record.value, findings=(bad,))
             else:
                 decoded = decode_metadata(record.value)

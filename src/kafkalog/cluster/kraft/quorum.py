@@ -355,7 +355,7 @@ def _same_identity(logs: Sequence[QuorumLog]) -> Iterator[Finding]:
             else:
                 continue
             path = os.path.join(log.root, META_PROPERTIES)
-            yield Finding(FindingCode.IDENTITY_MISMATCH, Severity.ERROR, None, None, what, path)
+            yield Finding.of(FindingCode.IDENTITY_MISMATCH, None, None, what, path)
 
 
 def _voters(ranked: Sequence[QuorumLog]) -> tuple[KnownVoter, ...]:
@@ -411,7 +411,7 @@ def _of_divergence(best: QuorumLog, other: QuorumSurvivor) -> Finding | None:
         detail = f"{where}; two quorums have led this cluster apart from each other, and {more} would go"
         return Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, at, detail, file)
     detail = f"{where}; {more} in it, which may never have been committed, would go"
-    return Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, at, detail, file)
+    return Finding.of(FindingCode.METADATA_INCONSISTENT, None, at, detail, file)
 
 
 def _in_words(counts: Counter[str]) -> str:

@@ -279,7 +279,7 @@ def _meta_properties(root: str, limits: Limits, findings: list[Finding]) -> Meta
         refused = None if found.directory_id is None else refused_id(found, root, has_topic_ids=False)
         if refused is None:
             return found
-        findings.append(Finding(FindingCode.META_PROPERTIES_INVALID, Severity.ERROR, None, None, refused.detail, path))
+        findings.append(Finding.of(FindingCode.META_PROPERTIES_INVALID, None, None, refused.detail, path))
         return replace(found, directory_id=None)  # whose it is and of which cluster can still be true
     except FileNotFoundError:
         detail = "there is none: no controller starts without it"
@@ -287,7 +287,7 @@ def _meta_properties(root: str, limits: Limits, findings: list[Finding]) -> Meta
         raise
     except KafkaLogError as error:
         detail = str(error)
-    findings.append(Finding(FindingCode.META_PROPERTIES_INVALID, Severity.ERROR, None, None, detail, path))
+    findings.append(Finding.of(FindingCode.META_PROPERTIES_INVALID, None, None, detail, path))
     return None
 
 
@@ -355,7 +355,7 @@ def _drop_log(found: QuorumLog, newest: MetadataSnapshot) -> None:
             f"epoch {epoch}: a start deletes the log and begins a new one after the snapshot"
         )
         path = os.path.join(found.directory, newest.file)
-        found.findings.append(Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, path))
+        found.findings.append(Finding.of(FindingCode.METADATA_INCONSISTENT, None, None, detail, path))
     found.batches, found.terms, found.hole = BatchColumns(), [], None
     found.start = found.end = newest.end
     found.epoch, found.last_time = newest.epoch, newest.last_time
@@ -474,7 +474,7 @@ def _judge_identity(found: QuorumLog) -> None:
         )
     else:
         return
-    found.findings.append(Finding(FindingCode.IDENTITY_MISMATCH, Severity.ERROR, None, None, detail, path))
+    found.findings.append(Finding.of(FindingCode.IDENTITY_MISMATCH, None, None, detail, path))
 
 
 def _judge(found: QuorumLog) -> None:
@@ -503,5 +503,5 @@ def _judge(found: QuorumLog) -> None:
         found.refusal = "its metadata log holds no record"
     if found.refusal is not None and not any(each.severity is Severity.ERROR for each in found.findings):
         found.findings.append(
-            Finding(FindingCode.METADATA_GAP, Severity.ERROR, None, None, found.refusal, found.directory)
+            Finding.of(FindingCode.METADATA_GAP, None, None, found.refusal, found.directory)
         )

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.findings import Finding, FindingCode, StopReason
 from kafkalog.codec.kraft import (
     KRaftRecord,
     KRaftVersion,
@@ -106,12 +106,12 @@ def read_snapshots(partition: Partition, limits: Limits, findings: list[Finding]
             continue
         if name.end_offset < partition.log_start_offset:
             detail = f"the snapshot ends before the log begins, at {partition.log_start_offset}: a start deletes it"
-            findings.append(Finding(FindingCode.TEMPORARY_FILE, Severity.INFO, None, None, detail, path))
+            findings.append(Finding.of(FindingCode.TEMPORARY_FILE, None, None, detail, path))
             continue
         snapshot = _read(path, name.end_offset, name.epoch, limits)
         if not snapshot.is_whole:
             detail = "the snapshot is damaged or cut short: a node that reads it does not start"
-            findings.append(Finding(FindingCode.METADATA_GAP, Severity.ERROR, None, None, detail, path))
+            findings.append(Finding.of(FindingCode.METADATA_GAP, None, None, detail, path))
         found.append(snapshot)
     return tuple(sorted(found, key=lambda each: each.position))
 

@@ -90,7 +90,7 @@ def _decode(layouts: Mapping[int, tuple[Message, ...]], value: bytes | None) -> 
     findings: tuple[Finding, ...] = ()
     if ambiguous:
         detail = f"{decoded.message.name} fits the layouts of several releases; read as {decoded.message.written_by}"
-        findings = (Finding(FindingCode.TYPED_RECORD_AMBIGUOUS, Severity.INFO, None, None, detail),)
+        findings = (Finding.of(FindingCode.TYPED_RECORD_AMBIGUOUS, None, None, detail),)
     return FramedRecord(kind, version, value, decoded, findings)
 
 

@@ -17,7 +17,7 @@ from kafkalog.classes import dataclass
 from kafkalog.cluster.records.beside import checkpoint_in
 from kafkalog.cluster.records.coordinator_records import CoordinatorRecord
 from kafkalog.cluster.records.entries import Entry, Marker, entries
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import CLEANER_OFFSET_CHECKPOINT
 from kafkalog.codec.wording import counted
@@ -152,7 +152,7 @@ class _Forgotten:
             )
 
     def _finding(self, offset: int, detail: str) -> Finding:
-        return Finding(FindingCode.PAST_REMOVED, Severity.WARNING, None, offset, detail, self._path)
+        return Finding.of(FindingCode.PAST_REMOVED, None, offset, detail, self._path)
 
 
 def _owner(record: CoordinatorRecord) -> str:

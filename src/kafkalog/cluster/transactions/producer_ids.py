@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from kafkalog.cluster.transactions.producers import PartitionProducers
 from kafkalog.cluster.zookeeper.kafka_nodes import json_object
 from kafkalog.cluster.zookeeper.tree import Tree
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import parse_java_long
 
 __all__ = ["next_block_of_zookeeper", "not_given_out"]
@@ -43,5 +43,5 @@ def not_given_out(places: Iterable[PartitionProducers], next_block: int) -> list
                 f"at {least}: ids of another cluster, or the metadata is older than the log"
             )
             path = place.partition.path
-            findings.append(Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, path))
+            findings.append(Finding.of(FindingCode.METADATA_INCONSISTENT, None, None, detail, path))
     return findings

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from kafkalog.cluster.zookeeper.brokers import broker_registration
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
 from kafkalog.cluster.zookeeper.tree import Tree
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 
 __all__ = ["PERSISTENT_PATHS", "least_version", "missing_paths"]
 
@@ -69,7 +69,7 @@ def _missing(tree: Tree, chroot: str) -> Iterator[Finding]:
     for since, path in PERSISTENT_PATHS:
         if since <= least and f"{chroot}{path}" not in tree.nodes:
             detail = f"{chroot}{path} is missing, which brokers of {text} and later create at start"
-            yield Finding(FindingCode.ZK_PATH_MISSING, Severity.WARNING, None, None, detail)
+            yield Finding.of(FindingCode.ZK_PATH_MISSING, None, None, detail)
 
 
 def missing_paths(tree: Tree, places: Sequence[str] | None = None) -> list[Finding]:

@@ -18,6 +18,7 @@ from kafkalog.cluster.zookeeper.snapshot import Snapshot, read_snapshot
 from kafkalog.cluster.zookeeper.transaction import Transaction
 from kafkalog.cluster.zookeeper.tree import Tree
 from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
@@ -25,7 +26,7 @@ __all__ = ["Replay", "Replayer", "is_gap", "tree_at"]
 
 _COUNTER = (1 << 32) - 1
 _LOST = "what lies between is lost, or is in another server's log"
-_UNREADABLE = (FindingCode.ZK_LOG_CORRUPT, FindingCode.ZK_CHECKSUM_MISMATCH, FindingCode.ZK_SNAPSHOT_INVALID)
+_UNREADABLE = codes_with(Trait.UNREAD_STATE)
 
 
 @dataclass
@@ -135,7 +136,7 @@ class Replayer:
         """Between two files, or a snapshot and the first file."""
         if is_gap(self.zxid, zxid):
             detail = f"0x{self.zxid:x} is followed by 0x{zxid:x}: {_LOST}"
-            self.findings.append(Finding(FindingCode.ZK_GAP, Severity.WARNING, None, None, detail, path))
+            self.findings.append(Finding.of(FindingCode.ZK_GAP, None, None, detail, path))
 
     def _is_later(self, zxid: int, path: str) -> None:
         if self._later is None or zxid < self._later[0]:
@@ -152,7 +153,7 @@ class Replayer:
             detail = (
                 f"0x{asked:x} is not there: 0x{self.zxid:x}, whose state is taken, is followed by 0x{later:x}; {_LOST}"
             )
-            self.findings.append(Finding(FindingCode.ZK_GAP, Severity.WARNING, None, None, detail, path))
+            self.findings.append(Finding.of(FindingCode.ZK_GAP, None, None, detail, path))
 
 
 def is_gap(before: int, zxid: int) -> bool:

@@ -18,7 +18,7 @@ from kafkalog.cluster.kraft.quorum import Quorum, best_first, read_quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.cluster.kraft.starts import Starts, possible_leaders
 from kafkalog.codec.errors import RecoveryRefused
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.wording import counted
 from kafkalog.jobs.triage.logs import BrokerDisks
 from kafkalog.jobs.triage.memory import ELECTION_COMMAND, Key, KnownReplicas, Memory
@@ -220,6 +220,6 @@ def _winners(quorum: Quorum, findings: list[Finding]) -> list[QuorumLog]:
             f"{len(voters)} of {len(quorum.best.voter_ids)} voters are here, which elect no controller: what follows "
             "holds once `kafkalog quorum recover` has brought one back from the best copy"
         )
-        findings.append(Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, None))
+        findings.append(Finding.of(FindingCode.METADATA_INCONSISTENT, None, None, detail, None))
         able = [quorum.best]
     return list({each.position: each for each in reversed(best_first(able))}.values())[::-1]

@@ -13,7 +13,7 @@ from dataclasses import field
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError, StorageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, parse_partition_directory
 from kafkalog.codec.text import LeaderEpoch, decode_leader_epochs
 from kafkalog.copies.common_history import Lineage
@@ -132,7 +132,7 @@ def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None
 def unread(path: str, error: StorageError) -> Finding:
     """What could not be read of a directory."""
     place = os.fspath(error.filename) if isinstance(error.filename, str) else path
-    return Finding(FindingCode.UNREADABLE, Severity.ERROR, None, None, error.strerror or str(error), place)
+    return Finding.of(FindingCode.UNREADABLE, None, None, error.strerror or str(error), place)
 
 
 def _read(disks: BrokerDisks, log_dir: LogDir, rules: Rules, workers: Workers, findings: list[Finding]) -> None:
@@ -143,7 +143,7 @@ def _read(disks: BrokerDisks, log_dir: LogDir, rules: Rules, workers: Workers, f
             offline = result.outcome == StartResult.DIR_OFFLINE
             end = "takes the directory offline" if offline else "ends"
             why = f"the start of broker {disks.node} {end}: {result.exception}: {result.message}"
-            findings.append(Finding(FindingCode.BROKER_REFUSES, Severity.ERROR, None, None, why, log_dir.path))
+            findings.append(Finding.of(FindingCode.BROKER_REFUSES, None, None, why, log_dir.path))
             if not offline:
                 disks.refusal = why
             return

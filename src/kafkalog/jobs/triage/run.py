@@ -184,7 +184,7 @@ def _distinct(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _unread(path: str, why: str) -> Finding:
-    return Finding(FindingCode.UNREADABLE, Severity.ERROR, None, None, why, path)
+    return Finding.of(FindingCode.UNREADABLE, None, None, why, path)
 
 
 def _refuse_live(shelf: Shelf, findings: list[Finding]) -> dict[int, str]:
@@ -241,7 +241,7 @@ def _by_broker(shelf: Shelf, memory: Memory, findings: list[Finding]) -> dict[in
         if node is None:
             detail = "it does not say which broker it is of: its logs are left out"
             findings.append(
-                Finding(FindingCode.META_PROPERTIES_INVALID, Severity.ERROR, None, None, detail, log_dir.path)
+                Finding.of(FindingCode.META_PROPERTIES_INVALID, None, None, detail, log_dir.path)
             )
         elif node in memory.brokers:
             found.setdefault(node, []).append(log_dir)
@@ -278,7 +278,7 @@ def _missing_volumes(disks: BrokerDisks, memory: Memory) -> list[Finding]:
         f"{len(missing)} of the {len(registered)} log directories that broker {disks.node} registered with "
         f"{'is' if len(missing) == 1 else 'are'} not here ({', '.join(sorted(missing))}): the logs there are left out"
     )
-    return [Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, disks.directories[0].path)]
+    return [Finding.of(FindingCode.METADATA_INCONSISTENT, None, None, detail, disks.directories[0].path)]
 
 
 def _without_disks(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[Finding]:
@@ -287,7 +287,7 @@ def _without_disks(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[Fin
         return []
     names = ", ".join(map(str, missing))
     detail = f"no directory of {counted(len(missing), 'registered broker')} is given ({names}): taken to stay down"
-    return [Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, None)]
+    return [Finding.of(FindingCode.METADATA_INCONSISTENT, None, None, detail, None)]
 
 
 def _logs_of(key: Key, known: KnownReplicas, disks: Mapping[int, BrokerDisks]) -> dict[int, ReplicaLog]:

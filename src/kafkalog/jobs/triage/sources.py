@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.copies.volumes import Shelf
 from kafkalog.jobs.triage.kraft import kraft_memory
 from kafkalog.jobs.triage.memory import Memory
@@ -43,4 +43,4 @@ def _of_known_nodes(shelf: Shelf) -> list[str]:
 
 def _left_aside(zookeeper: str, metadata: str) -> Finding:
     detail = f"ZooKeeper's data is left aside: the leaders are foreseen from {metadata}"
-    return Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, zookeeper)
+    return Finding.of(FindingCode.METADATA_INCONSISTENT, None, None, detail, zookeeper)

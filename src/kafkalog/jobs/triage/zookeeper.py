@@ -121,7 +121,7 @@ def zookeeper_memory(
     findings += replay.findings
     if not directory.logs:
         detail = "it has snapshots and no transaction log: what came after them is not known; give dataLogDir too"
-        findings.append(Finding(FindingCode.ZK_GAP, Severity.WARNING, None, None, detail, source))
+        findings.append(Finding.of(FindingCode.ZK_GAP, None, None, detail, source))
     findings += [_behind(other, behind, source, replay) for other, behind in servers[:-1] if behind.zxid < replay.zxid]
     chroot = _chroot(replay, source, of_brokers)
     findings += bad_cluster_ids(replay.tree, chroot, source)
@@ -157,7 +157,7 @@ def _of_one_cluster(servers: list[_Server], of_brokers: str | None, findings: li
     for directory, _ in foreign:
         detail = f"it is of another cluster than the brokers' directories ({of_brokers}): left aside"
         place = " and ".join(directory.paths)
-        findings.append(Finding(FindingCode.NOT_REPLICAS, Severity.ERROR, None, None, detail, place))
+        findings.append(Finding.of(FindingCode.NOT_REPLICAS, None, None, detail, place))
     return [server for server in servers if server not in foreign]
 
 
@@ -175,7 +175,7 @@ def _read(paths: Sequence[str], findings: list[Finding]) -> list[_Server]:
     findings += [
         unread(paths[0], error)
         if isinstance(error, StorageError)
-        else Finding(FindingCode.UNREADABLE, Severity.ERROR, None, None, str(error), None)
+        else Finding.of(FindingCode.UNREADABLE, None, None, str(error), None)
         for error in failed
     ]
     return found
@@ -202,7 +202,7 @@ def _behind(other: ZooKeeperDirectory, replay: Replay, source: str, best: Replay
         f"it ends with transaction 0x{replay.zxid:x}, and {source} with 0x{best.zxid:x}: what follows holds if the "
         "server with the later one is started with the others"
     )
-    return Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, " and ".join(other.paths))
+    return Finding.of(FindingCode.METADATA_INCONSISTENT, None, None, detail, " and ".join(other.paths))
 
 
 def _chroot(replay: Replay, source: str, of_brokers: str | None) -> str:

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused, UsageError
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.names import (
     DELETED,
     LOCK_FILE,
@@ -46,7 +46,7 @@ from kafkalog.recovery.safe.result import SafeResult
 
 __all__ = ["nothing_in", "plan_directory"]
 
-_TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
+_TAILS = codes_with(Trait.TAIL)
 
 
 def plan_directory(

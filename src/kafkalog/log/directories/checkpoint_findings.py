@@ -27,4 +27,4 @@ def checkpoint_findings(
     end = max(log_end_offset, end_behind)
     if high_watermark is not None and end < high_watermark:
         detail = f"the log ends at {end}, the high watermark was {high_watermark}"
-        yield Finding(FindingCode.LOG_END_BELOW_HIGH_WATERMARK, Severity.WARNING, None, end, detail, partition.path)
+        yield Finding.of(FindingCode.LOG_END_BELOW_HIGH_WATERMARK, None, end, detail, partition.path)

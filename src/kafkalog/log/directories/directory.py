@@ -308,7 +308,7 @@ def _duplicates(directories: Iterable[tuple[str, PartitionName]]) -> list[Findin
         other = first.setdefault(name, path)
         if other != path:
             detail = f"{name} is in {other} too"
-            found.append(Finding(FindingCode.DUPLICATE_PARTITION, Severity.ERROR, None, None, detail, path))
+            found.append(Finding.of(FindingCode.DUPLICATE_PARTITION, None, None, detail, path))
     return found
 
 

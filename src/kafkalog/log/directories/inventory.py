@@ -291,7 +291,7 @@ def is_missing(path: str) -> bool:
 def missing_directory(path: str) -> Finding:
     """The finding that a log directory is not there."""
     detail = "the directory is empty: perhaps its disk is not mounted" if exists(path) else "there is no such directory"
-    return Finding(FindingCode.LOG_DIRECTORY_MISSING, Severity.ERROR, None, None, detail, path)
+    return Finding.of(FindingCode.LOG_DIRECTORY_MISSING, None, None, detail, path)
 
 
 def _nothing_here(path: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 
 __all__ = ["missing_directories"]
@@ -47,4 +47,4 @@ def missing_directories(
         verb = "names" if len(who) == 1 else "name"
         place = "what is there is not a directory" if directory in others else "there is no such directory"
         detail = f"{' and '.join(who)} {verb} {directory}, and {place}: it is lost, or it was {later}"
-        yield Finding(FindingCode.PARTITION_MISSING, Severity.WARNING, None, None, detail, directory)
+        yield Finding.of(FindingCode.PARTITION_MISSING, None, None, detail, directory)

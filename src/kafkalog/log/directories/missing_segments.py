@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity, Unread
+from kafkalog.codec.findings import Finding, FindingCode, Unread
 from kafkalog.codec.names import FileKind, segment_file
 
 __all__ = ["missing_segments"]
@@ -32,5 +32,5 @@ def missing_segments(
             detail = f"offsets {max(first, log_start)} to {last} are missing, {why_sure}: {why}"
             path = f"{directory}/{segment_file(first if is_emptied else last + 1, FileKind.LOG)}"
             unread = Unread(max(first, log_start), last)
-            yield Finding(FindingCode.SEGMENT_MISSING, Severity.WARNING, None, unread.first_offset, detail, path,
+            yield Finding.of(FindingCode.SEGMENT_MISSING, None, unread.first_offset, detail, path,
                           unread=unread)  # fmt: skip

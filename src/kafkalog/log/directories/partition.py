@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kafkalog.classes import dataclass
 from kafkalog.codec.arguments import checked, needed
 from kafkalog.codec.errors import FormatError, KafkaLogError, UsageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.findings import Finding, FindingCode, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch
 from kafkalog.codec.names import (
@@ -422,7 +422,7 @@ def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple
     except FileNotFoundError:
         return None, None
     except (FormatError, NotRegularFileError) as error:
-        return None, Finding(FindingCode.CHECKPOINT_INVALID, Severity.ERROR, None, None, reason_of(error), checkpoint)
+        return None, Finding.of(FindingCode.CHECKPOINT_INVALID, None, None, reason_of(error), checkpoint)
     for topic, partition, offset in entries:
         if (topic, partition) == (name.topic, name.partition):
             return offset, None

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from kafkalog.codec.errors import LimitExceeded, StorageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.limits import MIB
 from kafkalog.log.disk.remote import storage_of
 from kafkalog.log.disk.remote_file import MissingFileError, RemoteEntry, RemoteFile
@@ -269,7 +269,7 @@ def unreadable(error: StorageError, path: PathLike) -> Finding:
     """What is left to say of a file or directory below `path` that cannot be read, where the others are read on."""
     detail = error.strerror or str(error)
     file = os.fspath(path if error.filename is None else error.filename)
-    return Finding(FindingCode.UNREADABLE, Severity.ERROR, None, None, detail, file)
+    return Finding.of(FindingCode.UNREADABLE, None, None, detail, file)
 
 
 def read_small(path: PathLike, limit: int) -> bytes:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.kernels.loading import Kernel
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -51,7 +52,7 @@ __all__ = [
     "ISOLATION_LEVELS",
     "READ_COMMITTED",
     "READ_UNCOMMITTED",
-    "TOLD",
+    "REPORTED_AND_READ",
     "BatchSelection",
     "ConsumerView",
     "Reset",
@@ -64,7 +65,7 @@ __all__ = [
 _consecutive_batches = Kernel("select_batches", "consecutive_batches")
 _consecutive_messages = Kernel("messages", "consecutive_messages")
 
-TOLD = frozenset({FindingCode.RECORDS_COUNT_INVALID, FindingCode.OFFSET_NOT_INCREASING, FindingCode.OFFSET_DISPLACED})
+REPORTED_AND_READ = codes_with(Trait.READ_PAST)
 """What may be wrong with a header without ending a consumer's reading, and is worth telling."""
 
 
@@ -155,7 +156,7 @@ def nothing_to_read(partition: ReadablePartition, limits: Limits) -> Finding | N
     if end >= start:
         return None
     detail = f"the log start offset {start} lies above the log end offset {end}: a consumer reads nothing"
-    return Finding(FindingCode.LOG_END_BELOW_LOG_START, Severity.ERROR, None, end, detail, partition.path)
+    return Finding.of(FindingCode.LOG_END_BELOW_LOG_START, None, end, detail, partition.path)
 
 
 class BatchSelection:
@@ -290,7 +291,7 @@ class Telling:
 
     def __call__(self, finding: Finding) -> None:
         """Tell of another finding of a reader."""
-        if finding.code in self._told or finding.code not in TOLD or finding.severity is Severity.INFO:
+        if finding.code in self._told or finding.code not in REPORTED_AND_READ or finding.severity is Severity.INFO:
             return
         self._told.add(finding.code)
         self._tell(f"{finding}; a consumer reads on, and so is the rest given; `kafkalog verify` tells all there is")

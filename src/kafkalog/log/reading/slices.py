@@ -21,7 +21,7 @@ from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, Verdict
 from kafkalog.codec.scanner import Scanner
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.disk.held_files import HeldFiles
-from kafkalog.log.reading.consumer_view import TOLD, BatchSelection, ConsumerView
+from kafkalog.log.reading.consumer_view import REPORTED_AND_READ, BatchSelection, ConsumerView
 from kafkalog.log.reading.transactions import Undecided
 from kafkalog.log.walk.batch_filter import BatchFilter
 from kafkalog.log.walk.cursor import ENDING, Cursor
@@ -261,7 +261,7 @@ class SliceReader:
     def _told(self, batch: RecordBatch) -> Iterator[Damage]:
         """What is wrong with the header of a batch that is read all the same."""
         for finding in self._cursor.found:
-            if finding.code in TOLD:
+            if finding.code in REPORTED_AND_READ:
                 end = batch.position + batch.size
                 damage = self._damage(finding, batch.position, end, batch.header.first_offset)
                 yield replace(damage, finding=replace(finding, file=self._slice.path), goes_on=True)

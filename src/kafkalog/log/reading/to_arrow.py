@@ -23,7 +23,7 @@ from kafkalog.codec.record_shape import SMALLEST_RECORD
 from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log.disk.held_files import HeldFiles
 from kafkalog.log.reading.consumer_view import (
-    TOLD,
+    REPORTED_AND_READ,
     ConsumerView,
     Telling,
     check_isolation_level,
@@ -428,7 +428,8 @@ def _start(
         found = partition.offset_for_timestamp(timestamp, findings=findings, through_damage=True, limits=limits)
         passed += [
             each for each in findings
-            if each.severity is Severity.ERROR and each.code not in TOLD and (each.offset is None or each.offset >= low)
+            if each.severity is Severity.ERROR and each.code not in REPORTED_AND_READ
+            and (each.offset is None or each.offset >= low)
         ]  # fmt: skip
         low = max(low, NO_END if found is None else found.offset)
     return low

@@ -213,8 +213,8 @@ class TransactionTracker:
             self._abort(producer_id, first, claimed[1])
             return
         what = f"the transaction of producer {producer_id} from offset {first} on"
-        found = Finding(
-            FindingCode.TRANSACTION_UNDECIDED, Severity.ERROR, finding.position, first,
+        found = Finding.of(
+            FindingCode.TRANSACTION_UNDECIDED, finding.position, first,
             f"whether {what} was committed cannot be told: {finding.detail}", finding.file,
         )  # fmt: skip
         self.undecided.append(Undecided(ABORTED_TRANSACTION_VERSION, producer_id, first, last, first, found))

@@ -11,6 +11,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from kafkalog.classes import dataclass
+from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, Unread
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, LAST_CODEC, NO_TIMESTAMP, BatchHeader, RecordBatch
@@ -26,15 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BehindDamage", "tell_what_is_behind"]
 
-_ENDING = frozenset(
-    {
-        FindingCode.BATCH_SIZE_INVALID,
-        FindingCode.CRC_MISMATCH,
-        FindingCode.LIMIT_EXCEEDED,
-        FindingCode.MAGIC_UNKNOWN,
-        FindingCode.OFFSET_ABOVE_SEGMENT,
-    }
-)
+_ENDING = codes_with(Trait.NO_BATCH | Trait.ENDS_READING) - {FindingCode.OFFSET_DISPLACED}
 """What a consumer does not read past."""
 
 

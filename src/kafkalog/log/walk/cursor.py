@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.finding_codes import Trait, codes_with
+from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import AnyHeader, RecordBatch
 from kafkalog.codec.rules import Continuity, Verdict, highest_offset
@@ -31,7 +32,7 @@ __all__ = ["ENDING", "ENDING_CODES", "Cursor", "sound_parts"]
 
 ENDING = frozenset({Verdict.STOP, Verdict.DISPLACED})
 """What a reader does not read past unless it goes on after damage."""
-ENDING_CODES = frozenset({FindingCode.MAGIC_UNKNOWN, FindingCode.OFFSET_ABOVE_SEGMENT, FindingCode.OFFSET_DISPLACED})
+ENDING_CODES = codes_with(Trait.ENDS_READING)
 """What a batch with a valid checksum can have wrong that no consumer reads past."""
 _FEW, _MANY = 16, 1 << 16
 """Batches that are judged at a time after one with a finding, and at most."""

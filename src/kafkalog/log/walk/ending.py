@@ -66,7 +66,7 @@ def ends_below(batch: RecordBatch, highest: int) -> Finding:
     A broker takes the end of a log from its last batch (`LogSegment.readNextOffset`).
     """
     detail = f"the log ends with offset {batch.last_offset} after {highest}, so a broker appends from there"
-    return Finding(FindingCode.LOG_END_BELOW_OFFSET, Severity.ERROR, batch.position, batch.last_offset, detail)
+    return Finding.of(FindingCode.LOG_END_BELOW_OFFSET, batch.position, batch.last_offset, detail)
 
 
 def end_of_walk(
