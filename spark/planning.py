@@ -153,7 +153,7 @@ def _grouped(spans: Sequence[Span], target: int) -> list[list[Span]]:
 
 def _highest(segment: SegmentFacts, group: Sequence[Span]) -> int:
     """The highest offset that a reader may find: behind damage, headers that claim offsets may not have been met."""
-    if group[-1] == segment.spans[-1]:
+    if group[-1] == segment.spans[-1] and (segment.is_last or segment.next_base is not None):
         return NO_END if segment.next_base is None else segment.next_base
     return max(span.next_offset for span in group)
 
