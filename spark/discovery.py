@@ -16,13 +16,14 @@ from urllib.parse import unquote, urlsplit
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import NO_END
+from kafkalog.codec.scanner import Scanner
 from kafkalog.log.directories.directory import Wants, every
 from kafkalog.log.directories.follow import Follower
 from kafkalog.log.directories.inventory import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.looked_at import in_threads, looking_once
 from kafkalog.log.disk.remote_file import is_uri
-from kafkalog.log.reading.consumer_view import READ_COMMITTED, ConsumerView
+from kafkalog.log.reading.consumer_view import READ_COMMITTED, ConsumerView, consumer_view
 from kafkalog.log.walk.header_walk import Span, spans_from
 from kafkalog.log.walk.segment import Segment, index_of
 from kafkalog.log.walk.spans import spans
@@ -216,11 +217,15 @@ def _bytes_of(wanted: _Wanted) -> int:
 def _facts(wanted: _Wanted, options: ReadOptions, target: int) -> PartitionFacts | None:
     partition, start, end = wanted
     view = ConsumerView(start, end)
-    if options.isolation_level == READ_COMMITTED:
+    if options.isolation_level == READ_COMMITTED and options.mode is not Mode.FAILFAST:
+        view = consumer_view(partition, start, end, isolation_level=READ_COMMITTED, through_damage=True)
+        if view.open_transaction is not None:
+            LOGGER.warning("%s: %s", partition.name or partition.path, view.open_transaction)
+    elif options.isolation_level == READ_COMMITTED:
         # through damage, which is for the reader to report: a transaction after it is none to leave out
         followed = Follower(transactions=True).look(partition)
         first_open, damaged_from = followed.first_open_offset, followed.damaged_from
-        if options.mode is Mode.FAILFAST and damaged_from is not None and start <= damaged_from:
+        if damaged_from is not None and start <= damaged_from:
             # the query ends there, and not before what is open behind it
             first_open = first_open if first_open is not None and first_open < damaged_from else None
         view = view.committed(followed.aborted, () if first_open is None else (first_open,))
@@ -250,9 +255,19 @@ def segments_between(
             found = spans(segment, target, next_base, start=start, end=end)
         if segment.base_offset < start and not exact:
             found = _from_offset(segment, found, start)
+        if next_base is not None:
+            found = [each if each.next_offset <= next_base else _believed(segment, each, next_base) for each in found]
         if found:
             segments.append(SegmentFacts(segment.path, segment.base_offset, tuple(found), following is None, next_base))
     return tuple(segments)
+
+
+def _believed(segment: Segment, span: Span, next_base: int) -> Span:
+    """The span with offsets of the next segment only if it is sound: else they would hide what the next one has."""
+    with segment.open() as source:
+        scanner = Scanner(source, position=span.start, end=span.end)
+        reached = max([next_base, *(batch.header.next_offset for batch in scanner)])
+    return span if scanner.valid_bytes >= span.end else replace(span, next_offset=min(reached, span.next_offset))
 
 
 def _up_to(end: int, segment: Segment, found: Iterable[Span]) -> Iterator[Span]:

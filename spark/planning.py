@@ -103,7 +103,8 @@ def _pieces(facts: PartitionFacts, target: int) -> Iterator[Cut]:
                 expected=first.expected if first.start > segment.spans[0].start else None,
                 opens_from=facts.start_offset,
             )
-            yield Piece(facts.topic, facts.partition, part, _aborted(facts.aborted, group, next_offset)), tuple(group)
+            aborted = _aborted(facts.aborted, min(first.first_offset, next_offset), _highest(segment, group))
+            yield Piece(facts.topic, facts.partition, part, aborted), tuple(group)
             # what was there before is not read again, in this segment or in one that overlaps it
             next_offset = max(next_offset, *(span.next_offset for span in group))
 
@@ -150,14 +151,19 @@ def _grouped(spans: Sequence[Span], target: int) -> list[list[Span]]:
     return groups
 
 
+def _highest(segment: SegmentFacts, group: Sequence[Span]) -> int:
+    """The highest offset that a reader may find: behind damage, headers that claim offsets may not have been met."""
+    if group[-1] == segment.spans[-1] and (segment.is_last or segment.next_base is not None):
+        return NO_END if segment.next_base is None else segment.next_base
+    return max(span.next_offset for span in group)
+
+
 def _aborted(
-    aborted: tuple[AbortedTransaction, ...] | None, group: Sequence[Span], start: int
+    aborted: tuple[AbortedTransaction, ...] | None, low: int, high: int
 ) -> tuple[AbortedTransaction, ...] | None:
-    """The aborted transactions that reach into the offsets of the group."""
+    """The aborted transactions that reach into these offsets."""
     if aborted is None:
         return None
-    low = min(group[0].first_offset, start)
-    high = max(span.next_offset for span in group)
     return tuple(each for each in aborted if each.last_offset >= low and each.first_offset <= high)
 
 

@@ -10,6 +10,7 @@ import pytest
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.model import BATCH
 from kafkalog.log.reading.slices import Damage, SliceReader
 from kafkalog.spark.discovery import plan_read
 from kafkalog.spark.options import parse_options
@@ -75,6 +76,23 @@ def test_an_offset_that_damage_has_raised_does_not_hide_later_segments(options: 
     """The checksum does not cover it, so the batch is valid."""
     offsets, _ = read(log_with(tmp_path, 10**6, 50, broken=False), options)
     assert [offset for offset in offsets if 100 <= offset < 200] == list(range(100, 200))
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_count_of_offsets_that_damage_has_raised_does_not_hide_later_segments(
+    options: dict[str, str], tmp_path: Path
+) -> None:
+    """The batch begins where it should, so that no header contradicts it."""
+    directory = log_with(tmp_path, 95, 95, broken=True)
+    path = directory / f"{0:020}.log"
+    content = bytearray(path.read_bytes())
+    struct.pack_into(">i", content, len(content) - len(simple(5, 95)) + BATCH.position("last_offset_delta"), 10**6)
+    path.write_bytes(content)
+    offsets, damage = read(directory, options)
+    assert offsets == [*range(95), *range(100, 200)]
+    assert len(damage) == 1
+    starts = {"startingOffsets": '{"t":{"0":120}}', "endingOffsets": '{"t":{"0":150}}'}
+    assert read(directory, options | starts)[0] == list(range(120, 150))
 
 
 @pytest.mark.parametrize("position", [-986412324, -1, 0, 1, 2**31 - 1])

@@ -35,8 +35,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def read(path: Path, level: str, mode: str) -> list[int]:
-    options = parse_options({"path": str(path), "kafka.isolation.level": level, "mode": mode})
+def read(path: Path, level: str, mode: str, **given: str) -> list[int]:
+    options = parse_options({"path": str(path), "kafka.isolation.level": level, "mode": mode, **given})
     reader = LogReader(options, Layout(("offset",), None))
     return [n for task in reader.partitions() for batch in reader.read(task) for n in batch["offset"].to_pylist()]
 
@@ -81,3 +81,68 @@ def test_what_is_behind_damage_is_read_by_its_markers(path: Path) -> None:
     with pytest.warns(RuntimeWarning, match="left out 1 unreadable"):
         committed = read(path, "read_committed", "DROPMALFORMED")
     assert committed == [n for n in range(60) if n != lost] + [63, 64]
+
+
+def unframed(path: Path, *, rolled: bool) -> None:
+    """Ten batches of a record, zeros for another; in that segment or the next an aborted and a committed one."""
+    with kafkalog.Log.open(path / "t-0") as log:
+        for number in range(11):
+            log.append([kafkalog.NewRecord(b"%d" % number * 20, timestamp=0)])
+        if rolled:
+            log.roll()
+        for producer_id, commit in ((1, False), (2, True)):
+            log.append(
+                [kafkalog.NewRecord(b"x", timestamp=0)], producer=kafkalog.ProducerState(producer_id, 0, 0, True)
+            )
+            log.end_transaction(producer_id, 0, commit=commit)
+        log.append([kafkalog.NewRecord(b"last", timestamp=0)])
+        segments = log.partition().segments
+    (batch,) = [each for each in segments[0].batches() if each.header.base_offset == 10]
+    content = bytearray(Path(segments[0].path).read_bytes())
+    content[batch.position : batch.position + batch.size] = bytes(batch.size)
+    Path(segments[0].path).write_bytes(content)
+
+
+@pytest.mark.parametrize("size", [{"maxPartitionBytes": "200"}, {"maxRecordsPerPartition": "3"}, {}])
+def test_an_aborted_transaction_is_left_out_behind_bytes_that_are_no_batch(
+    size: dict[str, str], tmp_path: Path
+) -> None:
+    """A plan does not know which offsets come behind them."""
+    unframed(tmp_path, rolled=False)
+    committed = [*range(10), 13, 15]
+    with pytest.warns(RuntimeWarning, match="left out 1 unreadable"):
+        assert read(tmp_path, "read_committed", "DROPMALFORMED", **size) == committed
+    records = kafkalog.open_partition(tmp_path / "t-0").records(isolation_level="read_committed", on_damage="skip")
+    assert [each.offset for each in records] == committed
+
+
+@pytest.mark.parametrize("start", [11, 13])
+def test_who_begins_behind_damage_is_given_what_was_committed(start: int, tmp_path: Path) -> None:
+    """The markers behind damage decide, though a reader that begins before it ends there."""
+    unframed(tmp_path, rolled=True)
+    partition = kafkalog.open_partition(tmp_path / "t-0")
+    for way in ("stop", "raise", "skip"):
+        records = partition.records(start, isolation_level="read_committed", on_damage=way)
+        rows = partition.to_arrow(["offset"], start_offset=start, isolation_level="read_committed", on_damage=way)
+        assert [each.offset for each in records] == rows.read_all()["offset"].to_pylist() == [13, 15]
+        assert records.findings == []
+
+
+def test_who_begins_behind_damage_ends_where_more_of_it_leaves_a_transaction_undecided(tmp_path: Path) -> None:
+    with kafkalog.Log.open(tmp_path / "t-0") as log:
+        log.append([b"lost"])
+        log.roll()
+        log.append([b"first"])
+        log.append([b"x"], producer=kafkalog.ProducerState(1, 0, 0, True))
+        log.end_transaction(1, 0, commit=True)
+        log.append([b"last"])
+    for number, offset in ((0, 0), (1, 3)):
+        segment = kafkalog.open_partition(tmp_path / "t-0").segments[number]
+        (batch,) = [each for each in segment.batches() if each.header.base_offset == offset]
+        content = bytearray(Path(segment.path).read_bytes())
+        content[batch.position + batch.size - 1] ^= 1
+        Path(segment.path).write_bytes(content)
+    partition = kafkalog.open_partition(tmp_path / "t-0")
+    records = partition.records(1, isolation_level="read_committed", on_damage="stop")
+    assert [each.offset for each in records] == [1]
+    assert [(str(each.code), each.offset) for each in records.findings] == [("transaction_undecided", 2)]

@@ -221,6 +221,48 @@ def test_an_export_ends_at_damage_and_goes_on_when_it_is_repaired(format: str, t
     assert places(out, format) == in_log(data)
 
 
+def test_damage_is_told_where_it_leaves_undecided_what_the_table_has_the_beginning_of(tmp_path: Path) -> None:
+    """An export reads on from its table's end, and nobody can tell whether what comes there was committed."""
+    data, out = topic(tmp_path / "data", [5]), tmp_path / "out"
+    producer = kafkalog.ProducerState(7, 0, 0, is_transactional=True)
+    with kafkalog.Log.open(data / "orders-0") as log:
+        log.append(records(3, 5), producer=producer)
+        log.end_transaction(7, 0, commit=True)
+        log.append(records(4, 9))
+    (first,) = kafkalog.export(data, to=out, format="parquet", end_offset=7).partitions
+    assert (first.records, first.next_offset) == (7, 7)
+    path = max(each for each in (data / "orders-0").glob("*.log") if int(each.stem) <= 8)
+    whole = path.read_bytes()
+    (marker,) = [each for each in kafkalog.open_segment(path).batches() if each.header.base_offset == 8]
+    path.write_bytes(whole[: marker.position + 30] + b"!" + whole[marker.position + 31 :])
+    result = kafkalog.export(data, to=out, format="parquet")
+    assert [(each.code, each.offset) for each in result.findings] == [(FindingCode.TRANSACTION_UNDECIDED, 5)]
+    assert [each.records for each in result.partitions] == [0]
+    assert run("export", data, "--to", out, "--format", "parquet").code == 1
+    assert kafkalog.export(data, to=out, format="parquet", end_offset=7).findings == []
+    path.write_bytes(whole)
+    assert kafkalog.export(data, to=out, format="parquet").findings == []
+    assert places(out, "parquet") == in_log(data)
+
+
+def test_an_export_whose_table_reaches_behind_damage_goes_on(tmp_path: Path) -> None:
+    data, out = topic(tmp_path / "data", [5]), tmp_path / "out"
+    with kafkalog.Log.open(data / "orders-0") as log:
+        for number, commit in ((7, True), (8, False), (9, True)):
+            log.append(records(3, log.end_offset), producer=kafkalog.ProducerState(number, 0, 0, is_transactional=True))
+            log.end_transaction(number, 0, commit=commit)
+            log.roll()
+        log.append(records(4, log.end_offset))
+    kafkalog.export(data, to=out, format="parquet", end_offset=9)
+    path = max(each for each in (data / "orders-0").glob("*.log") if int(each.stem) <= 8)
+    whole = path.read_bytes()
+    (marker,) = [each for each in kafkalog.open_segment(path).batches() if each.header.base_offset == 8]
+    path.write_bytes(whole[: marker.position + 30] + b"!" + whole[marker.position + 31 :])
+    assert kafkalog.export(data, to=out, format="parquet").findings == []
+    path.write_bytes(whole)
+    assert places(out, "parquet") == in_log(data)
+
+
 @every_format
 def test_a_log_that_has_lost_records_the_table_has_not(format: str, tmp_path: Path) -> None:
     data, out = topic(tmp_path / "data", [60]), tmp_path / "out"

@@ -111,10 +111,13 @@ def span_of(
                 raise _missing(partition, start)
             start = partition.log_start_offset
     asked = _asked(partition, bounds)
-    end = min(log_end, consumer_view(partition, start, asked, isolation_level=isolation_level).end_offset)
+    view = consumer_view(partition, start, asked, isolation_level=isolation_level)
+    end = min(log_end, view.end_offset)
     if start < end:
         return Span(partition, start, end, asked, known)
-    if asked is None or start < asked:
+    if view.undecided is not None and (asked is None or start < asked):
+        findings.append(view.undecided)  # by damage that may lie before the start
+    elif asked is None or start < asked:
         walk = partition.batches(start_offset=start, on_damage=STOP)
         next(iter(walk), None)
         findings += walk.findings

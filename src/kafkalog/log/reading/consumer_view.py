@@ -33,7 +33,7 @@ from kafkalog.log.reading.readable import (
     ReadablePartition,
     Reset,
 )
-from kafkalog.log.reading.transactions import AbortedFilter, Undecided
+from kafkalog.log.reading.transactions import AbortedFilter, Transactions, Undecided
 from kafkalog.log.walk.batch_filter import BatchFilter
 from kafkalog.log.walk.cursor import Cursor
 
@@ -123,7 +123,7 @@ def consumer_view(
     """What a consumer is given between two offsets; for `read_committed` the whole log is walked over.
 
     With `through_damage` that walk goes on behind damage; a transaction whose end may lie in it is then held back as an
-    aborted one, and does not end the view.
+    aborted one, and does not end the view.  Without, it ends at the first damage that is not before the start.
 
     Raises `UsageError` for an unknown isolation level, `StorageError` where files cannot be read.
     """
@@ -139,10 +139,22 @@ def consumer_view(
         return committed if committed.end_offset == view.end_offset else replace(
             committed, open_transaction=found.why_it_ends()
         )  # fmt: skip
+    if start > found.log_end_offset:
+        found = _behind_damage(partition.transactions(through_damage=True, limits=limits), start)
     committed = view.committed(found.aborted, found.open_first_offsets.values(), found.findings, found.undecided)
     if committed.end_offset == view.end_offset or committed.undecided is not None:
         return committed
     return replace(committed, open_transaction=found.why_it_ends())
+
+
+def _behind_damage(found: Transactions, start: int) -> Transactions:
+    """For reading from an offset behind damage: undecided are those alone of which something may lie there."""
+    undecided = tuple(each for each in found.undecided if each.last_offset >= start)
+    first_offsets = dict(found.open_first_offsets)
+    for each in undecided:
+        earlier = first_offsets.get(each.producer_id, each.first_offset)
+        first_offsets[each.producer_id] = min(earlier, each.first_offset)
+    return replace(found, open_first_offsets=first_offsets, undecided=undecided)
 
 
 def nothing_to_read(partition: ReadablePartition, limits: Limits) -> Finding | None:
