@@ -14,13 +14,18 @@ from dataclasses import replace
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import RecordBatch
-from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
+from kafkalog.codec.names import (
+    RECOVERY_POINT_CHECKPOINT,
+    DirectoryState,
+    PartitionName,
+    parse_partition_directory,
+)
 from kafkalog.log import Log
 from kafkalog.log.directories.partition import read_partition
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import scan_directory
 from kafkalog.log.walk.on_damage import STOP
-from kafkalog.log.writing.checkpoint_files import forget
+from kafkalog.log.writing.checkpoint_files import forget, write_offset
 from kafkalog.log.writing.session import locked_directory
 from kafkalog.spark.journal import (
     Journal,
@@ -249,6 +254,8 @@ def _take_back_directory(options: WriteOptions, work: str, partition: Planned, j
         fs.sync_directory(options.path)
         fs.remove_tree(gone)
     if before is not None:
+        # the new log's recovery point may lie beyond the end of the log that comes back; without one a start scans it
+        write_offset(options.path, RECOVERY_POINT_CHECKPOINT, _name_of(partition), None)
         fs.rename(before, path)
         fs.sync_directory(options.path)
     else:
