@@ -87,11 +87,19 @@ def _print_changing(plan: Plan, changing: Sequence[PartitionPlan], *, every: boo
                           listed, plan.choice.own_by_partition)  # fmt: skip
     with SentenceWriter() as writer:
         if not listed:
-            writer.write("no log is cut" if changing else "no partition changes")
+            if changing:
+                writer.write("no log is cut")
+            elif not _moves_directories(plan):
+                writer.write("no partition changes")
         if len(listed) < len(changing):
             made = sum(len(each.rebuilt) for each in changing) - sum(len(each.rebuilt) for each in listed)
             others = counted(len(changing) - len(listed), "more partition")
             writer.write(f"{others} of which nothing is removed: {counted(made, 'file')} rebuilt (--all lists them)")
+
+
+def _moves_directories(plan: Plan) -> bool:
+    """Whether directories go to quarantine as they are, which are then named."""
+    return any(action.kind is ActionKind.REMOVE_DIRECTORY for action in plan.actions)
 
 
 def _content(away: PutAway) -> str:
@@ -120,14 +128,16 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
         writer.write(f"moves to quarantine: {len(away) - _SHOWN} more")
     files = sum(action.kind is not ActionKind.REMOVE_DIRECTORY for action in plan.actions)
     cut = sum(partition.cut_bytes for partition in changing)
-    writer.write(
-        f"{files} files change in {len(changing)} of {len(plan.partitions)} partitions; "
-        f"{size_text(cut)} of log go to quarantine"
-    )
-    if plan.mode is not Mode.SALVAGE:
+    if files or not away:
+        writer.write(
+            f"{files} files change in {len(changing)} of {len(plan.partitions)} partitions; "
+            f"{size_text(cut)} of log go to quarantine"
+        )
+    if plan.mode not in (Mode.SALVAGE, Mode.SET_ASIDE):
         writer.write(NOT_EXAMINED)
 
 
+_STOP_FIRST = "stop the broker, or wait for the recovery, that holds the lock; then look at the plan again, and "
 _DONE_NEXT = "this is done next, and `kafkalog undo` takes it back"
 NOT_NEEDED = "the broker was stopped cleanly and would start on this as it is: a recovery is not needed"
 
@@ -151,6 +161,8 @@ def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) 
     """What a plan says of its directory on the first screen."""
     is_done_next = acts and plan.changes and plan.refusal is None
     note, commands = (_DONE_NEXT, []) if is_done_next else _what_to_type(plan, given)
+    if commands and plan.root in given.locked:
+        note = f"{_STOP_FIRST}{note}"
     return Outlook(
         plan.root,
         plan.broker,
@@ -181,9 +193,10 @@ def _what_to_type(plan: Plan, given: Given) -> tuple[str, list[str]]:
         return NOT_NEEDED, []
     if plan.changes:
         own = ["--mode", str(plan.mode)] if plan.mode is not Mode.SAFE else []
+        own += ["--accept-loss"] if plan.needs_consent else []
         copies = [word for copy in plan.copies if plan.mode is Mode.MERGE for word in ("--copy", copy)]
         paths, words = paths_of(plan, given), list(given.words)
-        if paths == [plan.root]:
+        if plan.root in paths:
             paths, words = with_identity(plan, words)
         return "type this:", [f"kafkalog recover {shell_line([*paths, *words, *own, *copies])} --yes"]
     if is_choice and best is not None:
