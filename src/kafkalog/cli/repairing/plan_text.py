@@ -15,7 +15,7 @@ from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import sentence_of_lost
 from kafkalog.recovery.decide.moved_to_quarantine import PutAway, put_away
 from kafkalog.recovery.decide.plan import PartitionPlan, Plan
-from kafkalog.recovery.decide.ways import Measured, WayName
+from kafkalog.recovery.decide.ways import Measured, RecoveryWay, WayName
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.words.advice import told
@@ -128,7 +128,7 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
         writer.write(f"moves to quarantine: {len(away) - _SHOWN} more")
     files = sum(action.kind is not ActionKind.REMOVE_DIRECTORY for action in plan.actions)
     cut = sum(partition.cut_bytes for partition in changing)
-    if files or not away:
+    if changing or not away:
         writer.write(
             f"{files} files change in {len(changing)} of {len(plan.partitions)} partitions; "
             f"{size_text(cut)} of log go to quarantine"
@@ -193,18 +193,27 @@ def _what_to_type(plan: Plan, given: Given) -> tuple[str, list[str]]:
         return NOT_NEEDED, []
     if plan.changes:
         own = ["--mode", str(plan.mode)] if plan.mode is not Mode.SAFE else []
-        own += ["--accept-loss"] if plan.needs_consent else []
+        consent = ["--accept-loss"] if plan.needs_consent else []
         copies = [word for copy in plan.copies if plan.mode is Mode.MERGE for word in ("--copy", copy)]
         paths, words = paths_of(plan, given), list(given.words)
         if plan.root in paths:
             paths, words = with_identity(plan, words)
-        return "type this:", [f"kafkalog recover {shell_line([*paths, *words, *own, *copies])} --yes"]
+        typed = f"kafkalog recover {shell_line([*paths, *words, *own, *copies, *consent])} --yes"
+        return (_note_of_consent(best) if consent else "type this:"), [typed]
     if is_choice and best is not None:
         return DONE, []
     mended = [] if plan.broker.node is None else list(mends(plan.broker.node, plan.root))
     if mended:
         return f"{mended[0].words}:", [mended[0].command]
     return ("this mode changes nothing" if plan.is_worth_a_look else f"nothing to do; {NOT_EXAMINED}"), []
+
+
+def _note_of_consent(best: RecoveryWay | None) -> str:
+    """The sentence before a command that drops what can still be read; `best` is the recommended way."""
+    drop = "to drop what can still be read"
+    if best is not None and best.how is None:
+        return f"recommended is {label_of(best)}, below; type this only {drop} here:"
+    return f"type this {drop} here:"
 
 
 def title_of(plans: Sequence[Plan]) -> str:
