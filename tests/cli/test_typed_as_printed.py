@@ -155,3 +155,24 @@ def test_a_sentence_is_cut_between_words() -> None:
         assert last.endswith(" ...")
         assert len(last) <= width
         assert last.removesuffix(" ...").split()[-1].rstrip(",") in sentence.replace(",", "").split()
+
+
+def test_a_quorum_recovered_from_a_broker_says_what_it_may_lack(place: Path) -> None:
+    """The controllers that are gone could commit without the broker: its copy is no proof that nothing is missing."""
+    SCENES["no-controller"](place)
+    made = ("--from-broker", "node-11", "--node", 9, "--endpoint", "localhost:9093", "--into", "controller")
+    assert kafkalog("quorum", "recover", "--yes", *made, "--others-are-gone").code == 0
+    text = words(kafkalog("quorum", "show", "controller"))
+    assert "what 1, 2, 3 had committed while they were voters may be missing in it" in text
+    SCENES["moved-controllers"](place)
+    whole = words(kafkalog("quorum", "show", "node-1", "node-2", "node-3"))
+    assert "3 of 3 voters are here, a majority" in whole
+    assert "may be missing" not in whole
+
+
+def test_an_open_end_claims_no_offset_as_lost(place: Path) -> None:
+    """Zeros say nothing of how many records were there, and so not of the first of them either."""
+    SCENES["power-loss"](place)
+    for command in ("plan", "recover --dry-run"):
+        text = words(kafkalog(*command.split(), "data", columns=200))
+        assert "parcels-40-3: an unknown number from offset 67 on" in text
