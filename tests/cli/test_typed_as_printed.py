@@ -176,3 +176,13 @@ def test_an_open_end_claims_no_offset_as_lost(place: Path) -> None:
     for command in ("plan", "recover --dry-run"):
         text = words(kafkalog(*command.split(), "data", columns=200))
         assert "parcels-40-3: an unknown number from offset 67 on" in text
+
+
+def test_of_several_directories_each_command_is_named_with_what_it_loses(place: Path) -> None:
+    """A directory with nothing to do does not stand before the command for another one."""
+    SCENES["failing-disk"](place)
+    SCENES["stopped"](place)
+    screen = kafkalog("plan", "data", "copy", columns=200).out.split("\n\n")[0]
+    note = " ".join(" ".join(screen.splitlines()[-4:]).split())
+    assert "nothing to do" not in note
+    assert f"{place / 'copy'}: type this (salvage; it loses about 16 records) (1 more directory is below):" in note
