@@ -186,3 +186,14 @@ def test_of_several_directories_each_command_is_named_with_what_it_loses(place: 
     note = " ".join(" ".join(screen.splitlines()[-4:]).split())
     assert "nothing to do" not in note
     assert f"{place / 'copy'}: type this (salvage; it loses about 16 records) (1 more directory is below):" in note
+
+
+def test_the_undo_that_ls_and_plan_name_is_a_whole_command(place: Path) -> None:
+    SCENES["power-loss"](place)
+    Path("data").rename("a place")
+    assert kafkalog("recover", "a place", "--yes").code == 2
+    for command in ("ls", "plan"):
+        text = words(kafkalog(command, "a place", columns=200))
+        (line,) = re.findall(r"can be undone: `(kafkalog undo [^`]*)`", text)
+    assert typed(f"{line} --yes").code == 2
+    assert "can be undone" not in kafkalog("ls", "a place").out
