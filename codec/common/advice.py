@@ -22,6 +22,7 @@ class Ask(enum.StrEnum):
     """the recovery that takes a way; `how` and `needs_consent` are those of `Way.as_dict`"""
     COMPLETE = "recover(complete='{run}')"
     UNDO = "undo(run_id='{run}')"
+    UNDO_OF = "undo({root!r}, run_id='{run}')"
     RECOVER = "recover()"
     RECOVER_INTO = "recover_into()"
     QUARANTINE = "quarantine"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from typing import Any
 
 from kafkalog.classes import dataclass
@@ -54,6 +55,8 @@ class Standing:
     """somebody holds the broker's lock, a broker or a recovery; None if unknown"""
     problem: str | None = None
     """why the runs cannot be told"""
+    root: str = field(default="", compare=False)
+    """the log directory"""
     notes: tuple[str, ...] = ()
     """of runs that were cut short here on another directory, and of a commit that has not ended: sentences"""
 
@@ -67,7 +70,7 @@ class Standing:
         told += [str(said(run.detail, words)) for run in self.unfinished]
         told += self.notes
         if self.undoable is not None:
-            undo = Advice("{}", Ask.UNDO, {"run": self.undoable})
+            undo = Advice("{}", Ask.UNDO_OF, {"root": self.root, "run": self.undoable})
             told.append(f"run {self.undoable} can be undone: {words(undo)}")
         if self.problem is not None:
             told.append(f"its recoveries are unknown: {self.problem}")
@@ -106,7 +109,7 @@ def standing(root: PathLike, quarantine: PathLike | None = None) -> Standing:
         return Standing(locked=locked, problem=str(error), notes=tuple(notes))
     latest = ended[-1] if ended and not unfinished else None
     undoable = latest.run_id if latest is not None and why_not_undoable(kept, latest) is None else None
-    return Standing(unfinished, undoable, locked, notes=tuple(notes))
+    return Standing(unfinished, undoable, locked, root=path, notes=tuple(notes))
 
 
 def _locked(root: str) -> bool | None:

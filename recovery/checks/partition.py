@@ -26,6 +26,7 @@ from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.codec.thresholds import kernel_is_worth_it
+from kafkalog.codec.wording import counted
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource, ListedSource, real, unreadable
 from kafkalog.log.reading.ahead import ahead
@@ -203,7 +204,8 @@ class _PartitionVerifier:
             report.findings += [finding.in_file(segment.path) for finding in ended.findings]
             report.valid_bytes += scanner.valid_bytes
             if scanner.stop is not StopReason.END and next_base is not None:
-                detail = f"{segment.size - scanner.valid_bytes} bytes cannot be read before the next segment"
+                unread = segment.size - scanner.valid_bytes
+                detail = f"a consumer stops here, {counted(unread, 'byte')} before the end of the segment"
                 self._found(FindingCode.OFFSET_GAP, detail, segment.path, last_offset + 1)
             self._of_each(checks, lambda check: check.end(last_offset))
             for check in checks:

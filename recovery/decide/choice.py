@@ -84,5 +84,5 @@ def ranges_text(lost: Sequence[LostRange], most: int = 3, *, named: bool = False
 
 def _range(lost: LostRange) -> str:
     if lost.last is None:
-        return f"offset {lost.first} and an unknown number after it"
+        return f"an unknown number from offset {lost.first} on"
     return f"offset {lost.first}" if lost.first == lost.last else f"offsets {lost.first} to {lost.last}"

@@ -199,6 +199,17 @@ class Plan:
         return tuple(sorted({name for name in self.survey.directories if "/" not in name} | set(self.declined)))
 
     @property
+    def metadata_beside(self) -> str | None:
+        """The metadata log that the plan relies on, if it is in another log directory of the broker; else None.
+
+        None in mode set-aside too, which takes what is named out of service.
+        """
+        source = self.topics.source
+        if source is None or self.topics.problem is not None or self.mode is Mode.SET_ASIDE:
+            return None
+        return None if os.path.dirname(source) == self.root else source
+
+    @property
     def changing(self) -> tuple[str, ...]:
         """The names of the partition directories in which something would be changed."""
         return tuple(each.name for each in self.partitions if each.changes)

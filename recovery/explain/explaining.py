@@ -75,6 +75,8 @@ def explain(
     if name in TEXT_FILES:
         return _text(path, name, max_fields, limits)
     if found is None and not is_snapshot:
+        if not os.path.lexists(path):
+            raise UsageError(f"{path} does not exist")
         raise UsageError(f"{path} is not a file of a log directory whose bytes are known by its name")
     with FileSource(path) as source:
         if position is not None and position >= source.size:

@@ -52,7 +52,7 @@ def test_plan_question_progress_and_last_paragraph(root: Path) -> None:
         f"recovered {root}: run ",
         "48 records are kept; about 6 are lost (t-0: offsets 23 to 26, offsets 36 to 39, offsets 43 to 44)",
         f"every byte that was removed is in {root}.recovery/",
-        "a broker that starts on it now opens it and changes nothing",
+        "a broker that starts on it now opens it, and changes nothing unless topics have settings",
         f"to undo this: kafkalog undo {root} --run ",
     ]
     places = [text.find(part) for part in order]

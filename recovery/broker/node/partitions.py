@@ -210,9 +210,10 @@ def refuse_twice(directories: list[PartitionDirectory], *, has_strays: bool = Tr
         is_compared = not has_strays or (each.topic_id is not None and other.topic_id is not None)
         if other is not each and is_compared:
             name = f"{each.parsed.topic}-{each.parsed.partition}"
-            message = f"Duplicate log directories for {name} are found in both"
+            first, second = sorted((other.path, each.path))
+            message = f"Duplicate log directories for {name} are found in both {first} and {second}"
             if each.parsed.state is DirectoryState.FUTURE:
-                message = "Duplicate log directories found:"
+                message = f"Duplicate log directories found: {first}, {second}"
             raise ends(
                 Part.LOGS, "duplicate", each.path, "java.lang.IllegalStateException", message,
                 detail=f"{name} is in {other.root} and in {each.root}",

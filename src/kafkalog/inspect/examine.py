@@ -242,6 +242,7 @@ def _kept(path: str, made: Plan) -> Planned:
         declined=made.declined,
         deleted=made.deleted,
         identity_in=made.identity_in,
+        metadata_beside=made.metadata_beside,
         asked_for=made.asked_for,
         changing=made.changing,
         damages=[each for each in made.findings if is_of_batch(each)],

@@ -124,6 +124,9 @@ class Planned:
     identity_in: tuple[str, ...] = ()
     """all log directories of the broker, where this one has lost its `meta.properties` and another says whose it is"""
 
+    metadata_beside: str | None = None
+    """the metadata log that the plan relies on, if it is in another log directory of the broker"""
+
     @property
     def is_choice(self) -> bool:
         """Something is lost, or may be, with one of the ways."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafkalog.codec.common.advice import Advice, Ask, said
+from kafkalog.codec.common.shell import shell_word
 
 __all__ = ["WORDS", "in_options", "told"]
 
@@ -17,6 +18,7 @@ WORDS: Mapping[Ask, str] = {
     Ask.RECOVER_INTO: "`recover --into DIR`",
     Ask.COMPLETE: "`recover --complete {run}`",
     Ask.UNDO: "`undo --run {run}`",
+    Ask.UNDO_OF: "`kafkalog undo {root} --run {run}`",
     Ask.RECOVER_TOPIC_ID: "`kafkalog recover --topic-id`",
     Ask.PLAN_METADATA: "`kafkalog plan --cluster-metadata`",
     Ask.LIST_DELETED: "`undelete` without --topic",
@@ -43,7 +45,8 @@ WORDS: Mapping[Ask, str] = {
 def in_options(advice: Advice) -> str:
     """The advice for those who use the command."""
     if advice.ask is not Ask.WAY:
-        return advice.text.replace("{}", WORDS[advice.ask].format(**advice.values), 1)
+        values = {name: shell_word(str(value)) if name == "root" else value for name, value in advice.values.items()}
+        return advice.text.replace("{}", WORDS[advice.ask].format(**values), 1)
     from kafkalog.words.ways import needs_in  # a table of ways: most advice is of no way
 
     return advice.text.replace("{}", " ".join(needs_in(advice.values)) or "nothing more", 1)

@@ -37,6 +37,10 @@ class PlannedFor(Protocol):
         """The broker's log directories, where this one has lost its `meta.properties`."""
 
     @property
+    def metadata_beside(self) -> str | None:
+        """The metadata log that the plan relies on, if it is in another log directory of the broker."""
+
+    @property
     def choice(self) -> RecoveryChoice:
         """The ways of what was planned."""
 
@@ -51,10 +55,15 @@ class Given:
     """those of them that say how to act, and not on what"""
     original: str | None = None
     """the directory of which a copy is worked on"""
+    locked: frozenset[str] = frozenset()
+    """log directories that a broker, or a recovery, is using"""
 
 
 NOTHING_GIVEN: Given = Given()
 _META_PROPERTIES = "--meta-properties"
+_SELECTING = ("--topic", "--partition", "--exclude")
+_ABOUT_EVERY_PATH = (*_SELECTING, "--cluster-metadata", "--mark-clean", _META_PROPERTIES)
+"""Options that select partitions of all paths, or that need whole log directories, or the metadata log itself."""
 
 
 def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVEN) -> list[str]:
@@ -74,7 +83,7 @@ def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVE
     if way.how is None:
         return []
     paths, words = paths_of(plan, given), list(given.words)
-    if paths == [plan.root] and way.way is not WayName.KAFKA:
+    if plan.root in paths and way.way is not WayName.KAFKA:
         paths, words = with_identity(plan, words)
     return [shell_line(["kafkalog", "recover", *paths, *words, *needs_of(way), "--yes"])]
 
@@ -82,7 +91,7 @@ def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVE
 def _of_all(plan: PlannedFor, given: Given) -> list[str]:
     """The command line that recovers, in mode safe, everything that was asked about."""
     paths, words = paths_of(plan, given), list(given.words)
-    if paths == [plan.root]:
+    if plan.root in paths:
         paths, words = with_identity(plan, words)
     return [shell_line(["kafkalog", "recover", *paths, *words, "--yes"])]
 
@@ -90,7 +99,7 @@ def _of_all(plan: PlannedFor, given: Given) -> list[str]:
 def with_identity(plan: PlannedFor, words: Sequence[str]) -> tuple[list[str], list[str]]:
     """The paths and the options of a recovery of a log directory: a lost `meta.properties` comes from all of them."""
     if not plan.identity_in:
-        return [plan.root], list(words)
+        return [plan.root, *_metadata_beside(plan, words)], list(words)
     return list(plan.identity_in), list(dict.fromkeys([*words, _META_PROPERTIES]))
 
 
@@ -104,10 +113,20 @@ def _of_partition(plan: PlannedFor, given: Given, name: str) -> list[str]:
 
 
 def paths_of(plan: PlannedFor, given: Given) -> list[str]:
-    """What was asked about: the log directory, or those partition directories of it."""
+    """What was asked about: the log directory, or those partition directories of it; and a metadata log beside it."""
     if given.original is not None:
         return [given.original]
-    chosen = any(word.partition("=")[0] in ("--topic", "--partition", "--exclude") for word in given.words)
+    chosen = any(word.partition("=")[0] in _SELECTING for word in given.words)
     if chosen or not plan.asked_for:
-        return [plan.root]
-    return [os.path.join(plan.root, name) for name in sorted(plan.asked_for, key=natural_order)]
+        return [plan.root, *_metadata_beside(plan, given.words)]
+    partitions = [os.path.join(plan.root, name) for name in sorted(plan.asked_for, key=natural_order)]
+    return [*partitions, *_metadata_beside(plan, given.words)]
+
+
+def _metadata_beside(plan: PlannedFor, words: Sequence[str]) -> list[str]:
+    """The metadata log in another directory on which the plan relies: with it, the command does what was planned.
+
+    Recovery reads it and leaves it alone.  It is left out if an option of the command would be about it too.
+    """
+    is_about_it = any(word.partition("=")[0] in _ABOUT_EVERY_PATH for word in words)
+    return [] if plan.metadata_beside is None or is_about_it else [plan.metadata_beside]

@@ -120,9 +120,18 @@ def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
         parts = wrapped(escape_controls(sentence), width)
         share = min(share, most - len(lines))
         if len(parts) > share:
-            parts = [*parts[: share - 1], f"{parts[share - 1][: width - 4].rstrip(' ,;')} ..."]
+            parts = [*parts[: share - 1], _with_ellipsis(parts[share - 1], width)]
         lines += parts
     return lines
+
+
+def _with_ellipsis(line: str, width: int) -> str:
+    """As many whole words of the line as fit with an ellipsis after them; a part of a word only if it is the first."""
+    room = width - len(" ...")
+    if len(line) > room:
+        whole_words = line[: room + 1].rpartition(" ")[0]
+        line = whole_words if whole_words.strip() else line[:room]
+    return f"{line.rstrip(' ,;')} ..."
 
 
 def _some_losses(losses: Sequence[Loss], room: int, width: int) -> list[str]:

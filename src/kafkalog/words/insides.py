@@ -4,5 +4,5 @@ from __future__ import annotations
 
 __all__ = ["NOT_EXAMINED"]
 
-NOT_EXAMINED = "the insides of batches were not examined, as `kafkalog verify` does"
+NOT_EXAMINED = "the insides of batches were not examined; `kafkalog verify` examines them"
 """Said where what was not opened would otherwise be vouched for."""

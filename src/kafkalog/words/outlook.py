@@ -79,11 +79,9 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
     `problems` are sentences about directories for which there is no plan.
     """
     several = len(outlooks) > 1
-    notes = [(f"{each.root}: " if several else "") + each.note for each in outlooks if each.note]
-    more = f" (and {len(notes) - 1} more, below)" if len(notes) > 1 else ""
     commands = [command for each in outlooks for command in each.commands]
     losses = [loss for each in outlooks for loss in losses_of(each, where=each.root if several else None)]
-    note = notes[0] + more if notes else ""
+    note = _note(outlooks)
     if problems and not commands:
         note = "first see to what is said at the top; then ask again"
     return FirstScreen(
@@ -97,6 +95,18 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
         commands=commands,
         problems=problems,
     )
+
+
+def _note(outlooks: Sequence[Outlook]) -> str:
+    """What to do, before the commands: of each directory that has commands, or of the first if none has any."""
+    noted = [each for each in outlooks if each.note]
+    if len(outlooks) == 1 or not noted:
+        return noted[0].note if noted else ""
+    shown = [each for each in noted if each.commands] or noted[:1]
+    text = "; ".join(f"{each.root}: {each.note.removesuffix(':')}" for each in shown)
+    left = len(noted) - len(shown)
+    more = f" ({'1 more directory is' if left == 1 else f'{left} more directories are'} below)" if left else ""
+    return f"{text}{more}{':' if shown[0].commands else ''}"
 
 
 def _groups_first(consequences: Iterable[LossConsequence]) -> list[str]:

@@ -51,7 +51,7 @@ def test_nothing_to_say(torn: Path) -> None:
 def test_an_undo_that_is_possible_and_then_is_not(torn: Path) -> None:
     run_id = recover(torn, **given(CASE)).run_id
     assert standing(torn).undoable == run_id
-    assert f"`undo --run {run_id}`" in in_ls(torn)[1].splitlines()[1]
+    assert f"--run {run_id}`" in in_ls(torn)[1].splitlines()[1]
     (torn / "meta.properties").touch()
     assert standing(torn) == Standing()
     undo_again = recover(torn, **given(CASE))

@@ -99,9 +99,9 @@ def _only(state: MetadataState, chosen: Selection) -> MetadataState:
 
 def _print_partitions(state: MetadataState) -> None:
     at = f"as of offset {state.next_offset}, epoch {state.epoch}, {time_text(state.timestamp)}"
-    base = os.path.basename(state.snapshot) if state.snapshot is not None else "no snapshot"
+    base = f"from {os.path.basename(state.snapshot)} on" if state.snapshot is not None else "there is no snapshot"
     print_table(
-        f"topics {at} (from {base} on)",
+        f"topics {at} ({base})",
         [
             "topic",
             "partition",

@@ -70,4 +70,5 @@ def command(
     else:
         print_triage(found)
     report_findings(found.findings)
-    return max(ExitCode.CLEAN if found.is_clean else ExitCode.FINDINGS, exit_code_of_findings(found.findings))
+    is_fine = found.is_clean and not found.cut_by_start
+    return max(ExitCode.CLEAN if is_fine else ExitCode.FINDINGS, exit_code_of_findings(found.findings))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kafkalog.cli.sentences import SentenceWriter
-from kafkalog.cli.tables import MANY, Column, print_table
+from kafkalog.cli.tables import MANY, Column, print_table, size_text
 from kafkalog.cluster.rules.departures import NO_LEADER
 from kafkalog.codec.wording import counted
 from kafkalog.jobs.triage.outcome import PartitionTriage
@@ -94,14 +94,32 @@ def _of_unknown(found: Triage) -> list[str]:
     return lines
 
 
+def _cut_by_start(partitions: Sequence[PartitionTriage]) -> str:
+    """What brokers cut off the best copies by their own starts, before anybody leads."""
+    cut = [(each, log) for each in partitions for log in each.cut_by_start]
+    named = [
+        f"broker {log.node} cuts {size_text(log.cut_bytes)} off {each.topic}-{each.partition}, which then ends at "
+        f"offset {log.end}"
+        for each, log in cut[:_PLACES]
+    ]
+    more = f"; and {len(cut) - _PLACES} more" if len(cut) > _PLACES else ""
+    return (
+        f"Before any election, when it starts, {'; '.join(named)}{more}. Run `kafkalog plan` on its directories first: "
+        "it says what that loses, and how to keep it."
+    )
+
+
 def _summary(found: Triage) -> list[str]:
     total = counted(len(found.partitions), "partition")
     lines = [f"{total}, foreseen from {found.source}"]
     for node, why in sorted(found.not_starting.items()):
         lines.append(f"broker {node} does not come up: {why}")
+    if found.cut_by_start:
+        lines.append(_cut_by_start(found.cut_by_start))
     if found.is_clean:
         lost = "Nothing that is on these disks is lost" if found.without_disks else "Nothing is lost"
-        return [*lines, f"{lost}, and every partition gets a leader."]
+        by = " by the elections" if found.cut_by_start else ""
+        return [*lines, f"{lost}{by}, and every partition gets a leader."]
     lines += _of_unknown(found)
     worse = sum(each.may_be_led_worse for each in found.partitions)
     lose, none = sum(each.may_lose for each in found.partitions), sum(each.may_have_none for each in found.partitions)

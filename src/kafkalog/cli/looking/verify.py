@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import click
 
@@ -17,6 +17,7 @@ from kafkalog.cli.output import behind_text, print_json, remark, report_findings
 from kafkalog.cli.progress import ByteProgress, total_bytes
 from kafkalog.cli.sentences import SentenceWriter, print_screen
 from kafkalog.cli.tables import Column, Kind, print_table, size_text
+from kafkalog.codec.common.shell import shell_option
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.wording import counted
@@ -66,22 +67,25 @@ def _in_order(reports: Iterable[PartitionReport]) -> list[PartitionReport]:
     return sorted(reports, key=lambda each: natural_order(each.path))
 
 
-def _print(report: VerifyReport, *, shallow: bool, every: bool) -> None:
-    """The first screen, a sum of the partitions, and a table of those with findings; with `every`, of all."""
+def _print(report: VerifyReport, *, shallow: bool, every: bool, words: Sequence[str]) -> None:
+    """The first screen, a sum of the partitions, and a table of those with findings; with `every`, of all.
+
+    `words` are options that the recommended command repeats.
+    """
     found = report.partitions
-    sums = [sum(each.segments for each in found), sum(each.batches for each in found),
-            "" if shallow else sum(each.records for each in found), sum(each.log_bytes for each in found),
-            sum(each.valid_bytes for each in found)]  # fmt: skip
+    segments, batches = sum(each.segments for each in found), sum(each.batches for each in found)
+    records, size = sum(each.records for each in found), sum(each.log_bytes for each in found)
+    sums = [segments, batches, "" if shallow else records, size, sum(each.valid_bytes for each in found)]
     hurt = _in_order(each for each in found if _hurt(each))
-    print_screen(screen_of(report, hurt))
+    print_screen(screen_of(report, hurt, words))
     places = {os.path.dirname(each.path) for each in found}
     below = os.path.join(*places, "") if len(places) == 1 else ""
-    segments, batches, records, size, _ = sums
-    of_records = "" if shallow else f", {records} records"
+    of_records = "" if shallow else f", {counted(records, 'record')}"
     with SentenceWriter() as writer:
         writer.write("")
-        writer.write(f"{counted(len(found), 'partition')}: {segments} segments, {batches} batches{of_records}, "
-                     f"{size_text(int(str(size)))}")  # fmt: skip
+        writer.write(f"{counted(len(found), 'partition')}: {counted(segments, 'segment')}, "
+                     f"{counted(batches, 'batch')}{of_records}, "
+                     f"{size_text(size)}")  # fmt: skip
         if not every:
             writer.write(f"{counted(len(hurt), 'partition')} with findings; --all lists each partition")
         for line in tiering_text([(each.path.removeprefix(below), each.local_start) for each in found]):
@@ -97,6 +101,12 @@ def _print(report: VerifyReport, *, shallow: bool, every: bool) -> None:
         click.echo()
         rows = [_row(each, shallow=shallow, below=below) for each in hurt]
         print_table("with findings", _COLUMNS, rows, fits=True)
+
+
+def _repeated(server_properties: str | None, release: str | None) -> list[str]:
+    """The options on which it depends whether a broker starts."""
+    given = {"--server-properties": server_properties, "--release": release}
+    return [word for option, value in given.items() if value is not None for word in shell_option(option, value)]
 
 
 @click.command(name="verify")
@@ -148,7 +158,7 @@ def command(
         for directory in report.as_dicts():
             print_json(directory)
     else:
-        _print(report, shallow=shallow, every=problems_only is False)
+        _print(report, shallow=shallow, every=problems_only is False, words=_repeated(server_properties, release))
     for each in report.directories if not as_json else ():
         if each.is_in_use:
             click.echo(escape_controls(f"{each.path}: {IN_USE}; only what stayed wrong is reported"))

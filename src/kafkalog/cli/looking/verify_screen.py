@@ -9,10 +9,12 @@ from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.wording import counted
-from kafkalog.inspect.lost_batches import is_of_batch, lost_batch_at
+from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at
+from kafkalog.log.disk.files import real
 from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.broker.node.sentences import node_sentences
 from kafkalog.recovery.checks.report import IN_USE, BrokerStart, DirectoryReport, PartitionReport, VerifyReport
+from kafkalog.recovery.facts.brokers import of_one_broker
 from kafkalog.words.first_screen import FirstScreen, Loss, paths_text
 from kafkalog.words.outlook import out_of_service_sentence
 
@@ -24,13 +26,19 @@ _CODES = 3
 _GRAVE = codes_with(Trait.HIDES_DIRECTORY)
 
 
-def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport]) -> FirstScreen:
-    """The verdict on everything that was checked; `hurt` are the partitions with findings."""
+def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport], words: Sequence[str] = ()) -> FirstScreen:
+    """The verdict on everything that was checked; `hurt` are the partitions with findings.
+
+    `words` are options that the recommended command repeats.
+    """
     title = f"{'clean' if report.is_clean else 'not clean'}: {paths_text(report.paths)}"
     several = len(report.directories) > 1
     dirty = [each.path for each in report.directories if each.broker is not None and not each.is_clean]
     nodes = [each.broker.node for each in report.directories if each.broker is not None]
-    commands = [shell_line(["kafkalog", "plan", *dirty])] if dirty else []
+    planned = [each.path for each in report.directories if each.broker is not None]
+    is_mixed = any(each.code is FindingCode.IDENTITY_MISMATCH for each in report.findings)
+    told = [*(planned if is_mixed else _with_those_of_its_broker(dirty, planned)), *words]
+    commands = [shell_line(["kafkalog", "plan", *told])] if dirty else []
     problems = [each.detail for each in report.findings if each.code in _GRAVE]
     return FirstScreen(
         title,
@@ -42,6 +50,13 @@ def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport]) -> FirstScr
         commands=commands,
         problems=problems,
     )
+
+
+def _with_those_of_its_broker(dirty: Sequence[str], planned: Sequence[str]) -> list[str]:
+    """The directories with findings and those of the same brokers, in order: a start concerns all of them."""
+    real_path = {real(each): each for each in planned}
+    wanted = {real(each) for each in dirty}
+    return [real_path[root] for roots in of_one_broker(list(real_path)) if wanted & set(roots) for root in roots]
 
 
 def _worst_first(hurt: Sequence[PartitionReport]) -> list[PartitionReport]:
@@ -57,16 +72,36 @@ def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
     behind = partition.sound_records_behind_damage
     place = "after it" if first.code is FindingCode.LIMIT_EXCEEDED else "behind the damage"
     after = f", {counted(behind, 'sound record')} {place}" if behind else ""
-    offsets = f" from offset {partition.log_end_offset} on" if is_of_batch(first) and partition.is_log_read else ""
+    batch = _batch_at(first) if is_read else LostBatch()
+    begins = _first_missing(first, batch, partition)
+    offsets = "" if begins is None else f" from offset {begins} on"
     name = partition.path if several else os.path.basename(partition.path)
-    return Loss(name, f"{', '.join(codes[:_CODES])}{more}{offsets}{after}", _written(first) if is_read else "")
+    return Loss(name, f"{', '.join(codes[:_CODES])}{more}{offsets}{after}", batch.since)
 
 
-def _written(finding: Finding) -> str:
+def _batch_at(finding: Finding) -> LostBatch:
+    """What the bytes at the damaged place tell; nothing if the finding is not about a batch."""
     if not is_of_batch(finding) or finding.file is None or finding.position is None:
-        return ""
-    batch = lost_batch_at(finding.file, finding.position)
-    return batch.since
+        return LostBatch()
+    return lost_batch_at(finding.file, finding.position)
+
+
+def _first_missing(first: Finding, batch: LostBatch, partition: PartitionReport) -> int | None:
+    """The first offset that a consumer misses because of the first damaged place; None if that is not known.
+
+    The log's end is that offset only if nothing sound comes after the damage, in the same segment or in a later one.
+    """
+    if not is_of_batch(first):
+        return None
+    if first.unread is not None:
+        return first.unread.first_offset
+    if batch.next_offset is not None:
+        return batch.next_offset
+    gaps = [each.offset for each in partition.findings if each.code is FindingCode.OFFSET_GAP
+            and each.severity is Severity.ERROR and each.file == first.file and each.offset is not None]  # fmt: skip
+    if gaps:
+        return min(gaps)
+    return partition.log_end_offset if partition.is_log_read else None
 
 
 def _starts(directories: Sequence[DirectoryReport], *, are_alone: bool) -> Iterator[str]:

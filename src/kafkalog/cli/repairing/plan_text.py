@@ -15,7 +15,7 @@ from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import sentence_of_lost
 from kafkalog.recovery.decide.moved_to_quarantine import PutAway, put_away
 from kafkalog.recovery.decide.plan import PartitionPlan, Plan
-from kafkalog.recovery.decide.ways import Measured, WayName
+from kafkalog.recovery.decide.ways import Measured, RecoveryWay, WayName
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.words.advice import told
@@ -87,11 +87,19 @@ def _print_changing(plan: Plan, changing: Sequence[PartitionPlan], *, every: boo
                           listed, plan.choice.own_by_partition)  # fmt: skip
     with SentenceWriter() as writer:
         if not listed:
-            writer.write("no log is cut" if changing else "no partition changes")
+            if changing:
+                writer.write("no log is cut")
+            elif not _moves_directories(plan):
+                writer.write("no partition changes")
         if len(listed) < len(changing):
             made = sum(len(each.rebuilt) for each in changing) - sum(len(each.rebuilt) for each in listed)
             others = counted(len(changing) - len(listed), "more partition")
             writer.write(f"{others} of which nothing is removed: {counted(made, 'file')} rebuilt (--all lists them)")
+
+
+def _moves_directories(plan: Plan) -> bool:
+    """Whether directories go to quarantine as they are, which are then named."""
+    return any(action.kind is ActionKind.REMOVE_DIRECTORY for action in plan.actions)
 
 
 def _content(away: PutAway) -> str:
@@ -120,14 +128,16 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
         writer.write(f"moves to quarantine: {len(away) - _SHOWN} more")
     files = sum(action.kind is not ActionKind.REMOVE_DIRECTORY for action in plan.actions)
     cut = sum(partition.cut_bytes for partition in changing)
-    writer.write(
-        f"{files} files change in {len(changing)} of {len(plan.partitions)} partitions; "
-        f"{size_text(cut)} of log go to quarantine"
-    )
-    if plan.mode is not Mode.SALVAGE:
+    if changing or not away:
+        writer.write(
+            f"{files} files change in {len(changing)} of {len(plan.partitions)} partitions; "
+            f"{size_text(cut)} of log go to quarantine"
+        )
+    if plan.mode not in (Mode.SALVAGE, Mode.SET_ASIDE):
         writer.write(NOT_EXAMINED)
 
 
+_STOP_FIRST = "stop the broker, or wait for the recovery, that holds the lock; then look at the plan again, and "
 _DONE_NEXT = "this is done next, and `kafkalog undo` takes it back"
 NOT_NEEDED = "the broker was stopped cleanly and would start on this as it is: a recovery is not needed"
 
@@ -151,6 +161,8 @@ def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) 
     """What a plan says of its directory on the first screen."""
     is_done_next = acts and plan.changes and plan.refusal is None
     note, commands = (_DONE_NEXT, []) if is_done_next else _what_to_type(plan, given)
+    if commands and plan.root in given.locked:
+        note = f"{_STOP_FIRST}{note}"
     return Outlook(
         plan.root,
         plan.broker,
@@ -181,17 +193,27 @@ def _what_to_type(plan: Plan, given: Given) -> tuple[str, list[str]]:
         return NOT_NEEDED, []
     if plan.changes:
         own = ["--mode", str(plan.mode)] if plan.mode is not Mode.SAFE else []
+        consent = ["--accept-loss"] if plan.needs_consent else []
         copies = [word for copy in plan.copies if plan.mode is Mode.MERGE for word in ("--copy", copy)]
         paths, words = paths_of(plan, given), list(given.words)
-        if paths == [plan.root]:
+        if plan.root in paths:
             paths, words = with_identity(plan, words)
-        return "type this:", [f"kafkalog recover {shell_line([*paths, *words, *own, *copies])} --yes"]
+        typed = f"kafkalog recover {shell_line([*paths, *words, *own, *copies, *consent])} --yes"
+        return (_note_of_consent(best) if consent else "type this:"), [typed]
     if is_choice and best is not None:
         return DONE, []
     mended = [] if plan.broker.node is None else list(mends(plan.broker.node, plan.root))
     if mended:
         return f"{mended[0].words}:", [mended[0].command]
     return ("this mode changes nothing" if plan.is_worth_a_look else f"nothing to do; {NOT_EXAMINED}"), []
+
+
+def _note_of_consent(best: RecoveryWay | None) -> str:
+    """The sentence before a command that drops what can still be read; `best` is the recommended way."""
+    drop = "to drop what can still be read"
+    if best is not None and best.how is None:
+        return f"recommended is {label_of(best)}, below; type this only {drop} here:"
+    return f"type this {drop} here:"
 
 
 def title_of(plans: Sequence[Plan]) -> str:

@@ -94,6 +94,11 @@ def _broker(result: RecoveryResult) -> str:
         return f"the logs are such that a broker changes nothing in them, but {escape_controls(note)}"
     if result.node is not None and not result.node.changes_nothing:
         return f"the logs are such that a broker changes nothing in them, but {_of_node(result.node)}"
+    if result.plan.topics.source is None and result.plan.partitions:
+        return (
+            "a broker that starts on it now opens it, and changes nothing unless topics have settings for segments or "
+            "indexes that were not given: the metadata with the settings of topics is not in this directory"
+        )
     return "a broker that starts on it now opens it and changes nothing"
 
 

@@ -158,7 +158,7 @@ class Quorum:
         if self.has_majority:
             return (
                 f"{here}, a majority: all metadata that was committed is in the log of {name}, which ends at offset "
-                f"{best.end} of epoch {best.epoch}"
+                f"{best.end} of epoch {best.epoch}{self._unknown_of_former_voters}"
             )
         if total == 1 and given == 1:
             damaged = self._unsound.rstrip(",")
@@ -174,6 +174,18 @@ class Quorum:
         if self.later_epoch is not None:
             text += f"; epoch {self.later_epoch} is known to have been voted on, and no record of it is here"
         return text
+
+    @property
+    def _unknown_of_former_voters(self) -> str:
+        """What is not known if former voters, who could commit without those in force, are missing; else empty."""
+        in_force = {each.node for each in self.in_force}
+        former = sorted({each.node for each in self.missing if not each.is_in_force} - in_force)
+        if len(former) <= (len(former) + len(in_force)) // 2:
+            return ""
+        return (
+            f"; what {', '.join(map(str, former))} had committed while they were voters may be missing in it, if the "
+            "quorum was recovered without them"
+        )
 
     @property
     def _unsound(self) -> str:

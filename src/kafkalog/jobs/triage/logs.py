@@ -14,7 +14,7 @@ from dataclasses import field
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode
-from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, parse_partition_directory
+from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, FileKind, parse_partition_directory, parse_segment_file
 from kafkalog.codec.text import LeaderEpoch, decode_leader_epochs
 from kafkalog.copies.common_history import Lineage
 from kafkalog.copies.volumes import reason
@@ -48,6 +48,8 @@ class ReplicaLog:
     lineage: Lineage
     high_watermark: int | None = None
     """the last that the broker wrote down: below it everything was committed"""
+    cut_bytes: int = 0
+    """bytes of segments that the broker's own start removes, beginning at `end`: damage, and all after it"""
 
     @property
     def rank(self) -> tuple[int, int]:
@@ -148,15 +150,35 @@ def _read(disks: BrokerDisks, log_dir: LogDir, rules: Rules, workers: Workers, f
                 disks.refusal = why
             return
         disks.online.append(log_dir)
+        before = _segment_bytes({path: facts.size for path, facts in listed.files.items()})
+        after = _segment_bytes({path: result.tree.source(path).size for path in result.tree.files})
         for each in result.partitions:
             name = parse_partition_directory(each.name)
             if name is None or name.state.value or each.stray is not None:
                 continue
             key = name.topic, name.partition
-            disks.logs[key] = _log(disks.node, log_dir, key, each, result.tree)
+            cut = _cut_bytes(before.get(each.name, {}), after.get(each.name, {}), each.log_end_offset)
+            disks.logs[key] = _log(disks.node, log_dir, key, each, result.tree, cut)
 
 
-def _log(node: int, log_dir: LogDir, key: Key, found: PartitionResult, tree: Tree) -> ReplicaLog:
+def _segment_bytes(sizes: Mapping[str, int]) -> dict[str, dict[int, int]]:
+    """Partition directory -> base offset -> bytes of the segment, from the size of each file of a log directory."""
+    found: dict[str, dict[int, int]] = {}
+    for path, size in sizes.items():
+        directory, _, name = path.rpartition("/")
+        segment = parse_segment_file(name)
+        if segment is not None and segment.kind is FileKind.LOG:
+            found.setdefault(directory, {})[segment.base_offset] = size
+    return found
+
+
+def _cut_bytes(before: Mapping[int, int], after: Mapping[int, int], end: int) -> int:
+    """Bytes that go from the segments at and after offset `end`; 0 if none do."""
+    first = max((base for base in before if base <= end), default=0)
+    return sum(max(size - after.get(base, 0), 0) for base, size in before.items() if base >= first)
+
+
+def _log(node: int, log_dir: LogDir, key: Key, found: PartitionResult, tree: Tree, cut_bytes: int) -> ReplicaLog:
     path = f"{found.name}/{LEADER_EPOCH_CHECKPOINT}"
     entries: list[LeaderEpoch] = []
     if path in tree.files:
@@ -169,4 +191,5 @@ def _log(node: int, log_dir: LogDir, key: Key, found: PartitionResult, tree: Tre
         found.log_end_offset,
         Lineage.of(entries, found.log_end_offset),
         log_dir.high_watermarks.get(key),
+        cut_bytes,
     )

@@ -142,6 +142,11 @@ class PartitionTriage:
         return tuple(each for each in self.leaders if self.flaws.get(each, 0) > least)
 
     @property
+    def cut_by_start(self) -> list[ReplicaLog]:
+        """The best copies from which their own brokers' starts cut something: no other copy is known to have it."""
+        return [self.logs[node] for node in self.best if node in self.up and self.logs[node].cut_bytes]
+
+    @property
     def is_clean(self) -> bool:
         """Somebody leads whose copy has no more flaws than another one, and nobody loses anything."""
         return not self.may_lose and not self.may_have_none and not self.flawed_leaders
@@ -184,6 +189,7 @@ def _log(log: ReplicaLog, best: Collection[int], flaws: Mapping[int, int]) -> di
         "high_watermark": log.high_watermark,
         "best": log.node in best,
         "flaws": flaws.get(log.node),
+        "cut_bytes": log.cut_bytes,
     }
 
 

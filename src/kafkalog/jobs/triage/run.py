@@ -67,8 +67,13 @@ class Triage:
         return [each for each in self.partitions if not each.is_clean]
 
     @property
+    def cut_by_start(self) -> list[PartitionTriage]:
+        """Partitions of which a broker's own start cuts a best copy, whoever leads then."""
+        return [each for each in self.partitions if each.cut_by_start]
+
+    @property
     def is_clean(self) -> bool:
-        """Nothing is lost and everybody leads, whatever happens."""
+        """No election loses anything and everybody leads, whatever happens."""
         return not self.at_risk and not self.unknown
 
     def as_dict(self) -> dict[str, Any]:
@@ -80,6 +85,7 @@ class Triage:
             "start_order": None if self.order is None else list(self.order),
             "partitions": len(self.partitions),
             "at_risk": len(self.at_risk),
+            "cut_by_start": len(self.cut_by_start),
             "may_lose": sum(each.may_lose for each in self.partitions),
             "may_have_no_leader": sum(each.may_have_none for each in self.partitions),
             "best_order": list(self.best_order),
