@@ -79,7 +79,7 @@ def test_without_consent_the_choice_is_shown_and_nothing_asked(root: Path) -> No
     seen = on_a_terminal("recover", root, *settings())
     assert seen.code == 3
     assert "[y/N]" not in seen.text
-    assert "this would drop 30 records that can still be read" in " ".join(seen.lines)
+    assert "this would drop 30 records that can still be read" in " ".join(" ".join(seen.lines).split())
     assert f"kafkalog recover {root}" in " ".join(seen.text.replace("\\\r\n", " ").split())
     assert "--accept-loss" in seen.text
     assert stamps(root) == before
@@ -114,7 +114,7 @@ def test_interrupted_while_files_change(kind: str, then: str, root: Path) -> Non
     seen = on_a_terminal(*words, setup=interrupted_at(moment))
     assert seen.code == 130, seen.text
     assert "Traceback" not in seen.text
-    said = " ".join(seen.lines)
+    said = " ".join(" ".join(seen.lines).split())
     (run,) = set(re.findall(r"run (\S+) on \S+ has begun and is not finished", said))
     assert f"kafkalog undo {root} --run {run} reverses it" in said
     assert originals.missing(root, root.with_name("logs.recovery")) == []
@@ -131,7 +131,8 @@ def test_interrupted_when_all_is_done(root: Path) -> None:
     words: list[str | Path] = ["recover", root, "--mode", "salvage", "--yes", *settings()]
     seen = on_a_terminal(*words, setup=interrupted_at("kafkalog.cli.repairing.recover.print_result"))
     assert seen.code == 130
-    assert re.search(r"run \S+ on \S+ is finished; kafkalog undo \S+ --run \S+ reverses it", " ".join(seen.lines))
+    said = " ".join(" ".join(seen.lines).split())
+    assert re.search(r"run \S+ on \S+ is finished; kafkalog undo \S+ --run \S+ reverses it", said)
 
 
 MOMENTS = (

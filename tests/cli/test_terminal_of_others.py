@@ -52,7 +52,7 @@ def recovered(tmp_path: Path) -> tuple[Path, str]:
 
 def whole(seen: Seen) -> str:
     assert "Traceback" not in seen.text
-    return " ".join(seen.lines)
+    return " ".join(" ".join(seen.lines).split())
 
 
 # -- undelete --------------------------------------------------------------------------------------------------------

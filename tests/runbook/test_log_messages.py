@@ -13,9 +13,11 @@ NOT_PRINTED = {
     "backup": "a backup is taken while nothing has failed",
     "dead-cluster": "no broker runs",
     "ephemeral-quarantine": "a recovery wrote into the wrong place; no broker reads it",
+    "log-into-cluster": "records are taken over on purpose, while nothing fails",
     "moved-controllers": "the controllers were moved on purpose, while they were stopped",
     "no-controller": "the brokers' lines are those of lost-controllers",
     "one-broker-left": "the broker that is left is sound, and prints what every broker does that loses its followers",
+    "zookeeper-lost": "brokers print that the cluster id is another one, which leads to meta-properties",
 }
 """Pages of what no broker's log tells, and why none does."""
 

@@ -150,9 +150,15 @@ def remark(text: str) -> None:
 
 
 def said(text: str) -> str:
-    """Lines for standard error: a sentence behind the program's name, wrapped at the terminal's width or COLUMNS."""
+    """Lines for standard error: a sentence behind the program's name, wrapped at the terminal's width or COLUMNS.
+
+    A sentence with a command in its middle stays on one line: whoever pastes half of a command runs another one.
+    """
     line, width = f"kafkalog: {escape_controls(text)}", terminal_width(sys.stderr)
-    return "".join(f"{part}\n" for part in ([line] if width is None else folded_with_command(line, width)))
+    # one command behind a colon gets lines that a shell reads as one
+    has_command = text.count("kafkalog ") > text.count(": kafkalog ") or text.count("kafkalog ") > 1
+    parts = [line] if width is None or has_command else folded_with_command(line, width)
+    return "".join(f"{part}\n" for part in parts)
 
 
 def report_findings(findings: Iterable[Finding]) -> bool:
