@@ -130,7 +130,7 @@ class Plan:
     identity_in: tuple[str, ...] = ()
     """all log directories of the broker, where this one has lost its `meta.properties` and another says whose it is"""
     consequences: Sequence[LossConsequence] = ()
-    """what follows for others from what is lost"""
+    """what follows for others from what is lost, or from where logs end"""
     begins: Mapping[str, int] = field(default_factory=dict)
     """partition directory -> the offset at which a tiered log begins there, empty, after its remote part"""
 
@@ -170,6 +170,11 @@ class Plan:
         if META_PROPERTIES in self.survey.unreadable:
             return f"{META_PROPERTIES} could not be read, so whether a broker starts on it is not known"
         return None
+
+    @property
+    def waits_for_a_run(self) -> bool:
+        """Whether a run that was cut short comes first: a recovery in any mode completes that one and does no more."""
+        return any(finding.code is FindingCode.RUN_UNFINISHED for finding in self.findings)
 
     @property
     def is_worth_a_look(self) -> bool:

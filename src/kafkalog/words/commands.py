@@ -51,6 +51,8 @@ class Given:
     """those of them that say how to act, and not on what"""
     original: str | None = None
     """the directory of which a copy is worked on"""
+    together: Sequence[str] = ()
+    """the log directories of one broker that one command is for: alone, one does not have the metadata of another"""
 
 
 NOTHING_GIVEN: Given = Given()
@@ -109,5 +111,5 @@ def paths_of(plan: PlannedFor, given: Given) -> list[str]:
         return [given.original]
     chosen = any(word.partition("=")[0] in ("--topic", "--partition", "--exclude") for word in given.words)
     if chosen or not plan.asked_for:
-        return [plan.root]
+        return list(given.together) if plan.root in given.together else [plan.root]
     return [os.path.join(plan.root, name) for name in sorted(plan.asked_for, key=natural_order)]
