@@ -34,7 +34,7 @@ _OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EMPTY_AG
 
 FIRST_END_THE_RUN: Final = (
     "first end the run that was cut short: `kafkalog recover` completes it and does no more, `kafkalog undo` takes "
-    "it back; then ask again"
+    "it back; if a broker was started since, `recover` sets the run aside; then ask again"
 )
 
 
