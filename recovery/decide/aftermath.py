@@ -59,7 +59,8 @@ def consequences(
         if name is None or name.state is not DirectoryState.LIVE or result.stray is not None:
             continue
         is_hurt = found is not None and bool(found.lost or found.markers_out_of_reach)
-        yield from _of_groups(result, name, coordinators)
+        if is_hurt or coordinators.has_few_commits:
+            yield from _of_groups(result, name, coordinators)
         yield from _of_transactions(after, result, name, coordinators, is_hurt=is_hurt)
         if is_hurt and topics.is_compacted(name.topic):
             detail = (
