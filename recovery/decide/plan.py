@@ -29,6 +29,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, CleanShutdown, decode_offset_checkpoint, encode_clean_shutdown
 from kafkalog.codec.wording import NEWER
+from kafkalog.log.disk.pointer import half_done
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.identity import meta_properties_finding
@@ -133,6 +134,8 @@ class Plan:
     """what follows for others from what is lost, or from where logs end"""
     begins: Mapping[str, int] = field(default_factory=dict)
     """partition directory -> the offset at which a tiered log begins there, empty, after its remote part"""
+    waits_for_a_run: bool = False
+    """a run that was cut short comes first: a recovery in any mode completes that one and does no more"""
 
     @property
     def needs_consent(self) -> bool:
@@ -170,11 +173,6 @@ class Plan:
         if META_PROPERTIES in self.survey.unreadable:
             return f"{META_PROPERTIES} could not be read, so whether a broker starts on it is not known"
         return None
-
-    @property
-    def waits_for_a_run(self) -> bool:
-        """Whether a run that was cut short comes first: a recovery in any mode completes that one and does no more."""
-        return any(finding.code is FindingCode.RUN_UNFINISHED for finding in self.findings)
 
     @property
     def is_worth_a_look(self) -> bool:
@@ -305,6 +303,7 @@ def plan_of(
         identity_in=_named_in(found, rules, findings),
         deleted=note_of_deleted(found, rules.facts.tiering) if outcomes.is_compared else None,
         consequences=_consequences(outcomes, rules.facts) if outcomes.is_compared else (),
+        waits_for_a_run=bool(half_done(found.root)),
     )
     if outcomes.is_compared and not mark_clean and not plan.is_worth_a_look:  # else all would be said to be well
         return replace(plan, findings=[*plan.findings, *told_by_checks(found, rules.facts.tiering, outcomes.checked)])
