@@ -1,4 +1,8 @@
-"""What a loss means for others: groups beyond the log's end, transactions whose marker is gone, compacted topics."""
+"""What the end of a log means for others: groups beyond it, transactions whose marker is gone, compacted topics.
+
+A log may end too early without a trace of it in its own files, as one that was put back from an older copy, or that was
+cut between two batches.  What its coordinators know of it then tells.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from kafkalog.classes import dataclass
 from kafkalog.cluster.transactions.lost_markers import decided_by
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.index_files import decode_producer_snapshot
+from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import DirectoryState, FileKind, PartitionName, parse_partition_directory, segment_file
 from kafkalog.codec.wording import counted
 from kafkalog.log.storage.java import TooLargeError
@@ -26,7 +31,7 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class LossConsequence:
-    """What follows for others from what one partition loses."""
+    """What follows for others from where one partition's log ends, or from what it loses."""
 
     kind: str
     """`groups_beyond_end`, `marker_lost` or `older_values_return`"""
@@ -47,17 +52,17 @@ def consequences(
     topics: TopicFacts,
     coordinators: Coordinators,
 ) -> Iterator[LossConsequence]:
-    """What follows from a plan that leaves the tree `after`, partition by partition, for those that lose something."""
+    """What follows from a plan that leaves the tree `after`, partition by partition."""
     for result in results:
         found = measured.get(result.name)
         name = parse_partition_directory(result.name)
-        if found is None or name is None or name.state is not DirectoryState.LIVE or result.stray is not None:
+        if name is None or name.state is not DirectoryState.LIVE or result.stray is not None:
             continue
-        if not (found.lost or found.markers_out_of_reach):
-            continue
-        yield from _of_groups(result, name, coordinators)
-        yield from _of_transactions(after, result, name, coordinators)
-        if topics.is_compacted(name.topic):
+        is_hurt = found is not None and bool(found.lost or found.markers_out_of_reach)
+        if is_hurt or coordinators.has_few_commits:
+            yield from _of_groups(result, name, coordinators)
+        yield from _of_transactions(after, result, name, coordinators, is_hurt=is_hurt)
+        if is_hurt and topics.is_compacted(name.topic):
             detail = (
                 f"{name.topic} is compacted: of a key whose newest record is among what is lost, readers get the "
                 "record before it, and a key that was deleted may come back"
@@ -82,36 +87,44 @@ def _of_groups(result: PartitionResult, name: PartitionName, coordinators: Coord
 
 
 def _of_transactions(
-    after: Tree, result: PartitionResult, name: PartitionName, coordinators: Coordinators
+    after: Tree, result: PartitionResult, name: PartitionName, coordinators: Coordinators, *, is_hurt: bool
 ) -> Iterator[LossConsequence]:
-    """Transactions that are open at the log's end afterwards although their coordinator has ended them."""
+    """Transactions that are open at the log's end afterwards although their coordinator has ended them.
+
+    `is_hurt`: the log loses something.  If it does not, a transaction that was written to after the coordinator's last
+    word on the partition is a later one.
+    """
     path = f"{result.name}/{segment_file(result.log_end_offset, FileKind.PRODUCER_SNAPSHOT)}"
     opened = _open_at_end(after, path)
     known = coordinators.transactions if opened else None
     if known is None:
         return
-    for producer_id, first_offset in opened:
+    for opened_here in opened:
+        producer_id = opened_here.producer_id
         listed = known.listed.get((producer_id, (name.topic, name.partition)))
+        if not is_hurt and (listed is None or opened_here.timestamp > listed.timestamp):
+            continue
         ids = [each for each in known.ids if each.producer_id == producer_id]
         state = listed.status if listed is not None else ids[0].status if ids else None
         ended = None if state is None else decided_by(state)
         if ended is None or any(each.is_undecided for each in ids):
             continue
         whose = f" ({ids[0].transactional_id})" if ids else ""
+        where = "is among what is lost" if is_hurt else f"is not in {result.name}"
         detail = (
-            f"the end marker of a transaction of producer {producer_id}{whose}, which was {ended.word}, is among what "
-            f"is lost: consumers of committed data stop at offset {first_offset} of {result.name} "
+            f"the end marker of a transaction of producer {producer_id}{whose}, which was {ended.word}, {where}: "
+            f"consumers of committed data stop at offset {opened_here.current_txn_first_offset} of {result.name} "
             "(kafkalog transactions)"
         )
         yield LossConsequence("marker_lost", result.name, detail)
 
 
-def _open_at_end(after: Tree, path: str) -> Sequence[tuple[int, int]]:
-    """Producer id and first offset of each transaction that a producer snapshot has open; none without the file."""
+def _open_at_end(after: Tree, path: str) -> Sequence[ProducerEntry]:
+    """The producers that have a transaction open, by a producer snapshot; none without the file."""
     if path not in after.files:
         return ()
     try:
         entries = decode_producer_snapshot(after.read(path))
     except (FormatError, TooLargeError):
         return ()
-    return [(each.producer_id, each.current_txn_first_offset) for each in entries if each.current_txn_first_offset >= 0]
+    return [each for each in entries if each.current_txn_first_offset >= 0]

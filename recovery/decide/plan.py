@@ -29,6 +29,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, CleanShutdown, decode_offset_checkpoint, encode_clean_shutdown
 from kafkalog.codec.wording import NEWER
+from kafkalog.log.disk.pointer import half_done
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.identity import meta_properties_finding
@@ -130,9 +131,11 @@ class Plan:
     identity_in: tuple[str, ...] = ()
     """all log directories of the broker, where this one has lost its `meta.properties` and another says whose it is"""
     consequences: Sequence[LossConsequence] = ()
-    """what follows for others from what is lost"""
+    """what follows for others from what is lost, or from where logs end"""
     begins: Mapping[str, int] = field(default_factory=dict)
     """partition directory -> the offset at which a tiered log begins there, empty, after its remote part"""
+    waits_for_a_run: bool = False
+    """a run that was cut short comes first: a recovery in any mode completes that one and does no more"""
 
     @property
     def needs_consent(self) -> bool:
@@ -311,6 +314,7 @@ def plan_of(
         identity_in=_named_in(found, rules, findings),
         deleted=note_of_deleted(found, rules.facts.tiering) if outcomes.is_compared else None,
         consequences=_consequences(outcomes, rules.facts) if outcomes.is_compared else (),
+        waits_for_a_run=bool(half_done(found.root)),
     )
     if outcomes.is_compared and not mark_clean and not plan.is_worth_a_look:  # else all would be said to be well
         return replace(plan, findings=[*plan.findings, *told_by_checks(found, rules.facts.tiering, outcomes.checked)])

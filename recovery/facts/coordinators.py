@@ -1,6 +1,6 @@
 """What the coordinators' topics beside a damaged partition say: committed offsets, and how transactions ended.
 
-Read only if a plan loses something, once, and only if these topics are small enough to be read for a sentence.
+Read once, and only if these topics are small enough to be read for a sentence: smaller where a plan loses nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ __all__ = ["Coordinators"]
 _OFFSETS, _TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 _MOST_BYTES = 256 << 20
 """Bytes of logs of one coordinator's topic that are read at most."""
+_MOST_FOR_SOUND_LOGS = 16 << 20
+"""the same, where no log loses anything: most of them have nothing to tell"""
 
 TopicPartition = tuple[str, int]
 
@@ -31,6 +33,11 @@ class Coordinators:
 
     def __init__(self, roots: Iterable[str]) -> None:
         self._roots = tuple(dict.fromkeys(roots))
+
+    @cached_property
+    def has_few_commits(self) -> bool:
+        """Whether the topic of committed offsets is so small that it is read for a log that loses nothing."""
+        return sum(each.size for each in self._open(_OFFSETS)) <= _MOST_FOR_SOUND_LOGS
 
     @cached_property
     def commits(self) -> dict[TopicPartition, list[CommittedOffset]]:

@@ -72,6 +72,22 @@ def test_a_recorded_log_that_loses_its_marker(version: str, kind: ControlType, t
     assert any(each.partition == name and f"producer {producer_id}" in each.detail for each in told)
 
 
+@pytest.mark.parametrize("version", ["3.9.1", "4.1.1"])
+def test_a_log_that_ends_before_its_marker_and_shows_nothing_of_it(version: str, tmp_path: Path) -> None:
+    """It is cut between two batches, no checkpoint knows more, and nothing counts as lost: the coordinator tells."""
+    root = own_copy(brokers(f"{version}/txn")[0], tmp_path / "broker")
+    name, producer_id, offset = without_last_marker(root, ControlType.COMMIT)
+    for path in (root / name).iterdir():
+        if path.stem.isdigit() and int(path.stem) > offset:
+            path.unlink()
+    for path in (*root.glob("*-checkpoint"), root / ".kafka_cleanshutdown"):
+        path.unlink(missing_ok=True)
+    made = plan(root)
+    assert made.choice.own_by_partition[name].records_lost == 0
+    told = [each.detail for each in made.consequences if (each.kind, each.partition) == ("marker_lost", name)]
+    assert any(f"producer {producer_id}" in detail and "committed" in detail for detail in told)
+
+
 COMMIT_AT_2000 = LastMarker(True, 2_000, 3)
 
 

@@ -173,3 +173,23 @@ def test_several_runs_on_several_directories_are_taken_back(roots: list[Path]) -
     finished = kafkalog("undo", "--yes", *words, *roots[:2])
     assert finished.code == 2, finished.err
     assert [stamps(root) for root in roots[:2]] == before
+
+
+def test_one_command_is_printed_where_it_does_for_all_of_them(roots: list[Path]) -> None:
+    """A directory that is recovered alone lacks what the metadata log in another one says of its topics."""
+    plain = [PLAIN.unpack_before(root.parent / f"{root.name}-sound") for root in roots[:2]]
+    for number, root in enumerate(plain):
+        (root / "t-0").rename(root / f"s{number}-0")
+        for checkpoint in root.glob("*-checkpoint"):
+            checkpoint.unlink()
+    printed = [line for line in kafkalog("plan", *plain).lines if line.startswith("  kafkalog recover ")]
+    assert printed
+    assert {line.split()[2:4] == [str(root) for root in plain] for line in printed} == {True}
+    assert kafkalog(*printed[0].split()[1:]).code == 2
+    assert "  kafkalog recover " not in kafkalog("plan", *plain).out
+
+
+def test_each_has_its_own_command_where_they_need_different_ones(roots: list[Path]) -> None:
+    printed = [line for line in kafkalog("plan", *roots).lines if line.startswith("  kafkalog recover ")]
+    assert len(set(printed)) > 1
+    assert all(sum(str(root) in line.split() for root in roots) == 1 for line in printed)

@@ -49,6 +49,8 @@ _NO_TOPIC_ID = "which is not allowed when running in KRaft mode."
 _WITH_ASSIGNMENTS = 17
 """the `metadata.version` 3.7-IV2, since which partitions are assigned to directories"""
 _READ_LATER = (REPLICATION_OFFSET_CHECKPOINT, "cleaner-offset-checkpoint")
+_NAMED = 6
+"""partition directories that a sentence names"""
 _RUNTIME = "java.lang.RuntimeException"
 _IO = "java.io.IOException"
 """what a node prints when its last directory fails, before it ends itself"""
@@ -193,6 +195,9 @@ def partition_consequences(
     found += _made_again(image, node_id, placed, set(directory_ids.values()))
     there = [each for each in directories if each not in strays]
     found += _without_leader(there, image, node_id, release, set(directory_ids.values()))
+    named_otherwise, wrong = _of_another_topic(there, image, node_id)
+    found += named_otherwise
+    faults += wrong
     if release.at_least("3.7.1"):
         found += _promoted(directories, strays, image, node_id, directory_ids)
     return found, faults
@@ -325,6 +330,38 @@ def _without_leader(
         f"{names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
     )
     return [StartConsequence(kind, detail, names=tuple(names))]
+
+
+def _of_another_topic(
+    directories: list[PartitionDirectory], image: MetadataImage, node_id: int
+) -> tuple[list[StartConsequence], list[Fault]]:
+    """Partitions of this broker whose directory holds the id of another topic that is here under the same number.
+
+    They are no strays, which are told by id and number alone.  `LogManager.getOrCreateLog` throws
+    InconsistentTopicIdException for each, and with the first the topics that the broker was about to lead are given up.
+    """
+    wrong = []
+    for each in directories:
+        topic = image.topics.get(each.parsed.topic)
+        if each.parsed.state is not DirectoryState.LIVE or topic is None or each.topic_id == topic.id:
+            continue
+        partition = topic.partitions.get(each.parsed.partition)
+        if each.topic_id is not None and partition is not None and node_id in partition.replicas:
+            wrong.append((each, topic.id))
+    if not wrong:
+        return [], []
+    names = tuple(each.name for each, _id in wrong)
+    listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    detail = (
+        f"partitions whose {PARTITION_METADATA} names another topic are not served, nor are others that the broker "
+        f"would lead (InconsistentTopicIdException; without that file `recover` writes the right one): {listed}"
+    )
+    faults = []
+    for each, known in wrong:
+        other = image.topic_names.get(each.topic_id or "")
+        why = f"{each.name} has the topic id of {other}, {each.topic_id}; by the metadata its own is {known}"
+        faults.append(Fault(Part.PARTITION_METADATA, "mismatch", os.path.join(each.path, PARTITION_METADATA), why))
+    return [StartConsequence(ConsequenceKind.NOT_SERVING, detail, faults[0].file, names)], faults
 
 
 def _promoted(

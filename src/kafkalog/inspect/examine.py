@@ -247,6 +247,7 @@ def _kept(path: str, made: Plan) -> Planned:
         changing=made.changing,
         damages=[each for each in made.findings if is_of_batch(each)],
         consequences=made.consequences,
+        waits_for_a_run=made.waits_for_a_run,
     )
 
 

@@ -120,7 +120,9 @@ class Planned:
     damages: Sequence[Finding] = ()
     """places in logs that are damaged; their files are relative to `root`"""
     consequences: Sequence[LossConsequence] = ()
-    """what follows for others from what the plan loses"""
+    """what follows for others from where the plan leaves the ends of logs"""
+    waits_for_a_run: bool = False
+    """a run that was cut short comes first"""
     identity_in: tuple[str, ...] = ()
     """all log directories of the broker, where this one has lost its `meta.properties` and another says whose it is"""
 

@@ -21,6 +21,8 @@ def recommended_command(planned: Planned, arguments: Sequence[str]) -> str | Non
     """The command of the way that loses least, or of the plan itself where there is nothing to choose."""
     if planned.refusal is not None or planned.problem is not None or planned.choice.loses_metadata:
         return None
+    if planned.waits_for_a_run:
+        return None
     best = planned.choice.recommended
     if best is not None and (planned.files or best.measured.bytes_cut or best.measured.damage_left):
         return "\n".join(commands_for(best, planned, Given(arguments))) or None

@@ -16,7 +16,7 @@ from kafkalog.words.escapes import escape_controls
 from kafkalog.words.fields import explain_command
 from kafkalog.words.first_screen import FirstScreen, paths_text
 from kafkalog.words.node import mends
-from kafkalog.words.outlook import Outlook, first_screen
+from kafkalog.words.outlook import FIRST_END_THE_RUN, Outlook, first_screen
 from kafkalog.words.wrapping import REPORT_WIDTH, folded
 
 __all__ = ["screen_of", "text_of_report"]
@@ -50,6 +50,8 @@ def _outlook(planned: Planned, facts: ReportFacts) -> Outlook:
 
 
 def _what_to_type(planned: Planned, facts: ReportFacts) -> tuple[str, list[str]]:
+    if planned.waits_for_a_run:
+        return FIRST_END_THE_RUN, []
     command = recommended_command(planned, facts.arguments)
     if command is not None:
         return "type this:", command.splitlines()

@@ -57,6 +57,8 @@ class Given:
     """the directory of which a copy is worked on"""
     locked: frozenset[str] = frozenset()
     """log directories that a broker, or a recovery, is using"""
+    together: Sequence[str] = ()
+    """the log directories of one broker that one command is for: alone, one does not have the metadata of another"""
 
 
 NOTHING_GIVEN: Given = Given()
@@ -118,6 +120,8 @@ def paths_of(plan: PlannedFor, given: Given) -> list[str]:
         return [given.original]
     chosen = any(word.partition("=")[0] in _SELECTING for word in given.words)
     if chosen or not plan.asked_for:
+        if plan.root in given.together:
+            return list(given.together)
         return [plan.root, *_metadata_beside(plan, given.words)]
     partitions = [os.path.join(plan.root, name) for name in sorted(plan.asked_for, key=natural_order)]
     return [*partitions, *_metadata_beside(plan, given.words)]

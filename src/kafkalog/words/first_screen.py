@@ -116,7 +116,7 @@ def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
         left = len(sentences) - number
         share = max((most - len(lines)) // left, _FEWEST)
         if left > 1 and lines and len(lines) + share > most - 1:
-            return [*lines, f"and {left} more of this kind, below"]
+            return [*lines, f"and {left} more, below"]
         parts = wrapped(escape_controls(sentence), width)
         share = min(share, most - len(lines))
         if len(parts) > share:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from itertools import zip_longest
+from typing import Final
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, FindingCode
@@ -21,12 +23,19 @@ from kafkalog.recovery.decide.ways import Measured, total
 from kafkalog.words.first_screen import FirstScreen, Loss
 from kafkalog.words.order import natural_order
 
-__all__ = ["Outlook", "first_screen", "forecast_sentences", "losses_of", "out_of_service_sentence"]
+__all__ = [
+    "FIRST_END_THE_RUN", "Outlook", "first_screen", "forecast_sentences", "losses_of", "out_of_service_sentence",
+]  # fmt: skip
 
 _SHOWN = 24
 """Partitions whose lost batches are looked at again, for their times."""
 _NAMED = 3
 _OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EMPTY_AGAIN)
+
+FIRST_END_THE_RUN: Final = (
+    "first end the run that was cut short: `kafkalog recover` completes it and does no more, `kafkalog undo` takes "
+    "it back; if a broker was started since, `recover` sets the run aside; then ask again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +88,7 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
     `problems` are sentences about directories for which there is no plan.
     """
     several = len(outlooks) > 1
-    commands = [command for each in outlooks for command in each.commands]
+    commands = list(dict.fromkeys(command for each in outlooks for command in each.commands))
     losses = [loss for each in outlooks for loss in losses_of(each, where=each.root if several else None)]
     note = _note(outlooks)
     if problems and not commands:
@@ -99,6 +108,9 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
 
 def _note(outlooks: Sequence[Outlook]) -> str:
     """What to do, before the commands: of each directory that has commands, or of the first if none has any."""
+    typed = [each for each in outlooks if each.commands]
+    if len(typed) > 1 and len({tuple(each.commands) for each in typed}) == 1:  # one command, for all of them
+        return typed[0].note
     noted = [each for each in outlooks if each.note]
     if len(outlooks) == 1 or not noted:
         return noted[0].note if noted else ""
@@ -110,7 +122,11 @@ def _note(outlooks: Sequence[Outlook]) -> str:
 
 
 def _groups_first(consequences: Iterable[LossConsequence]) -> list[str]:
-    return [each.detail for each in sorted(consequences, key=lambda each: each.kind != "groups_beyond_end")]
+    """The sentences, groups first, but the first of each kind before the second of any: a screen has room for few."""
+    by_kind: dict[str, list[str]] = {"groups_beyond_end": []}
+    for each in consequences:
+        by_kind.setdefault(each.kind, []).append(each.detail)
+    return [detail for details in zip_longest(*by_kind.values()) for detail in details if detail is not None]
 
 
 def _outside(outlooks: Sequence[Outlook]) -> str:

@@ -238,6 +238,10 @@ def test_what_was_cut_short_asks_again_for_the_consent_that_it_needs(
     for mode in ("salvage", "safe", "kafka"):
         unchanged_by(lambda: recover(root, mode=mode, **given(LOSSY)), root, place, reason="loss")  # noqa: B023
     assert run_id in kafkalog("recover", "--yes", "--mode", "salvage", root).err
+    told = kafkalog("plan", root)
+    assert told.code == 1
+    assert "first end the run that was cut short" in told.out
+    assert "kafkalog recover /" not in told.out, "any command of a way would complete that run, and not do as it says"
     result = kafkalog("recover", "--yes", "--accept-loss", root)
     assert (result.code, f"run {run_id}, which had been cut short, was completed" in result.out) == (2, True)
     (info,) = runs(root)

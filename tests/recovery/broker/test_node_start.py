@@ -163,6 +163,20 @@ def test_a_lost_topic_id_is_an_error_with_exit_code_1(node: Path) -> None:
     assert "nothing to do" not in kafkalog("plan", node).out
 
 
+def test_a_partition_with_the_id_of_another_topic_is_no_stray_and_is_not_served(node: Path) -> None:
+    """Kafka 3.9.1 and 4.3.0: `Error applying topics delta`, InconsistentTopicIdException, and most have no leader."""
+    one, other = [each for each in partitions(node) if each.name.endswith("-0") and each.name[0] != "_"][:2]
+    mine, theirs = ((each / "partition.metadata").read_bytes() for each in (one, other))
+    (one / "partition.metadata").write_bytes(theirs)
+    (other / "partition.metadata").write_bytes(mine)
+    found = answer(node)
+    assert found.outcome is StartOutcome.NOT_SERVING
+    assert not found.strays
+    (told,) = [each for each in found.consequences if each.kind is ConsequenceKind.NOT_SERVING]
+    assert sorted(told.names) == sorted([one.name, other.name])
+    assert "nothing here" not in kafkalog("plan", node).out.partition("out of service")[2].partition("\n")[0]
+
+
 def test_what_the_metadata_shows_as_deleted_is_a_note(node: Path) -> None:
     first = partitions(node)[0]
     topic_id = (first / "partition.metadata").read_text().split("topic_id: ")[1].strip()

@@ -109,6 +109,20 @@ def test_committed_offsets_say_how_far_a_damaged_log_went(tmp_path: Path) -> Non
     assert "others" not in consequence.detail, "that one stands at the end, where it goes on"
 
 
+def test_groups_beyond_the_end_of_a_log_that_is_sound_are_named(tmp_path: Path) -> None:
+    """As where the partition was put back from an older copy: nothing in its own files is wrong."""
+    root = tmp_path / "root"
+    log_of_tens(root, 3)
+    for group, offset in (("readers", 57), ("others", 30)):
+        kafkalog.commit_offsets(root, group, {("t", 0): offset})
+    made = plan(root)
+    assert made.choice.own.records_lost == 0
+    (consequence,) = made.consequences
+    assert (consequence.kind, consequence.partition) == ("groups_beyond_end", "t-0")
+    assert "readers at 57" in consequence.detail
+    assert "others" not in consequence.detail
+
+
 def twice_compressed(offsets: range, magic: int) -> bytes:
     """What a client made that compressed a set of messages again when it retried."""
     inner = b"".join(message(n - offsets[0] if magic else n, magic=magic) for n in offsets)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.repairing.ways_text import DONE, is_done, print_ways, sentence_of_damage_left
@@ -24,7 +26,7 @@ from kafkalog.words.escapes import escape_controls
 from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.node import mends
 from kafkalog.words.order import natural_order
-from kafkalog.words.outlook import Outlook, first_screen
+from kafkalog.words.outlook import FIRST_END_THE_RUN, Outlook, first_screen
 from kafkalog.words.ways import label_of
 
 __all__ = ["print_plan", "print_plans"]
@@ -179,6 +181,8 @@ def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) 
 
 def _what_to_type(plan: Plan, given: Given) -> tuple[str, list[str]]:
     """A sentence, and the commands that follow it; no command if none is to be typed."""
+    if plan.waits_for_a_run:
+        return FIRST_END_THE_RUN, []
     if plan.choice.loses_metadata:
         return f"recommended: none of the ways below; {IN_PLACE_OF_A_WAY}", []
     best = plan.choice.recommended
@@ -230,10 +234,25 @@ def print_plans(
     `problems` are sentences about directories for which there is no plan.
     """
     is_one = len(plans) == 1 and not problems
+    given = given if problems else _of_all_together(plans, given)
     if plans and not is_one:
         print_screen(first_screen(title_of(plans), [outlook_of(each, given) for each in plans], problems))
     for plan in plans:
         print_plan(plan, given, every=every, with_screen=is_one)
+
+
+def _of_all_together(plans: Sequence[Plan], given: Given) -> Given:
+    """The same, with all directories in every command where one command does for all of them."""
+    if len(plans) < 2 or given.original is not None or any(each.refusal or each.identity_in for each in plans):
+        return given
+    options = set()
+    for plan in plans:
+        start = ["kafkalog", "recover", plan.root]
+        for command in _what_to_type(plan, given)[1]:
+            words = shlex.split(command)
+            options.add(tuple(words[len(start):]) if words[: len(start)] == start else (command,))  # fmt: skip
+    does_for_all = len(options) == 1 and not any(each.asked_for for each in plans)
+    return replace(given, together=tuple(each.root for each in plans)) if does_for_all else given
 
 
 def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False, with_screen: bool = True,

@@ -57,10 +57,10 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
         writer.write("  without it a wrong leader epoch remains, and replicas and merge rely on epochs")
     if any(way.measured.records_hidden for way in ways):
         writer.write("  skipped: records after ones with higher offsets, which no consumer reaches")
-    commands = [] if meaning is DONE else commands_for(best, plan, given)
+    commands = [] if meaning is DONE or plan.waits_for_a_run else commands_for(best, plan, given)
     for command in commands:
         writer.write(escape_controls(f"  {command}"))
-    if plan.needs_consent and plan.refusal is None and plan.mode is not Mode.STRICT:
+    if plan.needs_consent and plan.refusal is None and plan.mode is not Mode.STRICT and not plan.waits_for_a_run:
         own = ["--mode", str(plan.mode)] if plan.mode is not Mode.SAFE else []
         own += [word for copy in plan.copies if plan.mode is Mode.MERGE for word in ("--copy", copy)]
         words = shell_line([*given.words, *own, "--accept-loss", "--yes"])

@@ -67,7 +67,7 @@ def identity_findings(log_dirs: Sequence[LogDir]) -> list[Finding]:
 
 
 def _topic_ids(log_dir: LogDir) -> Iterator[Finding]:
-    """Partitions of one topic with several topic ids: all but one are of a topic that was deleted and made again."""
+    """Partitions of one topic with several topic ids: of a topic that was deleted and made again, or of another one."""
     first: dict[str, Partition] = {}
     for each in log_dir.partitions:
         if each.name is None or each.state is not DirectoryState.LIVE or each.metadata is None:
@@ -76,7 +76,7 @@ def _topic_ids(log_dir: LogDir) -> Iterator[Finding]:
         if known is not None and known.topic_id != each.metadata.topic_id:
             detail = (
                 f"{each.name} has topic id {each.metadata.topic_id}, another partition here has {known.topic_id}: "
-                "a broker takes one of them for a topic that was deleted"
+                "a broker takes one of them for a topic that was deleted, or for another one and does not serve it"
             )
             yield Finding(FindingCode.IDENTITY_MISMATCH, Severity.WARNING, None, None, detail, each.path)
 
