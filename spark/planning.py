@@ -126,10 +126,13 @@ def _wanted(segment: SegmentFacts, reached: int, facts: PartitionFacts) -> list[
 
 
 def _below(segment: SegmentFacts, start: int) -> int:
-    """How many spans end below the start, one after the other; one whose offsets are unknown or decrease may not."""
+    """How many spans end below the start, one after the other; one whose offsets are unknown or decrease may not.
+
+    Neither may one that headers do not lead through to its end: what lies behind that place may have any offsets.
+    """
     expected = segment.base_offset
     for number, span in enumerate(segment.spans):
-        if not expected <= span.first_offset < span.next_offset <= start:
+        if not (span.is_followed and expected <= span.first_offset < span.next_offset <= start):
             return number
         expected = span.next_offset
     return len(segment.spans)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 from kafkalog.classes import dataclass
@@ -27,7 +28,7 @@ __all__ = ["Span", "batch_spans", "joined_spans", "spans_from", "walk_headers"]
 
 _BLOCK_BYTES = 64 * KIB
 """Read at a time where batches are small."""
-_SIZE = LOG_OVERHEAD.reader("size")
+_OFFSET, _SIZE = LOG_OVERHEAD.reader("offset"), LOG_OVERHEAD.reader("size")
 _walk_on = Kernel("walk_headers", "walk_headers")
 
 
@@ -42,6 +43,8 @@ class Span:
     """after the last one"""
     expected: int
     """what should come at `start`: after the highest offset before it"""
+    is_followed: bool = True
+    """whether headers lead to its end: behind the place where they do not, it may hold any offset"""
 
     @property
     def size(self) -> int:
@@ -89,7 +92,8 @@ def _by_kernel(
     walk[Walk.POSITION], walk[Walk.NEXT_BASE] = position, NO_END if next_base is None else next_base
     while position < end and _walk_on(read, source.descriptor, memory.address, _BLOCK_BYTES, walk):
         behind, expected = int(walk[Walk.POSITION]), int(walk[Walk.EXPECTED])
-        yield Span(position, behind, int(walk[Walk.FIRST_OFFSET]), int(walk[Walk.NEXT_OFFSET]), offset), expected
+        first_offset, next_offset = int(walk[Walk.FIRST_OFFSET]), int(walk[Walk.NEXT_OFFSET])
+        yield Span(position, behind, first_offset, next_offset, offset, bool(walk[Walk.IS_FOLLOWED])), expected
         position, offset = behind, expected
 
 
@@ -102,17 +106,18 @@ def _pread() -> int:
 
 def _joined(found: Iterable[Span], step: int) -> Iterator[Span]:
     """Neighbors together until each has `step` bytes."""
-    first: Span | None = None
-    end = next_offset = 0
+    joined: Span | None = None
     for span in found:
-        if first is not None and end - first.start >= step:
-            yield Span(first.start, end, first.first_offset, next_offset, first.expected)
-            first = None
-        if first is None:
-            first, next_offset = span, span.next_offset
-        end, next_offset = span.end, max(next_offset, span.next_offset)
-    if first is not None:
-        yield Span(first.start, end, first.first_offset, next_offset, first.expected)
+        if joined is not None and joined.size >= step:
+            yield joined
+            joined = None
+        if joined is None:
+            joined = span
+            continue
+        next_offset = max(joined.next_offset, span.next_offset)
+        joined = replace(joined, end=span.end, next_offset=next_offset, is_followed=span.is_followed)
+    if joined is not None:
+        yield joined
 
 
 def _is_sound(source: Source, position: int, end: int) -> bool:
@@ -127,15 +132,17 @@ def walk_headers(
     One that is displaced (`codec.rules`) claims the offsets that it has.
     """
     continuity = Continuity(next_segment=next_base, expected=offset)
+    head = source.read(position, BATCH.size)
     while position < end:
-        head = source.read(position, BATCH.size)
         length = _SIZE(head, 0) if len(head) > MAGIC_POSITION else -1
         behind = position + LOG_OVERHEAD.size + length
         if length < SMALLEST_MESSAGE or behind > end or (head[MAGIC_POSITION] > 1 and len(head) < BATCH.size):
-            yield Span(position, end, offset, offset, offset)
+            yield Span(position, end, offset, offset, offset, is_followed=False)
             return
         header = PLAIN.batch_header(head, 0) if head[MAGIC_POSITION] > 1 else PLAIN.legacy_header(head, 0)
-        following, second = offsets_behind(source, header, behind, continuity)
+        head = source.read(behind, BATCH.size) if behind < source.size else b""
+        continuity.behind = following = _offset_at(head, behind, source, next_base)
+        _, second = offsets_behind(source, header, behind, continuity)
         first, next_offset = offset, header.next_offset
         if continuity.judge(header, following, second) is Verdict.DISPLACED:
             next_offset = offset + (header.next_offset - header.first_offset)
@@ -147,3 +154,10 @@ def walk_headers(
         offset = max(offset, next_offset)
         continuity.took(offset - 1)
         position = behind
+
+
+def _offset_at(head: bytes, position: int, source: Source, next_base: int | None) -> int | None:
+    """The offset that a header begins with; at the end of the file that of the next segment, None if it is cut."""
+    if position >= source.size:
+        return next_base
+    return int(_OFFSET(head, 0)) if len(head) > MAGIC_POSITION else None
