@@ -213,9 +213,9 @@ def _indexed(
     if cuts is None or tail is None:
         return None
     begin = max(tail, cuts[-1]) if cuts else tail
-    behind = list(walk_headers(source, begin[1], begin[0], size, next_base=next_base))
-    next_offset = max([begin[1], *(span.next_offset for span in behind)])
-    return cuts, next_offset, all(span.is_followed for span in behind)
+    behind = joined_spans(source, begin[1], size, size, position=begin[0], next_base=next_base)
+    rest = next(behind, Span(begin[0], size, begin[1], begin[1], begin[1]))
+    return cuts, max(begin[1], rest.next_offset), rest.is_followed
 
 
 def _relative_offset(entry: OffsetEntry) -> int:
