@@ -53,7 +53,7 @@ def walk_headers(read: int, descriptor: int, memory: int, room: int, walk: Any) 
     start, expected = position, walk[Walk.EXPECTED]
     first_offset = next_offset = expected
     followed = 1
-    while position < end and (position == start or position - start < walk[Walk.STEP]):
+    while position < end:
         wanted = min(_HEADER, file_end - position)
         if position < held or position + wanted > held_end:
             ahead = min(room if dense != 0 else _HEADER, file_end - position)
@@ -69,7 +69,9 @@ def walk_headers(read: int, descriptor: int, memory: int, room: int, walk: Any) 
         behind = position + _OVERHEAD + length
         if length < _SMALLEST or behind > end or (magic > 1 and wanted < _HEADER):
             next_offset = max(next_offset, expected)
-            position, followed = end, 0
+            position, followed = end, 0  # in one with the batch before it, whose size may be wrong
+            break
+        if position > start and position - start >= walk[Walk.STEP]:
             break
         offset = _load64(here)
         if offset > _LARGEST_OFFSET or offset < -_LARGEST_OFFSET:

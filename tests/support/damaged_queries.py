@@ -140,8 +140,9 @@ DAMAGES: tuple[Callable[[random.Random, bytes], tuple[int, bytes]], ...] = (
 )  # fmt: skip
 
 
-def damaged(choose: random.Random, source: Path, root: Path) -> tuple[Path, str, list[int]]:
-    """A damaged copy of a partition below `root`, what was done to it, and offsets near it."""
+def damaged(choose: random.Random, source: Path, root: Path) -> tuple[Path, str, list[int], int]:
+    """A damaged copy of a partition below `root`, what was done to it, offsets near that, and where the log ended."""
+    end_offset = open_partition(source).log_end_offset()
     directory = root / source.name
     shutil.copytree(source, directory)
     told, near = [], []
@@ -162,7 +163,7 @@ def damaged(choose: random.Random, source: Path, root: Path) -> tuple[Path, str,
             index.unlink()
     for path in directory.iterdir():
         os.utime(path, ns=(_LONG_AGO_NS, _LONG_AGO_NS))
-    return directory, "; ".join(told), near
+    return directory, "; ".join(told), near, end_offset
 
 
 def by_arrow(path: Path, query: Query) -> Answer:
@@ -199,11 +200,15 @@ def by_spark(path: Path, query: Query) -> Answer:
     return Answer(tuple(offsets))
 
 
-def queries(choose: random.Random, near: list[int], count: int) -> Iterable[Query]:
-    """Queries that start and end near an offset of damage, each in the three modes."""
+def queries(choose: random.Random, near: list[int], log_end: int, count: int) -> Iterable[Query]:
+    """Queries that start and end near an offset of damage, each in the three modes.
+
+    They start below the end of the log: at the end nothing is wanted, so Spark plans to read nothing.
+    """
     for _ in range(count):
         offset = choose.choice(near)
         start = max(offset + choose.choice([-40, -9, -3, -2, -1, 0, 1, 1, 2, 3, 5, 9, 20, 60]), 0)
+        start = min(start, log_end - 1)
         end = start + choose.choice([1, 1, 2, 3, 6, 12, 25, 90])
         level, split = choose.choice(LEVELS), choose.choice(SPLITS)
         for mode in MODES:
@@ -218,11 +223,11 @@ def run(seeds: Iterable[int], wrong: Callable[[str], None]) -> Counter[str]:
         source = choose.choice(partitions())
         with tempfile.TemporaryDirectory(prefix="kafkalog-queries-") as root, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            path, told, near = damaged(choose, source, Path(root))
+            path, told, near, log_end = damaged(choose, source, Path(root))
             if not near:
                 continue
             counts["logs"] += 1
-            for query in queries(choose, near, 8):
+            for query in queries(choose, near, log_end, 8):
                 expected, found = by_arrow(path, query), by_spark(path, query)
                 counts["queries"] += 1
                 counts["errors"] += expected.code is not None

@@ -53,7 +53,7 @@ class Span:
 
 
 def batch_spans(segment: Segment, next_base: int | None = None) -> list[Span]:
-    """A span for each batch of the segment; after the last sound header one for all the rest."""
+    """A span for each batch of the segment; the last one has all the rest that headers do not lead through."""
     with segment.open() as source:
         return list(walk_headers(source, segment.base_offset, 0, min(source.size, segment.size), next_base=next_base))
 
@@ -114,10 +114,14 @@ def _joined(found: Iterable[Span], step: int) -> Iterator[Span]:
         if joined is None:
             joined = span
             continue
-        next_offset = max(joined.next_offset, span.next_offset)
-        joined = replace(joined, end=span.end, next_offset=next_offset, is_followed=span.is_followed)
+        joined = _together(joined, span)
     if joined is not None:
         yield joined
+
+
+def _together(span: Span, following: Span) -> Span:
+    next_offset = max(span.next_offset, following.next_offset)
+    return replace(span, end=following.end, next_offset=next_offset, is_followed=following.is_followed)
 
 
 def _is_sound(source: Source, position: int, end: int) -> bool:
@@ -129,31 +133,49 @@ def walk_headers(
 ) -> Iterator[Span]:
     """A span for each batch, from its header alone; `offset` is where the first one should begin.
 
-    One that is displaced (`codec.rules`) claims the offsets that it has.
+    One that is displaced (`codec.rules`) claims the offsets that it has.  One that the header behind it contradicts and
+    that is not sound is in a span with the next one, and one behind which there is no header with all the rest: its
+    size may be wrong, so that the next one does not begin where it ends.
     """
     continuity = Continuity(next_segment=next_base, expected=offset)
     head = source.read(position, BATCH.size)
+    if position < end and not _is_header(head, position, end):
+        yield Span(position, end, offset, offset, offset, is_followed=False)
+        return
+    doubtful: Span | None = None
     while position < end:
-        length = _SIZE(head, 0) if len(head) > MAGIC_POSITION else -1
-        behind = position + LOG_OVERHEAD.size + length
-        if length < SMALLEST_MESSAGE or behind > end or (head[MAGIC_POSITION] > 1 and len(head) < BATCH.size):
-            yield Span(position, end, offset, offset, offset, is_followed=False)
-            return
+        behind = position + LOG_OVERHEAD.size + _SIZE(head, 0)
         header = PLAIN.batch_header(head, 0) if head[MAGIC_POSITION] > 1 else PLAIN.legacy_header(head, 0)
         head = source.read(behind, BATCH.size) if behind < source.size else b""
         continuity.behind = following = _offset_at(head, behind, source, next_base)
         _, second = offsets_behind(source, header, behind, continuity)
-        first, next_offset = offset, header.next_offset
+        first, next_offset, is_believed = offset, header.next_offset, True
         if continuity.judge(header, following, second) is Verdict.DISPLACED:
             next_offset = offset + (header.next_offset - header.first_offset)
         elif following is not None and following < next_offset and not _is_sound(source, position, behind):
-            next_offset = offset  # nothing that it says is believed where the next one contradicts it
+            next_offset, is_believed = offset, False
         elif isinstance(header, BatchHeader):
             first = header.base_offset
-        yield Span(position, behind, first, next_offset, offset)
+        is_followed = behind >= end or _is_header(head, behind, end)
+        span = Span(position, behind if is_followed else end, first, next_offset, offset, is_followed)
+        if doubtful is not None:
+            span = _together(doubtful, span)
+        doubtful = None if is_believed else span
+        if doubtful is None or span.end >= end:
+            yield span
+        if not is_followed:
+            return
         offset = max(offset, next_offset)
         continuity.took(offset - 1)
         position = behind
+
+
+def _is_header(head: bytes, position: int, end: int) -> bool:
+    """Whether a batch that ends at or before `end` can begin with `head`."""
+    if len(head) <= MAGIC_POSITION or (head[MAGIC_POSITION] > 1 and len(head) < BATCH.size):
+        return False
+    length = int(_SIZE(head, 0))
+    return length >= SMALLEST_MESSAGE and position + LOG_OVERHEAD.size + length <= end
 
 
 def _offset_at(head: bytes, position: int, source: Source, next_base: int | None) -> int | None:
