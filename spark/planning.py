@@ -133,7 +133,7 @@ def _wanted(segment: SegmentFacts, first: int, reached: int, facts: PartitionFac
 def _below(segment: SegmentFacts, start: int) -> int:
     """How many spans end below the start, one after the other; one whose offsets are unknown or decrease may not.
 
-    Neither may one that headers do not lead through to its end: what lies behind that place may have any offsets.
+    Neither may one that sound headers do not lead through: what lies behind that place may have any offsets.
     """
     expected = segment.base_offset
     for number, span in enumerate(segment.spans):

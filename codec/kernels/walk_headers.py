@@ -91,7 +91,7 @@ def walk_headers(read: int, descriptor: int, memory: int, room: int, walk: Any) 
         reaches_over = offset > expected and after > walk[Walk.NEXT_BASE]
         if offset != expected and taken > 0 and (continues or reaches_over):  # what `codec.rules` calls displaced
             first, after = expected, expected + taken
-        elif is_known and following < after:  # one of the two is wrong, which takes more than a header to tell
+        elif after <= expected or (is_known and following < after):  # which takes more than a header to judge
             walk[Walk.HELD] = walk[Walk.HELD_END] = 0
             return 0
         if position == start:

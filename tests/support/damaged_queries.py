@@ -15,12 +15,13 @@ import struct
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from kafkalog.codec.errors import FormatError
+from kafkalog.codec.findings import FindingCode
 from kafkalog.log import open_all, open_partition
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogReader
@@ -39,6 +40,9 @@ SPLITS: tuple[dict[str, str], ...] = (
     {"minPartitions": "5"},
 )
 _CORRUPT = "_corrupt"
+_QUERIES = 8
+"""of each damaged log, in each mode"""
+_MANY_OFFSETS = 10_000
 _LONG_AGO_NS = 1_600_000_000 * 10**9
 """A log whose last segment was written just now may still be appended to."""
 
@@ -200,23 +204,43 @@ def by_spark(path: Path, query: Query) -> Answer:
     return Answer(tuple(offsets))
 
 
-def queries(choose: random.Random, near: list[int], log_end: int, count: int) -> Iterable[Query]:
+def _claims_much(path: Path) -> bool:
+    """Whether a header claims so many offsets that a task for every few of them takes long to run."""
+    claimed, reached = 0, 0
+    for log in sorted(path.glob("*.log")):
+        data = log.read_bytes()
+        reached = max(reached, int(log.stem))
+        for at, size in damage.walk(data):
+            if size >= 61 or data[at + damage.MAGIC_AT] < 2:
+                last = damage.last_offset(data[at : at + size])
+                claimed, reached = max(claimed, last - reached), max(reached, last)
+    return claimed > _MANY_OFFSETS
+
+
+def queries(choose: random.Random, near: list[int], log_end: int, splits: Sequence[dict[str, str]]) -> Iterable[Query]:
     """Queries that start and end near an offset of damage, each in the three modes.
 
     They start below the end of the log: at the end nothing is wanted, so Spark plans to read nothing.
     """
-    for _ in range(count):
+    for _ in range(_QUERIES):
         offset = choose.choice(near)
         start = max(offset + choose.choice([-40, -9, -3, -2, -1, 0, 1, 1, 2, 3, 5, 9, 20, 60]), 0)
         start = min(start, log_end - 1)
         end = start + choose.choice([1, 1, 2, 3, 6, 12, 25, 90])
-        level, split = choose.choice(LEVELS), choose.choice(SPLITS)
+        level, split = choose.choice(LEVELS), choose.choice(splits)
         for mode in MODES:
             yield Query(start, end, level, mode, split)
 
 
+def alike(found: Answer, expected: Answer) -> bool:
+    """Whether two readers agree: `to_arrow` ends before a transaction whose marker may be lost, Spark at the damage."""
+    if expected.code == FindingCode.TRANSACTION_UNDECIDED:
+        return found.code is not None
+    return found == expected
+
+
 def run(seeds: Iterable[int], wrong: Callable[[str], None]) -> Counter[str]:
-    """Compare the two for a damaged copy and eight queries of each seed; how many there were of each."""
+    """Compare the two for a damaged copy of each seed; how many logs, queries and errors there were."""
     counts: Counter[str] = Counter()
     for seed in seeds:
         choose = random.Random(seed)
@@ -227,10 +251,11 @@ def run(seeds: Iterable[int], wrong: Callable[[str], None]) -> Counter[str]:
             if not near:
                 continue
             counts["logs"] += 1
-            for query in queries(choose, near, log_end, 8):
+            splits = [each for each in SPLITS if "maxRecordsPerPartition" not in each or not _claims_much(path)]
+            for query in queries(choose, near, log_end, splits):
                 expected, found = by_arrow(path, query), by_spark(path, query)
                 counts["queries"] += 1
                 counts["errors"] += expected.code is not None
-                if found != expected:
+                if not alike(found, expected):
                     wrong(f"{seed} {source.parent.parent.name} {source.name}: {told}; {query}: {found}, not {expected}")
     return counts

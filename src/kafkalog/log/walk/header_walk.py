@@ -15,7 +15,7 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.framing import MAGIC_POSITION, SMALLEST_MESSAGE
 from kafkalog.codec.kernels.loading import Kernel
 from kafkalog.codec.limits import KIB
-from kafkalog.codec.model import BATCH, LOG_OVERHEAD, NO_END, BatchHeader
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD, NO_END, AnyHeader, BatchHeader
 from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.rules import Continuity, Verdict
 from kafkalog.codec.scanner import Scanner, offsets_behind
@@ -44,7 +44,7 @@ class Span:
     expected: int
     """what should come at `start`: after the highest offset before it"""
     is_followed: bool = True
-    """whether headers lead to its end: behind the place where they do not, it may hold any offset"""
+    """whether sound headers lead to its end; else it may hold other offsets than it claims"""
 
     @property
     def size(self) -> int:
@@ -152,11 +152,11 @@ def walk_headers(
         first, next_offset, is_believed = offset, header.next_offset, True
         if continuity.judge(header, following, second) is Verdict.DISPLACED:
             next_offset = offset + (header.next_offset - header.first_offset)
-        elif following is not None and following < next_offset and not _is_sound(source, position, behind):
+        elif _is_doubtful(header, offset, following) and not _is_sound(source, position, behind):
             next_offset, is_believed = offset, False
         elif isinstance(header, BatchHeader):
             first = header.base_offset
-        is_followed = behind >= end or _is_header(head, behind, end)
+        is_followed = is_believed if behind >= end else _is_header(head, behind, end)
         span = Span(position, behind if is_followed else end, first, next_offset, offset, is_followed)
         if doubtful is not None:
             span = _together(doubtful, span)
@@ -168,6 +168,11 @@ def walk_headers(
         offset = max(offset, next_offset)
         continuity.took(offset - 1)
         position = behind
+
+
+def _is_doubtful(header: AnyHeader, expected: int, following: int | None) -> bool:
+    """Whether a header claims offsets that the next one contradicts, or none that should come."""
+    return header.next_offset <= expected or (following is not None and following < header.next_offset)
 
 
 def _is_header(head: bytes, position: int, end: int) -> bool:
