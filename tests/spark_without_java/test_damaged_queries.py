@@ -19,10 +19,10 @@ from testkit.running.shares import EACH
 @EACH
 def test_a_query_near_damage_is_answered_as_by_to_arrow(each: int) -> None:
     wrong: list[str] = []
-    counts = damaged_queries.run(range(0, 120, each), wrong.append)
+    counts = damaged_queries.run(range(0, 75, each), wrong.append)
     assert wrong == []
-    assert counts["queries"] >= 2_500 // each
-    assert counts["errors"] >= 400 // each
+    assert counts["queries"] >= 1_500 // each
+    assert counts["errors"] >= 200 // each
 
 
 @pytest.mark.parametrize("mode", damaged_queries.MODES)
@@ -35,7 +35,8 @@ def test_offsets_behind_a_place_where_headers_cannot_be_followed_are_not_lost(mo
     path.write_bytes(data[:578] + data[778:])
     query = damaged_queries.Query(117, 141, "read_uncommitted", mode, {})
     expected = damaged_queries.by_arrow(directory, query)
-    assert expected.code == "crc_mismatch" if mode == "FAILFAST" else expected.offsets == tuple(range(117, 141))
+    sound = damaged_queries.by_arrow(broker / "ledger-21-0", query)
+    assert expected == (damaged_queries.Answer(code="crc_mismatch") if mode == "FAILFAST" else sound)
     assert damaged_queries.by_spark(directory, query) == expected
 
 

@@ -22,7 +22,7 @@ from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.log.disk.files import FileSource, NotRegularFileError
 from kafkalog.log.disk.remote_file import MissingFileError
-from kafkalog.log.walk.header_walk import Span, joined_spans, walk_headers
+from kafkalog.log.walk.header_walk import Span, joined_spans
 from kafkalog.log.walk.segment import Segment
 
 __all__ = ["likely_spans", "spans"]
