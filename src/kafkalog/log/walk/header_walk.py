@@ -175,7 +175,7 @@ def _is_doubtful(header: AnyHeader, expected: int, following: int | None) -> boo
     return header.next_offset <= expected or (following is not None and following < header.next_offset)
 
 
-def _is_header(head: bytes, position: int, end: int) -> bool:
+def _is_header(head: bytes | memoryview, position: int, end: int) -> bool:
     """Whether a batch that ends at or before `end` can begin with `head`."""
     if len(head) <= MAGIC_POSITION or (head[MAGIC_POSITION] > 1 and len(head) < BATCH.size):
         return False
@@ -183,7 +183,7 @@ def _is_header(head: bytes, position: int, end: int) -> bool:
     return length >= SMALLEST_MESSAGE and position + LOG_OVERHEAD.size + length <= end
 
 
-def _offset_at(head: bytes, position: int, source: Source, next_base: int | None) -> int | None:
+def _offset_at(head: bytes | memoryview, position: int, source: Source, next_base: int | None) -> int | None:
     """The offset that a header begins with; at the end of the file that of the next segment, None if it is cut."""
     if position >= source.size:
         return next_base
