@@ -165,8 +165,8 @@ class Range:
         if offset in (None, LATEST):
             return NO_END
         asked = int(offset or 0)
-        there = self._there(bound, asked, self._partition.log_start_offset)
-        return there if there >= asked else NO_END  # where the log ends in damage, that is to be met
+        # not less than asked, even if the log ends before: where it ends in damage, that is to be met
+        return max(asked, self._there(bound, asked, self._partition.log_start_offset))
 
     @cached_property
     def _log_end(self) -> int:
