@@ -164,7 +164,9 @@ class Range:
         offset = bound.offset_of(self._key)
         if offset in (None, LATEST):
             return NO_END
-        return self._there(bound, int(offset or 0), self._partition.log_start_offset)
+        asked = int(offset or 0)
+        # not less than asked, even if the log ends before: where it ends in damage, that is to be met
+        return max(asked, self._there(bound, asked, self._partition.log_start_offset))
 
     @cached_property
     def _log_end(self) -> int:
@@ -236,7 +238,9 @@ def _facts(wanted: _Wanted, options: ReadOptions, target: int) -> PartitionFacts
     exact = options.max_records_per_partition is not None
     segments = segments_between(partition, view.start_offset, view.end_offset, target, exact=exact)
     low, high = view.start_offset, view.end_offset
-    return PartitionFacts(partition.topic, partition.partition, segments, low, high, view.aborted)
+    # as `Partition.to_arrow`, which fails at damage from the position on that the index names for the start
+    fails = options.mode is Mode.FAILFAST
+    return PartitionFacts(partition.topic, partition.partition, segments, low, high, view.aborted, checks_below=fails)
 
 
 def segments_between(

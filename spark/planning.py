@@ -51,6 +51,8 @@ class PartitionFacts:
     end_offset: int = NO_END
     aborted: tuple[AbortedTransaction, ...] | None = None
     """None: records of aborted transactions are wanted too"""
+    checks_below: bool = False
+    """whether spans below the start are read too, for damage in them, if any span reaches the start"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,11 @@ Cut = tuple[Piece, tuple[Span, ...]]
 
 def _pieces(facts: PartitionFacts, target: int) -> Iterator[Cut]:
     next_offset = facts.start_offset
-    for segment in facts.segments:
-        for group in _grouped(_wanted(segment, next_offset, facts), target):
+    below = [_below(segment, facts.start_offset) for segment in facts.segments]
+    if facts.checks_below and any(count < len(each.spans) for count, each in zip(below, facts.segments, strict=True)):
+        below = [0] * len(below)
+    for segment, first_wanted in zip(facts.segments, below, strict=True):
+        for group in _grouped(_wanted(segment, first_wanted, next_offset, facts), target):
             first = group[0]
             part = Slice(
                 segment.path,
@@ -109,15 +114,15 @@ def _pieces(facts: PartitionFacts, target: int) -> Iterator[Cut]:
             next_offset = max(next_offset, *(span.next_offset for span in group))
 
 
-def _wanted(segment: SegmentFacts, reached: int, facts: PartitionFacts) -> list[Span]:
-    """The spans from the first that may hold wanted offsets to the last, and on until the end is reached.
+def _wanted(segment: SegmentFacts, first: int, reached: int, facts: PartitionFacts) -> list[Span]:
+    """The spans from number `first` through the last that starts below the end, and on until the end is reached.
 
     One between them is never left out for what its headers claim: where that is wrong, whoever reads says so.
     """
     spans = segment.spans
     last = max((at for at, span in enumerate(spans) if span.first_offset < facts.end_offset), default=-1)
     found: list[Span] = []
-    for at in range(_below(segment, facts.start_offset), len(spans)):
+    for at in range(first, len(spans)):
         if at > last and reached >= facts.end_offset:
             break
         found.append(spans[at])
@@ -126,10 +131,13 @@ def _wanted(segment: SegmentFacts, reached: int, facts: PartitionFacts) -> list[
 
 
 def _below(segment: SegmentFacts, start: int) -> int:
-    """How many spans end below the start, one after the other; one whose offsets are unknown or decrease may not."""
+    """How many spans end below the start, one after the other; one whose offsets are unknown or decrease may not.
+
+    Neither may one that sound headers do not lead through: what lies behind that place may have any offsets.
+    """
     expected = segment.base_offset
     for number, span in enumerate(segment.spans):
-        if not expected <= span.first_offset < span.next_offset <= start:
+        if not (span.is_followed and expected <= span.first_offset < span.next_offset <= start):
             return number
         expected = span.next_offset
     return len(segment.spans)

@@ -282,6 +282,8 @@ class Walk(Rows):
     IS_DENSE = auto()
     NEXT_BASE = auto()
     """base offset of the segment after it"""
+    IS_FOLLOWED = auto()
+    """whether headers led to the end of the batches passed"""
 
 
 def names(rows: type[Rows]) -> tuple[str, ...]:

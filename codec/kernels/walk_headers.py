@@ -14,7 +14,7 @@ from kafkalog.codec.framing import MAGIC_POSITION, SMALLEST_MESSAGE
 from kafkalog.codec.kernels.decompress import caller
 from kafkalog.codec.kernels.jit import compiled, load, load_big
 from kafkalog.codec.kernels.tables import Walk
-from kafkalog.codec.model import BATCH, CODEC_MASK, LOG_OVERHEAD, MESSAGE_V0
+from kafkalog.codec.model import BATCH, CODEC_MASK, LOG_OVERHEAD, MESSAGE_V0, NO_END
 
 __all__ = ["walk_headers"]
 
@@ -25,10 +25,10 @@ _SIZE_AT = LOG_OVERHEAD.position("size")
 _MAGIC_AT, _SMALLEST = MAGIC_POSITION, SMALLEST_MESSAGE
 _DELTA_AT = BATCH.position("last_offset_delta")
 _ATTRIBUTES_AT, _CODEC_MASK = MESSAGE_V0.position("attributes"), int(CODEC_MASK)
-_OFFSET_BYTES = 8
 _DENSE = 4096
 """Batches below this size are read together with those behind them."""
 _LARGEST_OFFSET = 2**62
+_NO_END = NO_END
 _load8, _load32, _load64 = load[8], load_big[32], load_big[64]
 
 
@@ -38,12 +38,6 @@ def _offsets_taken(here: int, magic: Any) -> int:
     if magic > 1:
         return _load32(here + _DELTA_AT) + numba.int64(1)  # type: ignore[no-any-return]
     return numba.int64(_load8(here + _ATTRIBUTES_AT) & _CODEC_MASK == 0)  # type: ignore[no-any-return]
-
-
-@compiled(inline=True)
-def _next_offset_at(memory: int, held: int, held_end: int, position: int) -> int:
-    """The offset that the header at a position begins with; -1 where it is not held."""
-    return _load64(memory + position - held) if held_end >= position + _OFFSET_BYTES else -1
 
 
 @compiled("int64(int64, int64, int64, int64, int64[::1])", declared=(BATCH.fields, LOG_OVERHEAD.fields, _SMALLEST))
@@ -58,7 +52,8 @@ def walk_headers(read: int, descriptor: int, memory: int, room: int, walk: Any) 
     held, held_end, dense = walk[Walk.HELD], walk[Walk.HELD_END], walk[Walk.IS_DENSE]
     start, expected = position, walk[Walk.EXPECTED]
     first_offset = next_offset = expected
-    while position < end and (position == start or position - start < walk[Walk.STEP]):
+    followed = 1
+    while position < end:
         wanted = min(_HEADER, file_end - position)
         if position < held or position + wanted > held_end:
             ahead = min(room if dense != 0 else _HEADER, file_end - position)
@@ -74,7 +69,9 @@ def walk_headers(read: int, descriptor: int, memory: int, room: int, walk: Any) 
         behind = position + _OVERHEAD + length
         if length < _SMALLEST or behind > end or (magic > 1 and wanted < _HEADER):
             next_offset = max(next_offset, expected)
-            position = end
+            position, followed = end, 0  # in one with the batch before it, whose size may be wrong
+            break
+        if position > start and position - start >= walk[Walk.STEP]:
             break
         offset = _load64(here)
         if offset > _LARGEST_OFFSET or offset < -_LARGEST_OFFSET:
@@ -82,27 +79,28 @@ def walk_headers(read: int, descriptor: int, memory: int, room: int, walk: Any) 
             return 0
         taken = _offsets_taken(here, magic)
         first, after = (offset, offset + taken) if magic > 1 else (expected, offset + 1)
-        if offset != expected:
-            following = walk[Walk.NEXT_BASE]
-            if behind < file_end:
-                if behind + _OFFSET_BYTES > held_end:  # what is read is the header that comes next
-                    ahead = min(room if dense != 0 else _HEADER, file_end - behind)
-                    held, held_end = behind, behind + _call_read(read, descriptor, memory, ahead, behind, 0)
-                following = _next_offset_at(memory, held, held_end, behind)
-                following = following if behind + _MAGIC_AT < file_end else -1
-            continues = following == expected + taken or (offset > expected and after > walk[Walk.NEXT_BASE])
-            if taken > 0 and continues:  # what `codec.rules` calls displaced
-                first, after = expected, expected + taken
-            elif 0 <= following < after:  # one of the two is wrong, which takes more than a header to tell
-                walk[Walk.HELD] = walk[Walk.HELD_END] = 0
-                return 0
+        dense = 1 if behind - position < _DENSE else 0
+        following, is_known = walk[Walk.NEXT_BASE], walk[Walk.NEXT_BASE] != _NO_END
+        if behind < file_end:
+            if behind + min(_HEADER, file_end - behind) > held_end:  # what is read is the header that comes next
+                ahead = min(room if dense != 0 else _HEADER, file_end - behind)
+                held, held_end = behind, behind + _call_read(read, descriptor, memory, ahead, behind, 0)
+            is_known = held_end > behind + _MAGIC_AT
+            following = _load64(memory + behind - held) if is_known else 0
+        continues = is_known and following == expected + taken
+        reaches_over = offset > expected and after > walk[Walk.NEXT_BASE]
+        if offset != expected and taken > 0 and (continues or reaches_over):  # what `codec.rules` calls displaced
+            first, after = expected, expected + taken
+        elif after <= expected or (is_known and following < after):  # which takes more than a header to judge
+            walk[Walk.HELD] = walk[Walk.HELD_END] = 0
+            return 0
         if position == start:
             first_offset, next_offset = first, after
         next_offset = max(next_offset, after)
         expected = max(expected, after)
-        dense = 1 if behind - position < _DENSE else 0
         position = behind
     walk[Walk.POSITION], walk[Walk.EXPECTED] = position, expected
     walk[Walk.FIRST_OFFSET], walk[Walk.NEXT_OFFSET] = first_offset, next_offset
     walk[Walk.HELD], walk[Walk.HELD_END], walk[Walk.IS_DENSE] = held, held_end, dense
+    walk[Walk.IS_FOLLOWED] = followed
     return 1

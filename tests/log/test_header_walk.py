@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from kafkalog.codec import Codec
 from kafkalog.codec.encode import build_batch
-from kafkalog.codec.model import Record, TimestampType
+from kafkalog.codec.model import BATCH, Record, TimestampType
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.walk import header_walk
 from kafkalog.log.walk.header_walk import Span, joined_spans
@@ -78,8 +79,38 @@ def test_a_wrapper_that_the_next_header_contradicts_is_not_believed_by_either(
         monkeypatch.setattr(header_walk, "kernel_is_worth_it", lambda _, is_worth_it=is_worth_it: is_worth_it)
         with FileSource(path) as source:
             found.append(list(joined_spans(source, 5, source.size, 1)))
-    assert found[0] == found[1]
-    assert [span.next_offset for span in found[0]] == [5, 5]
+    assert found == [[Span(0, path.stat().st_size, 5, 5, 5, is_followed=False)]] * 2
+
+
+@pytest.mark.parametrize("is_worth_it", [False, True])
+def test_a_count_of_offsets_that_the_next_header_contradicts_is_not_believed(
+    is_worth_it: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch begins where it should; the one behind it has all offsets that should come in a span with it."""
+    monkeypatch.setattr(header_walk, "kernel_is_worth_it", lambda _: is_worth_it)
+    batches = [bytearray(batch(number, [b"x"])) for number in range(4)]
+    struct.pack_into(">i", batches[1], BATCH.position("last_offset_delta"), 10**6)
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(b"".join(batches))
+    size = len(batches[0])
+    with FileSource(path) as source:
+        found = list(joined_spans(source, 0, source.size, 1))
+    assert found == [Span(0, size, 0, 1, 0), Span(size, 3 * size, 1, 3, 1), Span(3 * size, 4 * size, 3, 4, 3)]
+
+
+@pytest.mark.parametrize("is_worth_it", [False, True])
+def test_a_batch_behind_which_no_header_is_has_all_the_rest_in_its_span(
+    is_worth_it: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its size may be wrong, and the next batch begin elsewhere than where it ends."""
+    monkeypatch.setattr(header_walk, "kernel_is_worth_it", lambda _: is_worth_it)
+    batches = [batch(number, [b"x"]) for number in range(4)]
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(b"".join([*batches[:2], bytes(3), *batches[2:]]))
+    size = len(batches[0])
+    with FileSource(path) as source:
+        found = list(joined_spans(source, 0, source.size, 1))
+    assert found == [Span(0, size, 0, 1, 0), Span(size, path.stat().st_size, 1, 2, 1, is_followed=False)]
 
 
 def test_the_kernel_goes_to_the_end_of_what_is_sound(tmp_path: Path) -> None:

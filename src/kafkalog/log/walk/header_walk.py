@@ -8,13 +8,14 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.framing import MAGIC_POSITION, SMALLEST_MESSAGE
 from kafkalog.codec.kernels.loading import Kernel
 from kafkalog.codec.limits import KIB
-from kafkalog.codec.model import BATCH, LOG_OVERHEAD, NO_END, BatchHeader
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD, NO_END, AnyHeader, BatchHeader
 from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.rules import Continuity, Verdict
 from kafkalog.codec.scanner import Scanner, offsets_behind
@@ -27,7 +28,7 @@ __all__ = ["Span", "batch_spans", "joined_spans", "spans_from", "walk_headers"]
 
 _BLOCK_BYTES = 64 * KIB
 """Read at a time where batches are small."""
-_SIZE = LOG_OVERHEAD.reader("size")
+_OFFSET, _SIZE = LOG_OVERHEAD.reader("offset"), LOG_OVERHEAD.reader("size")
 _walk_on = Kernel("walk_headers", "walk_headers")
 
 
@@ -42,6 +43,8 @@ class Span:
     """after the last one"""
     expected: int
     """what should come at `start`: after the highest offset before it"""
+    is_followed: bool = True
+    """whether sound headers lead to its end; else it may hold other offsets than it claims"""
 
     @property
     def size(self) -> int:
@@ -50,7 +53,7 @@ class Span:
 
 
 def batch_spans(segment: Segment, next_base: int | None = None) -> list[Span]:
-    """A span for each batch of the segment; after the last sound header one for all the rest."""
+    """A span for each batch of the segment; the last one has all the rest that headers do not lead through."""
     with segment.open() as source:
         return list(walk_headers(source, segment.base_offset, 0, min(source.size, segment.size), next_base=next_base))
 
@@ -89,7 +92,8 @@ def _by_kernel(
     walk[Walk.POSITION], walk[Walk.NEXT_BASE] = position, NO_END if next_base is None else next_base
     while position < end and _walk_on(read, source.descriptor, memory.address, _BLOCK_BYTES, walk):
         behind, expected = int(walk[Walk.POSITION]), int(walk[Walk.EXPECTED])
-        yield Span(position, behind, int(walk[Walk.FIRST_OFFSET]), int(walk[Walk.NEXT_OFFSET]), offset), expected
+        first_offset, next_offset = int(walk[Walk.FIRST_OFFSET]), int(walk[Walk.NEXT_OFFSET])
+        yield Span(position, behind, first_offset, next_offset, offset, bool(walk[Walk.IS_FOLLOWED])), expected
         position, offset = behind, expected
 
 
@@ -102,17 +106,22 @@ def _pread() -> int:
 
 def _joined(found: Iterable[Span], step: int) -> Iterator[Span]:
     """Neighbors together until each has `step` bytes."""
-    first: Span | None = None
-    end = next_offset = 0
+    joined: Span | None = None
     for span in found:
-        if first is not None and end - first.start >= step:
-            yield Span(first.start, end, first.first_offset, next_offset, first.expected)
-            first = None
-        if first is None:
-            first, next_offset = span, span.next_offset
-        end, next_offset = span.end, max(next_offset, span.next_offset)
-    if first is not None:
-        yield Span(first.start, end, first.first_offset, next_offset, first.expected)
+        if joined is not None and joined.size >= step:
+            yield joined
+            joined = None
+        if joined is None:
+            joined = span
+            continue
+        joined = _together(joined, span)
+    if joined is not None:
+        yield joined
+
+
+def _together(span: Span, following: Span) -> Span:
+    next_offset = max(span.next_offset, following.next_offset)
+    return replace(span, end=following.end, next_offset=next_offset, is_followed=following.is_followed)
 
 
 def _is_sound(source: Source, position: int, end: int) -> bool:
@@ -124,26 +133,58 @@ def walk_headers(
 ) -> Iterator[Span]:
     """A span for each batch, from its header alone; `offset` is where the first one should begin.
 
-    One that is displaced (`codec.rules`) claims the offsets that it has.
+    One that is displaced (`codec.rules`) claims the offsets that it has.  One that the header behind it contradicts and
+    that is not sound is in a span with the next one, and one behind which there is no header with all the rest: its
+    size may be wrong, so that the next one does not begin where it ends.
     """
     continuity = Continuity(next_segment=next_base, expected=offset)
+    head = source.read(position, BATCH.size)
+    if position < end and not _is_header(head, position, end):
+        yield Span(position, end, offset, offset, offset, is_followed=False)
+        return
+    doubtful: Span | None = None
     while position < end:
-        head = source.read(position, BATCH.size)
-        length = _SIZE(head, 0) if len(head) > MAGIC_POSITION else -1
-        behind = position + LOG_OVERHEAD.size + length
-        if length < SMALLEST_MESSAGE or behind > end or (head[MAGIC_POSITION] > 1 and len(head) < BATCH.size):
-            yield Span(position, end, offset, offset, offset)
-            return
+        behind = position + LOG_OVERHEAD.size + _SIZE(head, 0)
         header = PLAIN.batch_header(head, 0) if head[MAGIC_POSITION] > 1 else PLAIN.legacy_header(head, 0)
-        following, second = offsets_behind(source, header, behind, continuity)
-        first, next_offset = offset, header.next_offset
+        head = source.read(behind, BATCH.size) if behind < source.size else b""
+        continuity.behind = following = _offset_at(head, behind, source, next_base)
+        _, second = offsets_behind(source, header, behind, continuity)
+        first, next_offset, is_believed = offset, header.next_offset, True
         if continuity.judge(header, following, second) is Verdict.DISPLACED:
             next_offset = offset + (header.next_offset - header.first_offset)
-        elif following is not None and following < next_offset and not _is_sound(source, position, behind):
-            next_offset = offset  # nothing that it says is believed where the next one contradicts it
+        elif _is_doubtful(header, offset, following) and not _is_sound(source, position, behind):
+            next_offset, is_believed = offset, False
         elif isinstance(header, BatchHeader):
             first = header.base_offset
-        yield Span(position, behind, first, next_offset, offset)
+        is_followed = is_believed if behind >= end else _is_header(head, behind, end)
+        span = Span(position, behind if is_followed else end, first, next_offset, offset, is_followed)
+        if doubtful is not None:
+            span = _together(doubtful, span)
+        doubtful = None if is_believed else span
+        if doubtful is None or span.end >= end:
+            yield span
+        if not is_followed:
+            return
         offset = max(offset, next_offset)
         continuity.took(offset - 1)
         position = behind
+
+
+def _is_doubtful(header: AnyHeader, expected: int, following: int | None) -> bool:
+    """Whether a header claims offsets that the next one contradicts, or none that should come."""
+    return header.next_offset <= expected or (following is not None and following < header.next_offset)
+
+
+def _is_header(head: bytes | memoryview, position: int, end: int) -> bool:
+    """Whether a batch that ends at or before `end` can begin with `head`."""
+    if len(head) <= MAGIC_POSITION or (head[MAGIC_POSITION] > 1 and len(head) < BATCH.size):
+        return False
+    length = int(_SIZE(head, 0))
+    return length >= SMALLEST_MESSAGE and position + LOG_OVERHEAD.size + length <= end
+
+
+def _offset_at(head: bytes | memoryview, position: int, source: Source, next_base: int | None) -> int | None:
+    """The offset that a header begins with; at the end of the file that of the next segment, None if it is cut."""
+    if position >= source.size:
+        return next_base
+    return int(_OFFSET(head, 0)) if len(head) > MAGIC_POSITION else None

@@ -22,7 +22,7 @@ from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.log.disk.files import FileSource, NotRegularFileError
 from kafkalog.log.disk.remote_file import MissingFileError
-from kafkalog.log.walk.header_walk import Span, joined_spans, walk_headers
+from kafkalog.log.walk.header_walk import Span, joined_spans
 from kafkalog.log.walk.segment import Segment
 
 __all__ = ["likely_spans", "spans"]
@@ -68,10 +68,11 @@ def spans(
         found = _indexed(source, segment, range(step, size - step // 2, step), asked, size, next_base, proving)
         if found is None:
             return list(joined_spans(source, segment.base_offset, size, step, next_base=next_base))
-        cuts, next_offset = found
+        cuts, next_offset, is_followed = found
     starts = [(0, segment.base_offset), *cuts]
     ends = [*cuts, (size, next_offset)]
-    return [Span(at, end, low, high, low) for (at, low), (end, high) in zip(starts, ends, strict=True)]
+    found_spans = [Span(at, end, low, high, low) for (at, low), (end, high) in zip(starts, ends, strict=True)]
+    return [*found_spans[:-1], replace(found_spans[-1], is_followed=is_followed)]
 
 
 def likely_spans(
@@ -180,10 +181,11 @@ def _indexed(
     size: int,
     next_base: int | None,
     limits: Limits,
-) -> tuple[list[tuple[int, int]], int] | None:
-    """Where to cut, and the offset after the last batch; None if the index does not help.
+) -> tuple[list[tuple[int, int]], int, bool] | None:
+    """Where to cut, the offset after the last batch, and whether headers lead from the last cut to the end of the file.
 
-    `asked` are relative offsets.  Where the last cut is behind them, its own offset stands for the one after the last.
+    None if the index does not help.  `asked` are relative offsets.  Where the last cut is behind them, its own offset
+    stands for the one after the last, and what comes behind is not examined.
     """
     path = segment.files.get(FileKind.OFFSET_INDEX)
     base_offset = segment.base_offset
@@ -204,15 +206,16 @@ def _indexed(
                 last = _proved(source, base_offset, entries[behind_asked : behind_asked + _TRIES], limits)
                 if last is None or last[1] - base_offset < asked[1] or (cuts and last[0] < cuts[-1][0]):
                     return None
-                return [*(cut for cut in cuts if cut[0] < last[0]), last], last[1]
+                return [*(cut for cut in cuts if cut[0] < last[0]), last], last[1], False
             tail = _proved(source, base_offset, entries[-1:], limits)
     except (MissingFileError, NotRegularFileError):
         return None
     if cuts is None or tail is None:
         return None
     begin = max(tail, cuts[-1]) if cuts else tail
-    behind = walk_headers(source, begin[1], begin[0], size, next_base=next_base)
-    return cuts, max([begin[1], *(span.next_offset for span in behind)])
+    behind = joined_spans(source, begin[1], size, size, position=begin[0], next_base=next_base)
+    rest = next(behind, Span(begin[0], size, begin[1], begin[1], begin[1]))
+    return cuts, max(begin[1], rest.next_offset), rest.is_followed
 
 
 def _relative_offset(entry: OffsetEntry) -> int:
