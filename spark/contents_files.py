@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import StorageError, UsageError
@@ -27,7 +28,7 @@ from kafkalog.recovery.checks.beside import Beside, Told
 from kafkalog.recovery.checks.log_directory import AsListed, in_no_log_directory, lost_starts
 from kafkalog.recovery.checks.partition import verify_partition
 from kafkalog.recovery.checks.report import PartitionReport
-from kafkalog.recovery.facts.brokers import of_one_broker
+from kafkalog.recovery.facts.brokers import controllers_beside, of_one_broker
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
 from kafkalog.spark.contents_rows import Row
 
@@ -62,6 +63,8 @@ class Place:
     """of a live partition in a log directory: what that tells of it, for its findings"""
     broker: tuple[str, ...] = ()
     """of a log directory, for its findings: all that belong to its broker"""
+    controllers: tuple[str, ...] = ()
+    """of a log directory, for its findings: those of other nodes that have a metadata log"""
     known: tuple[Finding, ...] = ()
 
 
@@ -179,11 +182,12 @@ def finding_places(inventory: Inventory) -> list[Place]:
         )
     by_path = {real(each.path): each for each in inventory.log_dirs}
     directories, partitions = [], []
-    for broker in of_one_broker(list(by_path)):
+    brokers = of_one_broker(list(by_path))
+    for broker, controllers in zip(brokers, controllers_beside(brokers), strict=True):
         log_dirs = [by_path[path] for path in broker]
         lost = lost_starts(log_dirs)
         for log_dir in log_dirs:
-            directories.append(Place(log_dir.path, broker=tuple(broker)))
+            directories.append(Place(log_dir.path, broker=tuple(broker), controllers=controllers))
             beside = Beside(log_dir.log_start_offsets, log_dir.high_watermarks)
             partitions += [
                 Place(each.path, each, beside.told_of(each, lost.get(each.path))) for each in log_dir.partitions
@@ -209,7 +213,8 @@ def finding_rows(place: Place) -> Iterator[Row]:
 def _of_log_dir(place: Place) -> list[Finding]:
     """Findings about a log directory as a whole."""
     with listed_once():
-        listed = AsListed(open_log_dir(place.path), read_topic_facts(place.broker))
+        log_dir = open_log_dir(place.path)  # first, so that what is listed once is listed under the path as it was given
+        listed = AsListed(log_dir, replace(read_topic_facts(place.broker), controllers=place.controllers))
     ends: dict[str, int | None] = {}
 
     def ends_at(partition: Partition, offset: int) -> bool:

@@ -15,7 +15,7 @@ from kafkalog.log.directories.identities import meta_properties_of
 from kafkalog.log.disk.files import real
 from kafkalog.recovery.facts.topic_facts import TopicFacts, identity_of, read_topic_facts
 
-__all__ = ["brothers_of", "facts_of_each", "of_one_broker"]
+__all__ = ["brothers_of", "controllers_beside", "facts_of_each", "of_one_broker"]
 
 _METADATA = CLUSTER_METADATA_DIRECTORY
 
@@ -44,11 +44,19 @@ def brothers_of(root: str, roots: Sequence[str]) -> list[str]:
 def facts_of_each(roots: Sequence[str]) -> Mapping[str, TopicFacts]:
     """What the metadata log of its broker says, for each log directory by its real path."""
     brokers = of_one_broker([real(root) for root in roots])
-    with_metadata = [root for each in brokers for root in each if os.path.isdir(os.path.join(root, _METADATA))]
+    controllers = controllers_beside(brokers)
     return {
-        root: replace(facts, controllers=tuple(_of_others(each, with_metadata)))
-        for each in brokers for facts in [read_topic_facts(each)] for root in each
-    }  # fmt: skip
+        root: replace(facts, controllers=others)
+        for each, others in zip(brokers, controllers, strict=True)
+        for facts in [read_topic_facts(each)]
+        for root in each
+    }
+
+
+def controllers_beside(brokers: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """For each broker, the log directories of other nodes among these that have a metadata log."""
+    with_metadata = [root for each in brokers for root in each if os.path.isdir(os.path.join(root, _METADATA))]
+    return [tuple(_of_others(each, with_metadata)) for each in brokers]
 
 
 def _of_others(own: Sequence[str], with_metadata: Sequence[str]) -> list[str]:
