@@ -213,7 +213,7 @@ def finding_rows(place: Place) -> Iterator[Row]:
 def _of_log_dir(place: Place) -> list[Finding]:
     """Findings about a log directory as a whole."""
     with listed_once():
-        log_dir = open_log_dir(place.path)  # first, so that what is listed once is listed under the path as it was given
+        log_dir = open_log_dir(place.path)  # first: what is listed once keeps the path that was given
         listed = AsListed(log_dir, replace(read_topic_facts(place.broker), controllers=place.controllers))
     ends: dict[str, int | None] = {}
 
