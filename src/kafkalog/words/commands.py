@@ -86,7 +86,7 @@ def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVE
         return []
     paths, words = paths_of(plan, given), list(given.words)
     if plan.root in paths and way.way is not WayName.KAFKA:
-        paths, words = with_identity(plan, words)
+        paths, words = with_identity(plan, words, paths)
     return [shell_line(["kafkalog", "recover", *paths, *words, *needs_of(way), "--yes"])]
 
 
@@ -94,14 +94,19 @@ def _of_all(plan: PlannedFor, given: Given) -> list[str]:
     """The command line that recovers, in mode safe, everything that was asked about."""
     paths, words = paths_of(plan, given), list(given.words)
     if plan.root in paths:
-        paths, words = with_identity(plan, words)
+        paths, words = with_identity(plan, words, paths)
     return [shell_line(["kafkalog", "recover", *paths, *words, "--yes"])]
 
 
-def with_identity(plan: PlannedFor, words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The paths and the options of a recovery of a log directory: a lost `meta.properties` comes from all of them."""
+def with_identity(
+    plan: PlannedFor, words: Sequence[str], paths: Sequence[str] | None = None
+) -> tuple[list[str], list[str]]:
+    """The paths and the options of a recovery of a log directory: a lost `meta.properties` comes from all of them.
+
+    Where none is lost, the paths are `paths`, or else the directory with the metadata log on which the plan relies.
+    """
     if not plan.identity_in:
-        return [plan.root, *_metadata_beside(plan, words)], list(words)
+        return list(paths or [plan.root, *_metadata_beside(plan, words)]), list(words)
     return list(plan.identity_in), list(dict.fromkeys([*words, _META_PROPERTIES]))
 
 

@@ -201,7 +201,7 @@ def _what_to_type(plan: Plan, given: Given) -> tuple[str, list[str]]:
         copies = [word for copy in plan.copies if plan.mode is Mode.MERGE for word in ("--copy", copy)]
         paths, words = paths_of(plan, given), list(given.words)
         if plan.root in paths:
-            paths, words = with_identity(plan, words)
+            paths, words = with_identity(plan, words, paths)
         typed = f"kafkalog recover {shell_line([*paths, *words, *own, *copies, *consent])} --yes"
         return (_note_of_consent(best) if consent else "type this:"), [typed]
     if is_choice and best is not None:
