@@ -8,7 +8,6 @@ readers here accept what the broker accepts and name the line that they cannot r
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -27,7 +26,7 @@ from kafkalog.codec.layout.text_files import (
     OFFSET_CHECKPOINT_LINE,
     PARTITION_METADATA,
 )
-from kafkalog.codec.layout.text_values import Decimal
+from kafkalog.codec.layout.text_values import Decimal, uuid_bytes
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import field_names
 from kafkalog.codec.names import parse_java_long
@@ -191,16 +190,11 @@ def encode_leader_epochs(entries: Iterable[LeaderEpoch]) -> bytes:
 
 
 def decode_uuid(text: str) -> bytes:
-    """The 16 bytes of Kafka's URL-safe base64 text of a UUID (`org.apache.kafka.common.Uuid`)."""
+    """The 16 bytes of Kafka's text of a UUID (`org.apache.kafka.common.Uuid`); `FormatError` if it is none."""
     try:
-        value = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        value = b""
-    if "+" in text or "/" in text:  # Python takes the ordinary alphabet too, Java's URL decoder does not
-        value = b""
-    if len(value) != len(_ZERO_UUID):
-        raise FormatError(f"{text[:40]!r} is not a UUID")
-    return value
+        return uuid_bytes(text)
+    except ValueError as error:
+        raise FormatError(str(error)) from None
 
 
 def encode_uuid(value: bytes) -> str:

@@ -11,10 +11,11 @@ from construct import Construct, Container
 from kafkalog.codec.layout.primitives import LayoutError
 from kafkalog.codec.names import parse_java_long
 
-__all__ = ["NOT_THAT", "Decimal", "TextLeaf", "UuidText", "VoterIds", "Word", "text_of"]
+__all__ = ["NOT_THAT", "Decimal", "TextLeaf", "UuidText", "VoterIds", "Word", "text_of", "uuid_bytes"]
 
 NOT_THAT = "text"
 """Code of the error for text that is not of its type."""
+_UUID_BYTES = 16
 
 
 def text_of(data: bytes) -> str:
@@ -84,6 +85,17 @@ class Word(TextLeaf):
         return text
 
 
+def uuid_bytes(text: str) -> bytes:
+    """The 16 bytes of a UUID in URL-safe base64, with or without padding; raises `ValueError` if it is none."""
+    try:
+        value = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        value = b""
+    if len(value) != _UUID_BYTES or "+" in text or "/" in text:  # Python takes the ordinary alphabet too, Java does not
+        raise ValueError(f"{text[:40]!r} is not a UUID")
+    return value
+
+
 class UuidText(TextLeaf):
     """A UUID as Kafka writes it: 16 bytes in URL-safe base64 without padding (`org.apache.kafka.common.Uuid`)."""
 
@@ -91,12 +103,7 @@ class UuidText(TextLeaf):
 
     def value_of(self, text: str) -> str:
         """The text, which is a UUID."""
-        try:
-            value = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        except (binascii.Error, ValueError):
-            value = b""
-        if len(value) != 16 or "+" in text or "/" in text:  # Python takes the ordinary alphabet too
-            raise ValueError(f"{text[:40]!r} is not a UUID")
+        uuid_bytes(text)
         return text
 
 

@@ -17,11 +17,13 @@ def test_memory_that_is_not_there_is_no_mistake_of_the_program(
         raise MemoryError(*[said] * bool(said))
 
     monkeypatch.setattr(main.cli, "main", lacking)
+    monkeypatch.delenv("COLUMNS", raising=False)  # nothing limits the width of a line
     assert main.run(["verify", "data"]) == 4
-    told = " ".join(capsys.readouterr().err.split())
+    told = capsys.readouterr().err
     assert told.startswith("kafkalog: there is not enough memory")
     assert said in told
     assert "ulimit -v" in told
+    assert told.count("\n") == 1
 
 
 def test_a_compiler_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,19 @@ def identity_with_zookeeper(files: NodeFiles, release: Release, cluster: str | N
     `cluster` is the id that ZooKeeper has for the cluster; None if that is not known.  Since 3.7 the broker refuses
     files of KRaft.  Raises `StartEndsError` where that ends the start.
     """
+    known, errors = _read_files(files)
+    for root, meta in known.items():
+        if meta.version != 0 and release.at_least("3.7.0"):
+            raise _end("mismatch", root, f"Found unexpected version in {_file(root)}. ZK-based brokers that are not")
+    _verify(files, release, known, cluster)
+    if len(errors) == len(files.roots):
+        message = "Shutdown broker because none of the specified log dirs from"
+        raise ends(Part.META_PROPERTIES, "unreadable", _file(files.roots[0]), "", message)
+    return _identity([root for root in files.roots if root not in errors], known, errors)
+
+
+def _read_files(files: NodeFiles) -> tuple[dict[str, MetaProperties], dict[str, str]]:
+    """Readable files and problems of the others, each by log directory; a directory without a file is in neither."""
     known: dict[str, MetaProperties] = {}
     errors: dict[str, str] = {}
     for root in sorted(files.roots):
@@ -61,14 +74,7 @@ def identity_with_zookeeper(files: NodeFiles, release: Release, cluster: str | N
             errors[root] = problem
         elif isinstance(found, MetaProperties):
             known[root] = found
-    for root, meta in known.items():
-        if meta.version != 0 and release.at_least("3.7.0"):
-            raise _end("mismatch", root, f"Found unexpected version in {_file(root)}. ZK-based brokers that are not")
-    _verify(files, release, known, cluster)
-    if len(errors) == len(files.roots):
-        message = "Shutdown broker because none of the specified log dirs from"
-        raise ends(Part.META_PROPERTIES, "unreadable", _file(files.roots[0]), "", message)
-    return _identity([root for root in files.roots if root not in errors], known, errors)
+    return known, errors
 
 
 def _file(root: str) -> str:
@@ -80,15 +86,7 @@ def _end(kind: str, root: str, message: str, exception: str = RUNTIME) -> StartE
 
 
 def _ensemble(files: NodeFiles, release: Release) -> Identity:
-    known: dict[str, MetaProperties] = {}
-    errors: dict[str, str] = {}
-    for root in sorted(files.roots):
-        found = files.meta[root]
-        problem = found if isinstance(found, str) else _wrong_directory_id(found)
-        if problem is not None:
-            errors[root] = problem
-        elif isinstance(found, MetaProperties):
-            known[root] = found
+    known, errors = _read_files(files)
     if not known:
         root = files.metadata_root or files.roots[0]
         kind = "unreadable" if errors else "missing"

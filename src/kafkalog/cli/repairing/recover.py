@@ -21,12 +21,11 @@ from kafkalog.cli.repairing.result_text import print_result
 from kafkalog.cli.repairing.unplanned import Unplanned
 from kafkalog.cli.settings import EVERY, given_words, options_of, planning_options
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
-from kafkalog.jobs.restore.remote_logs import RemoteLogs
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun, standing
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.places import by_log_directory, holding
-from kafkalog.recovery.options import RecoveryOptions
+from kafkalog.recovery.options import RecoveryOptions, RemoteLogSource
 from kafkalog.recovery.results import nothing_done, refuse_any_declined
 from kafkalog.recovery.run import log_directory_of, recover_all, recover_into
 from kafkalog.words.escapes import escape_controls
@@ -117,6 +116,8 @@ def command(
         })  # fmt: skip
     options = options_of(given)
     if tier is not None:
+        from kafkalog.jobs.restore.remote_logs import RemoteLogs  # most recoveries have no remote tier
+
         options = _with_tier(options, RemoteLogs(tier, keep_remote=keep_remote), in_place=into is None)
     paths = tuple(holding(paths, options.select))
     words = given_words(
@@ -163,7 +164,7 @@ def command(
         return _show(results, as_json)
 
 
-def _with_tier(options: RecoveryOptions, remote_logs: RemoteLogs, *, in_place: bool) -> RecoveryOptions:
+def _with_tier(options: RecoveryOptions, remote_logs: RemoteLogSource, *, in_place: bool) -> RecoveryOptions:
     """The options with a remote tier; in place its part of the logs stays there, which is mode remote."""
     if not in_place:
         return replace(options, remote_logs=remote_logs)

@@ -59,7 +59,7 @@ from kafkalog.log.disk.files import (
     what_it_is,
 )
 from kafkalog.log.disk.pointer import findings_of_half_done
-from kafkalog.log.disk.remote import list_ahead
+from kafkalog.log.disk.remote_file import is_uri
 
 __all__ = [
     "LogDir",
@@ -254,7 +254,10 @@ class _Reader:
     def partitions(self, starts: Offsets) -> list[Partition]:
         found = []
         directories = [each for each in self.directories() if self.wants(each[1])]
-        list_ahead(self.path, [path for path, _ in directories], _SMALL_FILES)
+        if is_uri(self.path):
+            from kafkalog.log.disk.listing_ahead import list_ahead  # most directories are not in a store
+
+            list_ahead(self.path, [path for path, _ in directories], _SMALL_FILES)
         for path, name in directories:
             start = starts.get((name.topic, name.partition)) if name.state is DirectoryState.LIVE else None
             try:

@@ -6,7 +6,6 @@ A listing says which files there are and how long they are, so that no request i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import TypeVar
@@ -76,6 +75,8 @@ def looking_once() -> Iterator[None]:
 
 def in_threads(act: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
     """What `act` gives of each item, in their order, several at a time; the first error is raised."""
+    from concurrent.futures import ThreadPoolExecutor  # only stores are asked in threads
+
     waiting = list(items)
     if len(waiting) < 2:
         return [act(each) for each in waiting]
