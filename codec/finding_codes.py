@@ -502,7 +502,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             Severity.WARNING,
             Family.SIDE_FILE,
             traits=Trait.REBUILT,
-            also={Severity.INFO: "the last segment of a log, whose index a start makes"},
+            also={Severity.INFO: "no broker serves the partition"},
             advice=_INDEX,
         ),
         FindingSpec(
@@ -516,7 +516,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             Severity.WARNING,
             Family.SIDE_FILE,
             traits=Trait.REBUILT,
-            also={Severity.ERROR: "a reader was led by the entry to where it should not be"},
+            also={Severity.ERROR: "a look-up through the entry ended at the wrong place"},
             advice=_INDEX,
         ),
         FindingSpec(
@@ -544,7 +544,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.CHECKPOINT_INVALID,
             Severity.ERROR,
             Family.SIDE_FILE,
-            also={Severity.WARNING: "the file can be done without"},
+            also={Severity.WARNING: "it is `quorum-state`"},
             advice=_CHECKPOINT,
         ),
         FindingSpec(
@@ -566,8 +566,8 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             Severity.INFO,
             Family.DIRECTORY,
             also={
-                Severity.ERROR: "a broker does not start on it",
-                Severity.WARNING: "it has the name of a file of Kafka in the wrong place",
+                Severity.ERROR: "a link that leads to nothing has the name of a log",
+                Severity.WARNING: "no version of Kafka writes such a file there",
             },
             advice="No Kafka version writes it. Find out who put it there before you move it away.",
         ),
@@ -640,7 +640,10 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.DUPLICATE_PARTITION,
             Severity.ERROR,
             Family.DIRECTORY,
-            also={Severity.WARNING: "the copies lie in directories of different brokers"},
+            also={
+                Severity.WARNING: "the copies lie in volumes of one broker, or no copy was chosen for a question",
+                Severity.INFO: "the copies lie on several brokers, or in copies of one log directory",
+            },
             advice="Copies on several brokers are normal. In two volumes of one broker they stop it from "
             "starting: `kafkalog compare` shows which one to keep.",
         ),
@@ -648,7 +651,10 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.IDENTITY_MISMATCH,
             Severity.ERROR,
             Family.DIRECTORY,
-            also={Severity.WARNING: "a directory says nothing of itself that others say"},
+            also={
+                Severity.WARNING: "a topic has several ids, or node ids differ",
+                Severity.INFO: "the directories are volumes of several brokers",
+            },
             advice="Volumes of several brokers or clusters are mixed up: mount each where it belongs.",
         ),
         FindingSpec(
@@ -691,7 +697,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             Severity.ERROR,
             Family.DIRECTORY,
             traits=Trait.OF_A_MOMENT,
-            also={Severity.WARNING: "a start takes one directory offline, and the others serve"},
+            also={Severity.WARNING: "the start cannot be predicted (I/O error), or a part of the node does not serve"},
             advice="The broker would not serve this directory as it is; the ways below say what would.",
         ),
         FindingSpec(
@@ -724,7 +730,9 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.METADATA_INCONSISTENT,
             Severity.WARNING,
             Family.CLUSTER,
-            also={Severity.ERROR: "metadata is lost, or a node ends at it"},
+            also={
+                Severity.ERROR: "records contradict each other, or directories are of different clusters or histories"
+            },
         ),
         FindingSpec(FindingCode.METADATA_GAP, Severity.ERROR, Family.CLUSTER),
         FindingSpec(FindingCode.REMOTE_EVENT_INVALID, Severity.WARNING, Family.CLUSTER),
@@ -742,7 +750,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.SCHEMA_RECORD_INVALID,
             Severity.WARNING,
             Family.CLUSTER,
-            also={Severity.ERROR: "a schema is lost by it"},
+            also={Severity.ERROR: "a registry cannot read the record"},
         ),
         FindingSpec(FindingCode.SCHEMA_KEY_FORMS, Severity.WARNING, Family.CLUSTER),
         FindingSpec(FindingCode.SCHEMA_WOULD_RETURN, Severity.WARNING, Family.CLUSTER),
