@@ -132,7 +132,7 @@ def test_interrupted_when_all_is_done(root: Path) -> None:
     seen = on_a_terminal(*words, setup=interrupted_at("kafkalog.cli.repairing.recover.print_result"))
     assert seen.code == 130
     said = " ".join(" ".join(seen.lines).split())
-    assert re.search(r"run \S+ on \S+ is finished; kafkalog undo \S+ --run \S+ reverses it", said)
+    assert re.search(r"run \S+ on \S+ is finished; to reverse it: kafkalog undo \S+ --run \S+", said)
 
 
 MOMENTS = (

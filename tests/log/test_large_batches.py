@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 import kafkalog
@@ -77,11 +78,15 @@ def readers(directory: Path) -> dict[str, Callable[[kafkalog.Limits], int]]:
         options = {"path": str(directory), "decompressedBatchBytes": str(limits.decompressed_batch_bytes)}
         source = KafkaLogSource(options)
         reader = source.reader(source.schema())
-        return sum(batch.num_rows for task in reader.partitions() for batch in reader.read(task))
+        batches = [batch for task in reader.partitions() for batch in reader.read(task)]
+        assert all(isinstance(batch, pa.RecordBatch) for batch in batches)
+        return int(pa.Table.from_batches(batches).num_rows)
 
     def duck(limits: kafkalog.Limits) -> int:
         rows = kafkalog.duckdb.dataset(str(directory), limits=limits)  # noqa: F841 - the query names it
-        return len(duckdb.sql('select "offset" from rows').fetchall())
+        relation = duckdb.sql('select "offset" from rows')
+        assert relation is not None
+        return len(relation.fetchall())
 
     return {
         "records": lambda limits: sum(1 for _ in kafkalog.open(directory, limits=limits)["t", 0].records()),

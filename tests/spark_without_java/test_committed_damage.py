@@ -97,7 +97,7 @@ def unframed(path: Path, *, rolled: bool) -> None:
             log.end_transaction(producer_id, 0, commit=commit)
         log.append([kafkalog.NewRecord(b"last", timestamp=0)])
         segments = log.partition().segments
-    (batch,) = [each for each in segments[0].batches() if each.header.base_offset == 10]
+    (batch,) = [each for each in segments[0].batches() if each.header.first_offset == 10]
     content = bytearray(Path(segments[0].path).read_bytes())
     content[batch.position : batch.position + batch.size] = bytes(batch.size)
     Path(segments[0].path).write_bytes(content)
@@ -138,7 +138,7 @@ def test_who_begins_behind_damage_ends_where_more_of_it_leaves_a_transaction_und
         log.append([b"last"])
     for number, offset in ((0, 0), (1, 3)):
         segment = kafkalog.open_partition(tmp_path / "t-0").segments[number]
-        (batch,) = [each for each in segment.batches() if each.header.base_offset == offset]
+        (batch,) = [each for each in segment.batches() if each.header.first_offset == offset]
         content = bytearray(Path(segment.path).read_bytes())
         content[batch.position + batch.size - 1] ^= 1
         Path(segment.path).write_bytes(content)

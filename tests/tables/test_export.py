@@ -233,7 +233,7 @@ def test_damage_is_told_where_it_leaves_undecided_what_the_table_has_the_beginni
     assert (first.records, first.next_offset) == (7, 7)
     path = max(each for each in (data / "orders-0").glob("*.log") if int(each.stem) <= 8)
     whole = path.read_bytes()
-    (marker,) = [each for each in kafkalog.open_segment(path).batches() if each.header.base_offset == 8]
+    (marker,) = [each for each in kafkalog.open_segment(path).batches() if each.header.first_offset == 8]
     path.write_bytes(whole[: marker.position + 30] + b"!" + whole[marker.position + 31 :])
     result = kafkalog.export(data, to=out, format="parquet")
     assert [(each.code, each.offset) for each in result.findings] == [(FindingCode.TRANSACTION_UNDECIDED, 5)]
@@ -256,7 +256,7 @@ def test_an_export_whose_table_reaches_behind_damage_goes_on(tmp_path: Path) -> 
     kafkalog.export(data, to=out, format="parquet", end_offset=9)
     path = max(each for each in (data / "orders-0").glob("*.log") if int(each.stem) <= 8)
     whole = path.read_bytes()
-    (marker,) = [each for each in kafkalog.open_segment(path).batches() if each.header.base_offset == 8]
+    (marker,) = [each for each in kafkalog.open_segment(path).batches() if each.header.first_offset == 8]
     path.write_bytes(whole[: marker.position + 30] + b"!" + whole[marker.position + 31 :])
     assert kafkalog.export(data, to=out, format="parquet").findings == []
     path.write_bytes(whole)

@@ -94,16 +94,16 @@ def _told(path: str, before: Documents, now: Documents, *, only_new: bool) -> It
                 )
             case _ if document in (UNDOING, CLOSING):
                 yield (
-                    f"run {run} on {path} is being undone and that is not finished: kafkalog undo {word} --run {run} "
-                    "completes it; do not start a broker on it before that"
+                    f"run {run} on {path} is being undone and that is not finished; do not start a broker on it "
+                    f"before that; to complete it: kafkalog undo {word} --run {run}"
                 )
             case _ if document == PURGING:
                 yield (
-                    f"what run {run} on {path} kept is partly removed, and it can no longer be undone: kafkalog runs "
-                    f"{word} --purge {run} removes the rest"
+                    f"what run {run} on {path} kept is partly removed, and it can no longer be undone; to remove the "
+                    f"rest: kafkalog runs {word} --purge {run}"
                 )
             case _ if document == MANIFEST and is_new:
-                yield f"run {run} on {path} is finished; kafkalog undo {word} --run {run} reverses it"
+                yield f"run {run} on {path} is finished; to reverse it: kafkalog undo {word} --run {run}"
             case _ if document == UNDONE and is_new:
                 yield f"run {run} on {path} is undone; there is nothing more to do"
             case None if before.get(run) == PURGING:
