@@ -33,7 +33,7 @@ _Test = Callable[[Any], bool]
 _INT64 = 2**63
 _SHOWN = 60
 _OPTIONAL = frozenset({
-    "confluent_kafka", "cryptography", "deltalake", "fastavro", "fsspec", "google", "grpc_tools", "numba", "numpy",
+    "confluent_kafka", "cryptography", "deltalake", "fastavro", "fsspec", "google", "grpc_tools", "numpy",
     "pyarrow", "pyiceberg", "pyruhvro", "pyspark", "sqlalchemy",
 })  # fmt: skip
 
