@@ -49,6 +49,12 @@ LINTERS = (
 WHEELS = ("manylinux_2_17_x86_64", "manylinux_2_17_aarch64")
 """What wheels are built for, with Zig."""
 
+SANITIZED_TESTS = (
+    "batch_vectors", "clean_kernel", "columns", "decode_window", "decompressed", "encode_columns", "executions",
+    "legacy_runs", "native", "runs", "usual_records",
+)  # fmt: skip
+"""Of the codec's tests, those with hostile inputs and guard pages."""
+
 CI_MINUTES = 45
 STARTED, UNTIL = "KAFKALOG_CI_STARTED", "KAFKALOG_UNTIL"
 
@@ -125,6 +131,51 @@ def trials(*options: str) -> None:
         _run_all({"power cuts": partial(_campaign, "cut_power.py", *options)})
     else:
         _run_all({"quorum trials": partial(_campaign, "lost_quorums.py", *options)})
+
+
+def native() -> None:
+    """Compiled code: hostile inputs and random windows with sanitizers, the codec's tests without it, aarch64"""
+    _ensure_venv()
+    _run_all({"sanitized": partial(_sanitized, 20_000), "without": _without_library, "aarch64": _aarch64})
+
+
+def _sanitized(windows: int) -> None:
+    """Run a build of the compiled code that ends the process at the first access outside of what it was given."""
+    spec = importlib.util.spec_from_file_location("native", ROOT / "release" / "native.py")
+    if spec is None or spec.loader is None:
+        raise DevError("release/native.py is missing")
+    building = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(building)
+    compiler = next((name for name in ("cc", "gcc") if shutil.which(name)), None)
+    if compiler is None:
+        raise DevError("there is no cc, whose sanitizers these are")
+    library = CACHE / "sanitized" / building.LIBRARY
+    library.parent.mkdir(parents=True, exist_ok=True)
+    if not building.is_current(library, building.SANITIZED):
+        building.build(library, [compiler], building.SANITIZED)
+    variables = {
+        "KAFKALOG_NATIVE": str(library), "LD_PRELOAD": _output([compiler, "-print-file-name=libasan.so"]).strip(),
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1", "PYTHONMALLOC": "malloc",
+        "PYTHONPATH": str(ROOT / "tests" / "support"),
+    }  # fmt: skip
+    tests = [f"tests/codec/test_{name}.py" for name in SANITIZED_TESTS]
+    _call([_python(), "-m", "pytest", "-q", "-n", "2", *tests, "-m", "not sweep"], **variables)
+    _call([_python(), "tests/campaigns/windows.py", "--count", str(windows)], **variables)
+
+
+def _without_library() -> None:
+    """Run the tests of the codec as on a machine without compiled code, and say how long they take."""
+    started = time.monotonic()
+    left_out = "not sweep and not compiled"
+    _call([_python(), "-m", "pytest", "-q", "-n", "2", "tests/codec", "-m", left_out], KAFKALOG_NATIVE="none")
+    print(f"without compiled code: {time.monotonic() - started:.0f} s")
+
+
+def _aarch64() -> None:
+    """Compare what compiled code makes of recorded logs on aarch64 with this machine; not without its emulator."""
+    code = _code([_python(), "tests/campaigns/aarch64.py"], PYTHONPATH=str(ROOT / "tests" / "support"))
+    if code == 1:
+        raise DevError("aarch64 gives other digests")
 
 
 def same(*options: str) -> None:
@@ -207,6 +258,9 @@ def ci() -> None:
     _run_all({
         "recorded": _recorded,
         "same": _same,
+        "sanitized": partial(_sanitized, 1_500),
+        "without": _without_library,
+        "aarch64": _aarch64,
         "wheel": _wheel,
         "bundle": _bundle,
         "interop": partial(within, 0.6, _interop),
@@ -217,7 +271,9 @@ def ci() -> None:
 
 COMMANDS: dict[str, Callable[..., None]] = {
     command.__name__: command
-    for command in (setup, demo, test, lint, types, sweep, interop, trials, same, bench, wheel, bundle, release, ci)
+    for command in (
+        setup, demo, test, lint, types, sweep, interop, trials, native, same, bench, wheel, bundle, release, ci,
+    )
 }
 
 

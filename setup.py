@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from setuptools import setup
+from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
@@ -47,22 +47,23 @@ class BuildWithLibrary(build_py):
         return super().get_outputs(include_bytecode) + ([str(library)] if library.exists() else [])
 
 
+class WithLibrary(Distribution):
+    """A distribution for one kind of machine, unless nothing is compiled."""
+
+    def has_ext_modules(self) -> bool:
+        """Whether what is built holds compiled code."""
+        return PLATFORM is not None or native.compiler() is not None
+
+
 class WheelForAnyPython(bdist_wheel):
     """A wheel whose compiled code asks for nothing of Python's."""
 
-    def finalize_options(self) -> None:
-        """Choose a wheel for all machines only if nothing is compiled."""
-        super().finalize_options()
-        self.root_is_pure = PLATFORM is None and native.compiler() is None
-
     def get_tag(self) -> tuple[str, str, str]:
         """Python, binary interface and platform of the wheel."""
-        if self.root_is_pure:
-            return "py3", "none", "any"
         return "py3", "none", PLATFORM or super().get_tag()[2]
 
 
 if sys.byteorder == "little":
-    setup(cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": WheelForAnyPython})
+    setup(distclass=WithLibrary, cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": WheelForAnyPython})
 else:
     setup()

@@ -83,7 +83,8 @@ def build(library: Path, command: Sequence[str], more: Sequence[str] = ()) -> No
         mark = f'-DSOURCES="{_digest(options)}"'
         # Zig looks for undefined behavior in its own way unless it is told not to
         quiet = ["-fno-sanitize=undefined"] if "ziglang" in command and not more else []
-        whole = [*command, *options, *quiet, mark, "-o", str(made), *files]
+        small = [] if more else ["-s"]  # no names but those that Python asks for
+        whole = [*command, *options, *quiet, *small, mark, "-o", str(made), *files]
         done = subprocess.run(whole, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BuildError(f"{shlex.join(command)} ended with {done.returncode}:\n{done.stderr.strip()}")

@@ -274,9 +274,9 @@ INLINE void plain_elements(const byte **from, const byte *end, byte **to, const 
                             (~is_literal & ((distance - size) | (target - (int64_t)begin - distance))) | (FAR - kind);
         if (odd < 0)
             break;
-        memcpy((byte *)target, (const byte *)origin, MOVE); /* what it moves too much, the next overwrites */
+        move32((byte *)target, (const byte *)origin); /* what it moves too much, the next overwrites */
         if (size > MOVE)
-            memcpy((byte *)target + MOVE, (const byte *)origin + MOVE, MOVE);
+            move32((byte *)target + MOVE, (const byte *)origin + MOVE);
         source += BYTES[tag];
         target += size;
     }

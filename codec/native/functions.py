@@ -1,8 +1,8 @@
 """The functions of compiled code as Python calls them: numbers, addresses, and numpy arrays of int64.
 
-Each lets go of the interpreter's lock while it works.  The file of C named beside it says more; arrays are checked here,
-because C does not look.  Memory behind an address must live as long as the call, and have the size that
-the function is told.
+Each lets go of the interpreter's lock while it works.  The file of C named beside it says more; arrays are checked
+here, because C does not look.  Memory behind an address must live as long as the call, and have the size that the
+function is told.
 """
 
 from __future__ import annotations

@@ -40,6 +40,13 @@ INLINE int64_t big64(const byte *at) { return (int64_t)__builtin_bswap64(load64(
 INLINE void store32(byte *at, uint32_t value) { memcpy(at, &value, 4); }
 INLINE void store64(byte *at, uint64_t value) { memcpy(at, &value, 8); }
 
+/* 32 bytes, which may overlap with those that they are moved to: all are read before any is written. */
+INLINE void move32(byte *target, const byte *source) {
+    byte block[32];
+    memcpy(block, source, 32);
+    memcpy(target, block, 32);
+}
+
 /* Exactly `size` bytes, in the largest moves that fit; the last one may overlap the one before. */
 INLINE void copy(byte *target, const byte *source, int64_t size) {
     if (size >= 32) {

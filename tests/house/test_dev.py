@@ -191,7 +191,7 @@ def test_help_shows_one_line_for_each_command(capsys: pytest.CaptureFixture[str]
     lines = capsys.readouterr().out.splitlines()[2:]
     assert [line.split()[0] for line in lines] == list(dev.COMMANDS)
     assert list(dev.COMMANDS) == [
-        "setup", "demo", "test", "lint", "types", "sweep", "interop", "trials", "same", "bench", "wheel",
+        "setup", "demo", "test", "lint", "types", "sweep", "interop", "trials", "native", "same", "bench", "wheel",
         "bundle", "release", "ci",
     ]  # fmt: skip
     assert all(len(line) <= 120 for line in lines)
