@@ -5,10 +5,10 @@ A block goes back when the last array, Arrow buffer or view over it is gone, whi
 
 from __future__ import annotations
 
+import ctypes
 import threading
-from typing import Any
-
-import numpy as np
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from kafkalog.codec.limits import KIB, MIB
 from kafkalog.codec.memory import own_pages, trim
@@ -26,7 +26,13 @@ _LARGE = 64 * KIB
 _LONG_SECONDS = 0.1
 """What takes somebody microseconds has taken longer: nobody is there any more."""
 
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def _address(memory: Any) -> int:
+    """Address of writable memory, which is not resized while that is used."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
 class _Memory:
@@ -35,8 +41,8 @@ class _Memory:
     __slots__ = ("address", "pages", "size", "thread")
 
     def __init__(self, size: int) -> None:
-        self.pages: Bytes = np.frombuffer(own_pages(size, is_filled=True), np.uint8)
-        self.address = int(self.pages.ctypes.data)
+        self.pages = own_pages(size, is_filled=True)
+        self.address = _address(self.pages)
         self.size = size
         self.thread = 0
 
@@ -116,17 +122,20 @@ def give_back_free_memory() -> None:
     trim()
 
 
-class _Lease(np.ndarray[Any, np.dtype[np.uint8]]):
-    """All of some memory, which is given back with this object.
-
-    Only buffers may be made of it: numpy lets an array over an array hold the memory alone.
-    """
+class _Lease:
+    """All of some memory, which is given back with this object: every buffer made of it holds it."""
 
     memory: _Memory | None = None
 
     def __del__(self) -> None:
         if self.memory is not None:
             _pool.give_back(self.memory)
+
+
+@lru_cache(maxsize=64)
+def _lease_of(size: int) -> Any:
+    """The class of leases of so many bytes."""
+    return type("Lease", (_Lease, ctypes.Array), {"_type_": ctypes.c_ubyte, "_length_": size})
 
 
 class Block:
@@ -136,26 +145,28 @@ class Block:
 
     def __init__(self, size: int) -> None:
         if size < _LARGE:
-            self._lease: Bytes = np.empty(size, np.uint8)
-            self.address, self.size = int(self._lease.ctypes.data), size
+            self._lease: Any = bytearray(max(size, 1))
+            self.address, self.size = _address(self._lease), size
         else:
             memory = _pool.take(-(-size // _LARGE) * _LARGE)
-            lease = memory.pages.view(_Lease)
-            lease.memory = memory
-            self._lease, self.address, self.size = lease, memory.address, memory.size
+            self._lease = _lease_of(memory.size).from_buffer(memory.pages)
+            self._lease.memory = memory
+            self.address, self.size = memory.address, memory.size
 
     @property
     def buffer(self) -> memoryview:
         """The bytes; as long as it or what is made of it lives, they are nobody else's."""
-        return self._lease.data
+        return memoryview(self._lease).cast("B")[: self.size]
 
     def view(self, kind: Any, count: int) -> np.ndarray[Any, Any]:
         """The first `count` numbers."""
+        import numpy as np
+
         return np.frombuffer(self.buffer, kind, count)
 
     def grown(self, size: int, used: int) -> Block:
         """A larger one that begins with the first `used` bytes of this one."""
         larger = Block(size)
         used = min(used, self.size)
-        larger.view(np.uint8, used)[:] = self.view(np.uint8, used)
+        larger.buffer[:used] = self.buffer[:used]
         return larger

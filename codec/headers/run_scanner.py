@@ -1,7 +1,7 @@
 """Many sound batches at a time: the compiled walk over a source, with the readable one for everything it leaves.
 
 `RunScanner` gives what `codec.scanner.Scanner` gives, in the same order and with the same end, but consecutive sound
-batches as one run, whose headers are columns.  Needs compiled code and numpy; see `codec.thresholds`.
+batches as one run, whose headers are columns.  Needs compiled code.
 """
 
 from __future__ import annotations
@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-import numpy as np
-
 from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.findings import Finding, StopReason
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION, entry_size
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, RecordBatch
-from kafkalog.codec.native.functions import scan_batches
-from kafkalog.codec.native.tables import HeaderColumn, Table, empty_table
+from kafkalog.codec.native.cells import Cells
+from kafkalog.codec.native.functions import address_of, scan_batches
+from kafkalog.codec.native.tables import HeaderColumn
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import Source, reads_into
 
@@ -74,7 +73,7 @@ class RunScanner:
         self._window_bytes = _SMALLEST_WINDOW
         self._room = 0
         """bytes of the largest window so far: each gets as much memory, so that the last one needs no other"""
-        self._headers: Table | None = None
+        self._headers: Cells | None = None
         self.valid_bytes = position
         self.is_large_next = False
         """set where `not_decoded_by` gives None because a batch comes next that is larger than a window"""
@@ -198,10 +197,10 @@ class RunScanner:
 
             rest = memoryview(window)[position - start : position - start + size]
             return message_run(rest, position, largest=self._limits.batch_bytes, check=self._check_crc)
-        address = np.frombuffer(window, np.uint8).ctypes.data + (position - start)
+        address = address_of(window) + (position - start)
         if self._headers is None:  # which takes a megabyte, and is not needed where a decoder takes everything
-            self._headers = empty_table(HeaderColumn, _BATCHES_OF_A_RUN + _UNALIKE)
+            self._headers = Cells(HeaderColumn, _BATCHES_OF_A_RUN + _UNALIKE)
         found = scan_batches(address, size, self._limits.batch_bytes, self._check_crc, self._headers)
         if found == 0:
             return None
-        return BatchRun(self._headers[:, :found].copy(), memoryview(window)[position - start :], position)
+        return BatchRun(self._headers.part(0, found).copy(), memoryview(window)[position - start :], position)

@@ -1,11 +1,9 @@
-"""Runs of sound v2 batches, whose headers are columns.  Needs numpy."""
+"""Runs of sound v2 batches, whose headers are columns; numpy is loaded when columns are asked for as its arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from kafkalog.codec.model import (
     CONTROL_FLAG,
@@ -17,9 +15,11 @@ from kafkalog.codec.model import (
     RecordBatch,
     batch_header_of,
 )
+from kafkalog.codec.native.cells import Cells
 from kafkalog.codec.native.tables import HeaderColumn, Table, check_table, names
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
 
     Int64s = npt.NDArray[np.int64]
@@ -32,28 +32,44 @@ _ROWS = {name: number for number, name in enumerate(names(HeaderColumn))}
 class BatchRun:
     """Consecutive v2 batches whose size and checksum are right: `run["base_offset"]` is that field of all of them."""
 
-    def __init__(self, table: Table, window: bytes | memoryview, window_start: int) -> None:
-        check_table(HeaderColumn, table)
-        self._table = table
+    def __init__(self, table: Table | Cells, window: bytes | memoryview, window_start: int) -> None:
+        self._array: Table | None = None
+        self.cells: Table | Cells = table
+        """a table of `HeaderColumn`, whose positions are those in `window`"""
+        if not isinstance(table, Cells):
+            check_table(HeaderColumn, table)
+            self._array = table
         self._window = window
         self._window_start = window_start
 
     def __len__(self) -> int:
-        return int(self._table.shape[1])
+        return self.cells.columns if isinstance(self.cells, Cells) else int(self.cells.shape[1])
 
     def __getitem__(self, name: str) -> Int64s:
-        column: Int64s = self._table[_ROWS[name]]
+        column: Int64s = self.table[_ROWS[name]]
         return column
 
     @property
     def table(self) -> Table:
-        """A table of `HeaderColumn`, whose positions are those in `window`; not contiguous."""
-        return self._table
+        """The same table as an array of numpy; not contiguous."""
+        if self._array is None:
+            self._array = self.cells.table() if isinstance(self.cells, Cells) else self.cells
+        return self._array
+
+    def column(self, number: int) -> list[int]:
+        """The fields of one batch, and its position in `window`."""
+        if isinstance(self.cells, Cells):
+            return self.cells.column(number)
+        return self.cells[:, number].tolist()  # type: ignore[no-any-return]
+
+    def value(self, row: HeaderColumn, number: int) -> int:
+        """A field of one batch."""
+        return self.cells.row(row)[number] if isinstance(self.cells, Cells) else int(self.cells[row, number])
 
     @property
     def starts(self) -> Int64s:
         """Where batches begin in `window`, bytes."""
-        starts: Int64s = self._table[HeaderColumn.POSITION]
+        starts: Int64s = self.table[HeaderColumn.POSITION]
         return starts
 
     @property
@@ -71,11 +87,17 @@ class BatchRun:
         """Offset of the last record of each batch as it was produced."""
         return self["base_offset"] + self["last_offset_delta"]
 
+    def last_offset(self, number: int) -> int:
+        """Offset of the last record of one batch, as it was produced."""
+        return self.value(HeaderColumn.BASE_OFFSET, number) + self.value(HeaderColumn.LAST_OFFSET_DELTA, number)
+
     @property
     def first_timestamps(self) -> Int64s:
         """The timestamp that each batch begins with, in ms, as `BatchHeader.first_timestamp` tells it."""
         base = self["base_timestamp"]
         is_told = (self["attributes"] & (TIMESTAMP_TYPE_FLAG | DELETE_HORIZON_FLAG) == 0) & (base >= 0)
+        import numpy as np
+
         return np.where(is_told, base, self["max_timestamp"])
 
     @property
@@ -91,7 +113,11 @@ class BatchRun:
     @property
     def end(self) -> int:
         """Position after the last batch, in the file."""
-        return int(self.positions[-1] + self.sizes[-1])
+        return self.position(len(self) - 1) + self.value(HeaderColumn.BATCH_LENGTH, len(self) - 1) + LOG_OVERHEAD.size
+
+    def position(self, number: int) -> int:
+        """Where a batch begins in the file, bytes."""
+        return self.value(HeaderColumn.POSITION, number) + self._window_start
 
     @property
     def next_offset(self) -> int:
@@ -100,6 +126,8 @@ class BatchRun:
 
     def of_transactions(self) -> Iterator[RecordBatch]:
         """Markers, and where a producer writes in a transaction; not again while it is the only one that does."""
+        import numpy as np
+
         control = self["attributes"] & CONTROL_FLAG != 0
         wanted = control | (self["attributes"] & TRANSACTIONAL_FLAG != 0)
         numbers = np.flatnonzero(wanted)
@@ -111,31 +139,27 @@ class BatchRun:
 
     def part(self, start: int, end: int) -> BatchRun:
         """The batches from number `start` up to, not including, `end`."""
-        return BatchRun(self._table[:, start:end], self._window, self._window_start)
+        cells = self.cells.part(start, end) if isinstance(self.cells, Cells) else self.cells[:, start:end]
+        return BatchRun(cells, self._window, self._window_start)
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> BatchRun:
         """Only the batches that a mask selects."""
-        return BatchRun(np.compress(chosen, self._table, axis=1), self._window, self._window_start)
+        import numpy as np
+
+        return BatchRun(np.compress(chosen, self.table, axis=1), self._window, self._window_start)
 
     def v2_header(self, number: int) -> BatchHeader:
         """The header of one of them, as if it were of version 2."""
-        return batch_header_of(*self._table[: HeaderColumn.POSITION, number].tolist())
+        return batch_header_of(*self.column(number)[: HeaderColumn.POSITION])
 
     def batch(self, number: int) -> RecordBatch:
         """One of them, as the readable walk gives it."""
-        column = self._table[:, number].tolist()
+        column = self.column(number)
         start = column[HeaderColumn.POSITION]
         size = column[HeaderColumn.BATCH_LENGTH] + LOG_OVERHEAD.size
         data = memoryview(self._window)[start : start + size]
         return RecordBatch(batch_header_of(*column[: HeaderColumn.POSITION]), start + self._window_start, data)
 
     def __iter__(self) -> Iterator[RecordBatch]:
-        window = memoryview(self._window)
-        for column in self._table.T.tolist():
-            start = column[HeaderColumn.POSITION]
-            size = column[HeaderColumn.BATCH_LENGTH] + LOG_OVERHEAD.size
-            yield RecordBatch(
-                batch_header_of(*column[: HeaderColumn.POSITION]),
-                start + self._window_start,
-                window[start : start + size],
-            )
+        for number in range(len(self)):
+            yield self.batch(number)

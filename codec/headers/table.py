@@ -86,7 +86,7 @@ class HeaderRun(BatchRun):
 
     def part(self, start: int, end: int) -> HeaderRun:
         """The batches from number `start` up to, not including, `end`."""
-        return HeaderRun(self._table[:, start:end])
+        return HeaderRun(self.table[:, start:end])
 
     def before(self, end: int) -> HeaderRun:
         """The batches that end at or before a position."""
@@ -122,7 +122,7 @@ class HeaderRun(BatchRun):
         """The header of one of them, with what its version knows."""
         if self["magic"][number] == BATCH_MAGIC:
             return self.v2_header(number)
-        fields = dict(zip(names(HeaderColumn), self._table[:, number].tolist(), strict=True))
+        fields = dict(zip(names(HeaderColumn), self.table[:, number].tolist(), strict=True))
         return LegacyHeader(
             fields["base_offset"], fields["batch_length"], fields["crc"], fields["magic"], fields["attributes"],
             fields["max_timestamp"],

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
+from kafkalog.codec.model import CODEC_MASK
+from kafkalog.codec.native.cells import Cells
 from kafkalog.codec.native.library import library
 from kafkalog.codec.native.tables import (
     Appended,
@@ -38,18 +40,22 @@ if TYPE_CHECKING:
 
     from kafkalog.codec.native.tables import Table
 
+    AnyTable = Table | Cells
     Int64s = npt.NDArray[np.int64]
     Bytes = npt.NDArray[np.uint8]
 
 __all__ = [
-    "batches_by_producer", "choose_records", "consecutive_batches", "consecutive_messages", "crc_of", "decode_batches",
-    "decode_records", "decode_sets", "decode_window", "decompress_batches", "encode", "fitting_batches", "gather",
-    "has_instructions", "kept_records", "locate_records", "locate_values", "measure_sets", "move_keys", "put_checksums",
-    "put_keys", "recover_batches", "same_codec", "scan_batches", "scan_messages", "walk_headers", "write_lines",
+    "address_of", "batches_by_producer", "choose_records", "consecutive_batches", "consecutive_messages", "crc_of",
+    "decode_batches", "decode_records", "decode_sets", "decode_window", "decompress_batches", "encode",
+    "fitting_batches", "gather", "has_instructions", "kept_records", "locate_records", "locate_values",
+    "measure_sets", "move_keys", "next_gap", "put_checksums", "put_keys", "recover_batches", "same_codec",
+    "scan_batches", "scan_messages", "sound_prefix", "summarize_run", "walk_headers", "write_lines",
 ]  # fmt: skip
 
 _INT64_BYTES = 8
 _Numbers = ctypes.c_int64 * 4
+Struct = ctypes.Array[ctypes.c_int64]
+"""Numbers that C reads and changes as a struct."""
 
 
 @cache
@@ -79,8 +85,12 @@ def _struct(rows: type[Rows], array: Int64s) -> int:
     return _numbers(array, len(rows))
 
 
-def _cells(rows: type[Rows], table: Table, columns: int = 0) -> tuple[int, int]:
+def _cells(rows: type[Rows], table: AnyTable, columns: int = 0) -> tuple[int, int]:
     """Address of a table, and cells from one row to the next.  Raises TypeError if it is not a table of `rows`."""
+    if isinstance(table, Cells):
+        if table.rows is not rows or table.columns < columns:
+            raise TypeError(f"a table of {rows.__name__} is needed, not of {table.rows.__name__}")
+        return table.place[:2]
     if table.ndim != 2 or table.shape[0] != len(rows) or table.dtype.char not in "lq" or table.shape[1] < columns:
         raise TypeError(f"a table of {rows.__name__} has {len(rows)} rows of int64, not {table.dtype}{table.shape}")
     if table.shape[1] > 1 and table.strides[1] != _INT64_BYTES:
@@ -88,9 +98,30 @@ def _cells(rows: type[Rows], table: Table, columns: int = 0) -> tuple[int, int]:
     return table.ctypes.data, table.strides[0] // _INT64_BYTES
 
 
-def _table(rows: type[Rows], table: Table) -> tuple[int, int, int]:
+def _table(rows: type[Rows], table: AnyTable) -> tuple[int, int, int]:
     """The same, and the number of columns."""
-    return *_cells(rows, table), table.shape[1]
+    return *_cells(rows, table), table.columns if isinstance(table, Cells) else table.shape[1]
+
+
+class _Buffer(ctypes.Structure):
+    """The first fields of `Py_buffer`, and room for the others."""
+
+    _fields_ = (("address", ctypes.c_void_p), ("owner", ctypes.py_object), ("rest", ctypes.c_byte * 128))
+
+
+_get_buffer = ctypes.pythonapi.PyObject_GetBuffer
+_get_buffer.argtypes = [ctypes.py_object, ctypes.POINTER(_Buffer), ctypes.c_int]
+_release_buffer = ctypes.pythonapi.PyBuffer_Release
+_release_buffer.argtypes = [ctypes.POINTER(_Buffer)]
+
+
+def address_of(data: bytes | bytearray | memoryview) -> int:
+    """Address of the first byte of a buffer, which may be read-only; it is valid while the buffer lives."""
+    view = _Buffer()
+    _get_buffer(data, view, 0)
+    address = view.address or 0
+    _release_buffer(view)
+    return address
 
 
 # --- crc.c ----------------------------------------------------------------------------------------------------------
@@ -109,7 +140,7 @@ def has_instructions() -> bool:
 # --- scan.c ---------------------------------------------------------------------------------------------------------
 
 
-def scan_batches(address: int, size: int, largest: int, check: bool, headers: Table) -> int:
+def scan_batches(address: int, size: int, largest: int, check: bool, headers: AnyTable) -> int:
     """Fill `headers` with the sound v2 batches from an address on; how many there are before anything else.
 
     No batch may be larger than `largest` bytes; checksums are compared if `check`.  Positions count from the address.
@@ -360,6 +391,34 @@ def batches_by_producer(headers: Table, first: int, end: int, slots: Int64s, pro
         *_cells(Appended, producers, end - first), ctypes.addressof(to),
     )  # fmt: skip
     return to[0], count
+
+
+# --- runs.c ---------------------------------------------------------------------------------------------------------
+
+
+def sound_prefix(headers: AnyTable, continuity: Struct, gaps: bool) -> int:
+    """How many batches from the first on have no finding; `continuity` (`ContinuityState`) moves behind them.
+
+    With `gaps` offsets may be missing before them.
+    """
+    return _call("sound_prefix", *_table(HeaderColumn, headers), ctypes.addressof(continuity), gaps)
+
+
+def next_gap(headers: AnyTable, start: int) -> int:
+    """Number of the first batch from `start` (1 or more) on that does not begin where the one before it ends.
+
+    The number of batches if there is none.
+    """
+    return _call("next_gap", *_table(HeaderColumn, headers), start)
+
+
+def summarize_run(headers: AnyTable) -> tuple[list[int], tuple[int, int] | None]:
+    """Batches of each codec, by its number; smallest first and largest timestamp (ms), None if no batch has one."""
+    codecs, times = (ctypes.c_int64 * (CODEC_MASK + 1))(), _Numbers()
+    known = _call(
+        "summarize_run", *_table(HeaderColumn, headers), ctypes.addressof(codecs), ctypes.addressof(times)
+    )
+    return list(codecs), (times[0], times[1]) if known else None
 
 
 # --- clean.c --------------------------------------------------------------------------------------------------------

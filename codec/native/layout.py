@@ -10,13 +10,13 @@ import sys
 from collections.abc import Iterator
 from zlib import crc32
 
-from kafkalog.codec.compression import gzip, lz4, snappy, zstd
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION, SMALLEST_MESSAGE
 from kafkalog.codec.model import (
     BATCH,
     CODEC_MASK,
     CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
     LAST_CODEC,
     LOG_OVERHEAD,
     MAX_SEQUENCE,
@@ -34,7 +34,7 @@ from kafkalog.codec.native import tables
 from kafkalog.codec.record_shape import CONTENT_LENGTH, SMALLEST_HEADER, SMALLEST_RECORD
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 
-__all__ = ["constants", "header_text"]
+__all__ = ["constants", "header_text", "stream_constants"]
 
 _LAYOUTS = {"BATCH": BATCH, "MESSAGE_V0": MESSAGE_V0, "MESSAGE_V1": MESSAGE_V1, "LOG_OVERHEAD": LOG_OVERHEAD}
 _STRUCTS: dict[str, tuple[type[tables.Rows], frozenset[tables.Rows]]] = {
@@ -45,6 +45,7 @@ _STRUCTS: dict[str, tuple[type[tables.Rows], frozenset[tables.Rows]]] = {
     "walk": (tables.Walk, frozenset()),
     "key_map": (tables.KeyMap, frozenset()),
     "recovered": (tables.Recovered, frozenset()),
+    "continuity": (tables.ContinuityState, frozenset()),
 }
 """name of a struct -> its members, and those of them that are addresses"""
 _COLUMNS: dict[str, type[tables.Rows]] = {
@@ -63,7 +64,7 @@ _READERS = {"b": "big8", "h": "big16", "i": "big32", "I": "big32u", "q": "big64"
 
 
 def constants() -> dict[str, int]:
-    """Name in C -> value, of every number that the compiled code takes from the declarations."""
+    """Name in C -> value, of every number that the compiled code takes from the declarations but `stream_constants`."""
     named: dict[str, int] = {}
     for name, layout in _LAYOUTS.items():
         named[f"{name}_SIZE"] = layout.size
@@ -72,13 +73,27 @@ def constants() -> dict[str, int]:
     named |= {f"CODEC_{codec.name}": int(codec) for codec in Codec}
     named |= {
         "CODEC_MASK": int(CODEC_MASK), "LAST_CODEC": int(LAST_CODEC), "TIMESTAMP_TYPE_FLAG": int(TIMESTAMP_TYPE_FLAG),
-        "CONTROL_FLAG": int(CONTROL_FLAG), "TRANSACTIONAL_FLAG": int(TRANSACTIONAL_FLAG),
+        "CONTROL_FLAG": int(CONTROL_FLAG), "DELETE_HORIZON_FLAG": int(DELETE_HORIZON_FLAG),
+        "TRANSACTIONAL_FLAG": int(TRANSACTIONAL_FLAG),
         "BATCH_MAGIC": BATCH_MAGIC, "MAGIC_AT": MAGIC_POSITION, "SMALLEST_MESSAGE": SMALLEST_MESSAGE,
         "SMALLEST_RECORD": SMALLEST_RECORD, "SMALLEST_HEADER": SMALLEST_HEADER,
         "CONTENT_LENGTH_SIZE": CONTENT_LENGTH.size, "MAX_RELATIVE_OFFSET": MAX_RELATIVE_OFFSET,
         "MAX_SEQUENCE": MAX_SEQUENCE, "MICROSECONDS": MICROSECONDS, "NO_END": NO_END, "NO_TIMESTAMP": NO_TIMESTAMP,
         "NO_PRODUCER_ID": NO_PRODUCER_ID, "EMPTY": tables.EMPTY, "UNDECODED": tables.UNDECODED,
         "MEMORY_IS_FULL": tables.MEMORY_IS_FULL, "ROW_BYTES": tables.ROW_BYTES,
+    }  # fmt: skip
+    named |= {
+        f"NAMES_OF_{name.upper()}": crc32(" ".join(tables.names(rows)).encode())
+        for name, rows in ({name: rows for name, (rows, _) in _STRUCTS.items()} | _COLUMNS).items()
+    }
+    return named
+
+
+def stream_constants() -> dict[str, int]:
+    """The same of compressed streams.  Loads the packages of every codec."""
+    from kafkalog.codec.compression import gzip, lz4, snappy, zstd
+
+    return {
         "LZ4_FIRST_WORD": int.from_bytes(lz4.WRITTEN_HEADER[:4], "little"),
         "LZ4_SECOND_WORD": int.from_bytes(lz4.WRITTEN_HEADER[3:7], "little"),
         "LZ4_HEADER_SIZE": len(lz4.WRITTEN_HEADER), "LZ4_BLOCK_SIZE": lz4.BLOCK_SIZE, "LZ4_STORED": lz4.STORED_BLOCK,
@@ -89,11 +104,6 @@ def constants() -> dict[str, int]:
         "GZIP_HEADER_SIZE": gzip.HEADER, "GZIP_TRAILER_SIZE": gzip.TRAILER,
         "GZIP_PLAIN_START": int.from_bytes(gzip.PLAIN_START, "little"),
     }  # fmt: skip
-    named |= {
-        f"NAMES_OF_{name.upper()}": crc32(" ".join(tables.names(rows)).encode())
-        for name, rows in ({name: rows for name, (rows, _) in _STRUCTS.items()} | _COLUMNS).items()
-    }
-    return named
 
 
 def _fields(name: str, layout: FixedLayout) -> str:
@@ -121,7 +131,7 @@ def _columns(name: str, rows: type[tables.Rows]) -> str:
 
 
 def _parts() -> Iterator[str]:
-    named = constants()
+    named = constants() | stream_constants()
     yield (
         "/* Written by `python -m kafkalog.codec.native.layout` from the declarations; do not edit. */\n"
         "#ifndef KAFKALOG_LAYOUT_H\n#define KAFKALOG_LAYOUT_H\n#include <stdint.h>\n"

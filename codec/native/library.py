@@ -6,11 +6,12 @@ import ctypes
 import errno
 import os
 import sys
+from collections.abc import Mapping
 from functools import lru_cache
 
 from kafkalog.codec.errors import StorageError
 
-__all__ = ["CHOICE", "PATH", "is_there", "library"]
+__all__ = ["CHOICE", "PATH", "check_streams", "is_there", "library"]
 
 CHOICE = "KAFKALOG_NATIVE"
 """An environment variable: the path of another build of the library, or `none` to use no compiled code."""
@@ -36,7 +37,19 @@ def library() -> ctypes.CDLL:
     except (OSError, ValueError) as error:
         reason = f"the compiled code cannot be loaded: {error}; install kafkalog again"
         raise StorageError(errno.ENOEXEC, reason, PATH) from error
-    if values != list(constants().values()):
+    _compare(values, constants())
+    return loaded
+
+
+def check_streams() -> None:
+    """Compare what the library knows of compressed streams with its declarations.  Raises `StorageError`."""
+    from kafkalog.codec.native.layout import constants, stream_constants
+
+    loaded, named = library(), constants() | stream_constants()
+    _compare(list((ctypes.c_int64 * len(named)).in_dll(loaded, "kafkalog_constants")), named)
+
+
+def _compare(values: list[int], named: Mapping[str, int]) -> None:
+    if values[: len(named)] != list(named.values()):
         reason = "the compiled code was built from other declarations than these; install kafkalog again"
         raise StorageError(errno.ENOEXEC, reason, PATH)
-    return loaded

@@ -13,10 +13,10 @@ from kafkalog.codec.derive import DerivationError
 from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1
 
 __all__ = [
-    "EMPTY", "LARGEST_RECORD_OVERHEAD", "MEMORY_IS_FULL", "ROW_BYTES", "UNDECODED", "Appended", "ArrowBuffer",
-    "Decompressor", "Encoded", "Filled", "HeaderColumn", "IndexEntry", "KeptBatch", "KeyMap", "MessageColumn",
-    "MessageSet", "Recovered", "RetainedBatch", "Rows", "Table", "Viewed", "Walk", "check_table", "empty_table",
-    "names",
+    "EMPTY", "LARGEST_RECORD_OVERHEAD", "MEMORY_IS_FULL", "ROW_BYTES", "UNDECODED", "UNKNOWN", "Appended",
+    "ArrowBuffer", "ContinuityState", "Decompressor", "Encoded", "Filled", "HeaderColumn", "IndexEntry", "KeptBatch",
+    "KeyMap", "MessageColumn", "MessageSet", "Recovered", "RetainedBatch", "Rows", "Table", "Viewed", "Walk",
+    "check_table", "empty_table", "names",
 ]  # fmt: skip
 
 EMPTY, UNDECODED = -2, -1
@@ -279,6 +279,20 @@ class Walk(Rows):
     """base offset of the segment after it"""
     IS_FOLLOWED = auto()
     """whether headers led to the end of the batches passed"""
+
+
+class ContinuityState(Rows):
+    """What `sound_prefix` knows of the batches before, and of the segment; `UNKNOWN` for what is not known."""
+
+    BASE_OFFSET = auto()
+    NEXT_SEGMENT = auto()
+    EXPECTED = auto()
+    LAST_OFFSET = auto()
+    LEADER_EPOCH = auto()
+
+
+UNKNOWN = -(2**63)
+"""In place of an offset that is not known."""
 
 
 def names(rows: type[Rows]) -> tuple[str, ...]:

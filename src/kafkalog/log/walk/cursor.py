@@ -129,8 +129,9 @@ def sound_parts(run: BatchRun, continuity: Continuity, *, gaps: bool) -> Iterato
     batches are given one by one for a while.
     """
     from kafkalog.codec.headers.continuity import sound_prefix
+    from kafkalog.codec.native.tables import HeaderColumn
 
-    number, size, singly, bases = 0, _MANY, 1, run["base_offset"]
+    number, size, singly = 0, _MANY, 1
     while number < len(run):
         part = run.part(number, min(number + size, len(run)))
         count = sound_prefix(continuity, part, gaps=gaps)
@@ -142,6 +143,8 @@ def sound_parts(run: BatchRun, continuity: Continuity, *, gaps: bool) -> Iterato
             continue
         singly = 1 if count >= _FEW // 2 else min(2 * singly, _SINGLY)
         for number in range(number, min(number + singly, len(run))):  # noqa: B020 - goes on from where it was
-            continuity.behind = int(bases[number + 1]) if number + 1 < len(run) else None
+            continuity.behind = (
+                run.value(HeaderColumn.BASE_OFFSET, number + 1) if number + 1 < len(run) else None
+            )
             yield run.batch(number)
         number, size = number + 1, _FEW

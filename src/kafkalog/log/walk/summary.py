@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, Severity, StopReason
-from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import (
-    CODEC_MASK,
     NO_TIMESTAMP,
     Codec,
     RecordBatch,
     codec_label,
 )
+from kafkalog.codec.native import functions, library
+from kafkalog.codec.native.tables import HeaderColumn
 from kafkalog.codec.rules import Verdict, gap
 from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.thresholds import headers_are_worth_it
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.log.walk.ending import ends_below
@@ -89,7 +88,7 @@ def summarize(
                 else:
                     below = None
                     facts.run(each, segment.path)
-                    size = each.end - int(each.positions[0])
+                    size = each.end - each.position(0)
                 if on_bytes is not None:
                     on_bytes(size)
         ended = cursor.ended(scanner, through_damage=False)
@@ -112,7 +111,7 @@ def summarize(
 
 
 def _scanner(source: FileSource, limits: Limits) -> Scanner | RunScanner:
-    if not headers_are_worth_it(source.size, lambda: first_batch_bytes(lambda: source)):
+    if not library.is_there():
         return Scanner(source, limits=limits)
     from kafkalog.codec.headers.run_scanner import RunScanner
 
@@ -146,27 +145,23 @@ class _Facts:
 
     def run(self, run: BatchRun, path: str) -> None:
         """Take note of many v2 batches, their offsets increasing; only gaps are found there."""
-        attributes, largest = run["attributes"], run["max_timestamp"]
+        codecs, times = functions.summarize_run(run.cells)
         for codec in Codec:
-            count = int((attributes & CODEC_MASK == codec).sum())
-            if count:
-                self.codecs[codec.label] += count
-        self.magics[int(run["magic"][0])] += len(run)
-        first, last = run["base_offset"], run.last_offsets
-        if self.last is not None and int(first[0]) > self.last + 1:
-            self._gap(self.last, int(first[0]), int(run.positions[0]), path)
-        self._seen(int(first[0]), int(last[-1]))
-        numbers = (first[1:] != last[:-1] + 1).nonzero()[0]
-        if len(numbers):
+            if codecs[codec]:
+                self.codecs[codec.label] += codecs[codec]
+        self.magics[run.value(HeaderColumn.MAGIC, 0)] += len(run)
+        first = run.value(HeaderColumn.BASE_OFFSET, 0)
+        if self.last is not None and first > self.last + 1:
+            self._gap(self.last, first, run.position(0), path)
+        self._seen(first, run.last_offset(len(run) - 1))
+        number = functions.next_gap(run.cells, 1)
+        while number < len(run):
             self.has_gaps = True
-            columns = last[numbers], first[numbers + 1], run.positions[numbers + 1]
-            for before, begin, position in zip(*(each.tolist() for each in columns), strict=True):
-                self._gap(before, begin, position, path)
-        known = largest >= 0
-        if known.any():
-            firsts, largest = run.first_timestamps[known], largest[known]
-            has_first = firsts != NO_TIMESTAMP  # the first record of a batch may have no time where others have one
-            self._times(int((firsts * has_first + largest * ~has_first).min()), int(largest.max()))
+            begin = run.value(HeaderColumn.BASE_OFFSET, number)
+            self._gap(run.last_offset(number - 1), begin, run.position(number), path)
+            number = functions.next_gap(run.cells, number + 1)
+        if times is not None:
+            self._times(*times)
 
     def _gap(self, before: int, first: int, position: int, path: str) -> None:
         code, detail = gap(before, first)
