@@ -15,6 +15,7 @@ from kafkalog.codec.errors import FormatError
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import BATCH, Codec
 from kafkalog.codec.native import functions
+from kafkalog.codec.native.library import check_streams
 from kafkalog.codec.native.tables import HeaderColumn, Table
 from kafkalog.codec.record_shape import SMALLEST_RECORD
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     Int64s = npt.NDArray[np.int64]
 
-__all__ = ["Decompressed", "OpenedBatches", "decompress_batches", "decompress_together", "opened_batches"]
+__all__ = ["Decompressed", "OpenedBatches", "decompress_batches", "decompress_together", "decompressor", "opened_batches"]
 
 
 
@@ -60,12 +61,18 @@ def decompress_batches(run: BatchRun, codec: int, limits: Limits, budget: int) -
     return _one_by_one(codec, run.starts + BATCH.size, sizes, memoryview(window), most, budget)
 
 
+def decompressor(limits: Limits, memory: int, memory_bytes: int) -> Int64s:
+    """The struct `Decompressor`: what this thread decompresses with, into so many bytes at an address."""
+    check_streams()
+    return np.array(native.decompressor_of_thread(limits.zstd_window_bytes, memory, memory_bytes), np.int64)
+
+
 def decompress_together(
     codec: int, sources: Int64s, compressed: Int64s, limits: Limits, budget: int
 ) -> Decompressed:
     """Decompress many batches in one call; none if the first is not of the plain shape, or no wheel has its codec."""
     block = Block(2 * budget)
-    with_these = np.array(native.decompressor_of_thread(limits.zstd_window_bytes, block.address, 2 * budget), np.int64)
+    with_these = decompressor(limits, block.address, 2 * budget)
     found = np.empty((2, len(sources)), np.int64)
     count = functions.decompress_batches(
         codec, with_these, sources, compressed, limits.decompressed_batch_bytes, budget, found[0], found[1]

@@ -11,8 +11,7 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.columnar.buffers import MOST_BYTES, arrow_buffer
 from kafkalog.codec.columnar.collector import Collector
-from kafkalog.codec.columnar.decompressed import Decompressed, decompress_batches
-from kafkalog.codec.compression.native import decompressor_of_thread
+from kafkalog.codec.columnar.decompressed import Decompressed, decompress_batches, decompressor
 from kafkalog.codec.handed_back import HandedBack
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.limits import Limits
@@ -163,7 +162,7 @@ class RunDecoder:
         limits = self._limits
         left = min(self._scratch.size - self._scratch_used, limits.decompressed_batch_bytes)
         place = self._scratch.address + self._scratch_used
-        return np.array(decompressor_of_thread(limits.zstd_window_bytes, place, left), np.int64)
+        return decompressor(limits, place, left)
 
     def _viewed(self, window: pa.Buffer) -> Int64s:
         """What views may point to."""

@@ -13,7 +13,6 @@ from functools import lru_cache
 from importlib.util import find_spec
 
 from kafkalog.codec.limits import KIB
-from kafkalog.codec.native.library import check_streams
 
 __all__ = ["InflateState", "NativeGzip", "NativeZstd", "decompressor_of_thread", "gzip", "lz4_decompress", "zstd"]
 
@@ -134,7 +133,6 @@ def decompressor_of_thread(zstd_window_bytes: int, memory: int, memory_bytes: in
 def _functions() -> tuple[int, int, int, int, int]:
     found: tuple[int, int, int, int, int] | None = getattr(_of_thread, "functions", None)
     if found is None:
-        check_streams()
         of_zstd, of_gzip = zstd(), gzip()
         found = _of_thread.functions = (
             lz4_decompress(),

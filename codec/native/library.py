@@ -41,6 +41,7 @@ def library() -> ctypes.CDLL:
     return loaded
 
 
+@lru_cache(maxsize=1)
 def check_streams() -> None:
     """Compare what the library knows of compressed streams with its declarations.  Raises `StorageError`."""
     from kafkalog.codec.native.layout import constants, stream_constants

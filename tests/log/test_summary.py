@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.native import library
 from kafkalog.log import open_partition
-from kafkalog.log.walk import summary
 from kafkalog.log.walk.summary import SegmentSummary, summarize
 from testkit.made import damage
 
@@ -27,7 +27,7 @@ def test_gaps_are_told_one_by_one_and_hide_nothing(
     seed: int, by_columns: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As compaction leaves them: before the first batch, between batches, and where a run of columns begins anew."""
-    monkeypatch.setattr(summary.library, "is_there", lambda: by_columns)
+    monkeypatch.setattr(library, "is_there", lambda: by_columns)
     choose = random.Random(seed)
     base, offset = 100, 100 + choose.choice([0, 5])
     batches, expected, before = [], [], None
@@ -50,7 +50,7 @@ def test_gaps_are_told_one_by_one_and_hide_nothing(
 def test_a_displaced_batch_among_gaps_moves_no_end(
     by_columns: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(summary.library, "is_there", lambda: by_columns)
+    monkeypatch.setattr(library, "is_there", lambda: by_columns)
     at = [0, 1, 2, 3, 5, 7, 9, 10]
     batches = [damage.batch(offset, [damage.record(0)]) for offset in at]
     batches[4] = damage.put(batches[4], "base_offset", 1000)
