@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
     Int64s = npt.NDArray[np.int64]
 
-__all__ = ["Decompressed", "OpenedBatches", "decompress_batches", "decompress_together", "decompressor", "opened_batches"]
+__all__ = [
+    "Decompressed", "OpenedBatches", "decompress_batches", "decompress_together", "decompressor", "opened_batches",
+]  # fmt: skip
 
 
 
