@@ -24,6 +24,8 @@ from kafkalog.codec.native.tables import (
 from testkit.made.record_bytes import Fields, payload
 from testkit.running.in_a_process import number_printed
 
+pytestmark = pytest.mark.compiled
+
 SLOTS, SLOT = 64, 24
 
 

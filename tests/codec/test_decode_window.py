@@ -21,6 +21,8 @@ from testkit.made.record_bytes import Fields, batch, payload
 from testkit.running.in_a_process import number_printed
 from testkit.running.shares import EACH
 
+pytestmark = pytest.mark.compiled
+
 SCHEMA = record_schema(TYPES)
 ONE: list[Fields] = [(0, 0, 0, b"k", b"v", [])]
 

@@ -25,6 +25,8 @@ from testkit.judging.decompressing import contents, mixed, taken_together
 from testkit.made.record_bytes import batch
 from testkit.running.examples import examples
 
+pytestmark = pytest.mark.compiled
+
 COMPILED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 
 

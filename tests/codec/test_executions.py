@@ -162,6 +162,7 @@ BATCH_FIELDS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.compiled
 @examples(300)
 @given(
     st.lists(st.tuples(damaged(), BATCH_FIELDS, st.integers(0, 20) | st.integers(2**63 - 9, 2**63 - 1)), max_size=4),
@@ -186,6 +187,7 @@ def test_columns_agree(
             assert one.equals(other), (one.to_pylist(), other.to_pylist())
 
 
+@pytest.mark.compiled
 def test_columns_of_recorded_batches_agree(tmp_path: Path) -> None:
     rows = 0
     for path in sorted(broker_case("4.3.0", "codecs").unpack(tmp_path).rglob("*.log")):
@@ -198,6 +200,7 @@ def test_columns_of_recorded_batches_agree(tmp_path: Path) -> None:
     assert rows > 600
 
 
+@pytest.mark.compiled
 def test_absurd_timestamps_are_null_and_header_keys_that_are_no_text_are_replaced() -> None:
     data = batch(
         payload([(0, 2**62, 0, None, None, [(b"\xff", b"")]), (0, 1, 1, None, None, [])]), 2, base_timestamp=2**50
@@ -292,11 +295,13 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
 
 
-def test_small_work_does_not_load_the_compiler() -> None:
+@pytest.mark.compiled
+def test_columns_are_taken_for_enough_work_only() -> None:
     result = run(_SMALL_WORK)
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.compiled
 def test_the_kernel_never_leaves_its_buffer() -> None:
     lines: list[str] = []
     content = payload([(0, 5, number, bytes(number), b"v" * (40 - number), [(b"k", b"")]) for number in range(40)])
@@ -320,6 +325,7 @@ def test_a_batch_of_another_magic_is_no_work_for_the_kernel() -> None:
         list(BatchDecoder(SCHEMA, "t", 0, DEFAULT_LIMITS, 10, MIB).decode(Part(legacy, 0, 1)))
 
 
+@pytest.mark.compiled
 def test_a_record_larger_than_the_bound_is_not_copied() -> None:
     value = bytes(range(256)) * 40
     content = payload([(0, 0, 0, b"k", b"small", []), (0, 5, 1, None, value, [(b"h", b"x")]), (0, 9, 2, b"k", b"", [])])
@@ -333,7 +339,8 @@ def test_a_record_larger_than_the_bound_is_not_copied() -> None:
     assert begin < large["value"].buffers()[2].address < begin + len(content)
 
 
-def test_much_small_work_together_is_worth_the_kernel() -> None:
+@pytest.mark.compiled
+def test_much_small_work_together_is_worth_columns() -> None:
     from kafkalog.codec import thresholds
 
     assert not thresholds.kernel_is_worth_it(1000)

@@ -24,6 +24,8 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, Limits
 from kafkalog.codec.model import Codec
 from testkit.judging.decompressing import mixed, taken_together
 
+pytestmark = pytest.mark.compiled
+
 STREAMS = int(os.environ.get("KAFKALOG_GZIP_STREAMS", "1000000"))
 FEW_STREAMS = 4_000
 SEED = int(os.environ.get("KAFKALOG_GZIP_SEED", "1"))

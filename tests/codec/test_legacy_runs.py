@@ -28,6 +28,8 @@ from testkit.recorded.fixture_data import BrokerCase, broker_cases
 from testkit.running.examples import examples
 from testkit.running.in_a_process import number_printed
 
+pytestmark = pytest.mark.compiled
+
 OLD = ("0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3")
 CODECS = (GZIP, SNAPPY, LZ4)
 

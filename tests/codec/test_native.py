@@ -17,6 +17,8 @@ import pytest
 from kafkalog.codec.native import crc_tables, functions, layout, library, tables
 from kafkalog.codec.native.tables import HeaderColumn, empty_table
 
+pytestmark = pytest.mark.compiled
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "codec" / "native"
 _EXPORTED = re.compile(r"^EXPORTED (?:int64_t|void) (\w+)\(([^)]*)\)", re.MULTILINE)

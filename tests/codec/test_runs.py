@@ -25,6 +25,8 @@ from testkit.judging.read_both_ways import each_column_by_itself, read, walked
 from testkit.made.record_bytes import batch, damaged, payload, record
 from testkit.running.examples import examples
 
+pytestmark = pytest.mark.compiled
+
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 61, 287, 288, 295, 576, 1151, 1152, 1161, 4607, 4608, 6057, 100_003])
 def test_every_way_to_a_checksum_gives_that_of_the_package(size: int) -> None:

@@ -16,6 +16,8 @@ from testkit.made.record_bytes import Fields, batch, payload
 from testkit.running.in_a_process import number_printed
 from testkit.running.shares import EACH
 
+pytestmark = pytest.mark.compiled
+
 SIZES = (0, 1, 3, 4, 5, 11, 12, 13, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 130, 8191, 8192)
 """Of fields: where a view, a move or the length of a length ends."""
 DELTAS = (0, 1, 63, 64, 8191, 8192, 2**20 - 1, 2**20, 2**27 - 1, 2**27, 2**34, 2**62)

@@ -34,6 +34,8 @@ from testkit.judging.trees import contents, copy_tree, first_difference
 from testkit.made import batches
 from testkit.made.compactable import T0
 
+pytestmark = pytest.mark.compiled
+
 CODECS = (Codec.NONE, Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
 LATER = 10**9
 

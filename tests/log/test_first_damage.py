@@ -54,6 +54,7 @@ def damaged(source: random.Random) -> bytes:
     return data[:first] + batches.batch(batches.record(), 1, base_offset=3, attributes=7) + data[first:]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("count", [200, pytest.param(20_000, marks=pytest.mark.sweep)])
 def test_every_walk_finds_the_same(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[FindingCode | None] = []

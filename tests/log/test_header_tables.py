@@ -22,6 +22,8 @@ from kafkalog.log.storage.content import Content, ContentSource, Slice
 from testkit.made.batches import simple
 from testkit.recorded.broker_dirs import brokers
 
+pytestmark = pytest.mark.compiled
+
 CASES = ("0.9.0.1/codecs", "2.8.2/txn", "4.1.1/segments", "4.1.1/codecs")
 
 

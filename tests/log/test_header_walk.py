@@ -18,6 +18,8 @@ from kafkalog.log.disk.files import FileSource
 from kafkalog.log.walk import header_walk
 from kafkalog.log.walk.header_walk import Span, joined_spans
 
+pytestmark = pytest.mark.compiled
+
 CREATE = TimestampType.CREATE_TIME
 
 

@@ -339,6 +339,7 @@ def test_a_record_beyond_what_its_batch_claims_is_given_however_it_is_split(tmp_
         assert [each for some in tables for each in some] == [0, 1, 6, 3, 4, 5, 6, 7, 8]
 
 
+@pytest.mark.compiled
 def test_records_larger_than_a_part_are_not_held_until_the_end() -> None:
     schema = record_schema(["offset", "value"], "view")
     decoder = BatchDecoder(schema, "t", 0, DEFAULT_LIMITS, 10, 1 << 10)

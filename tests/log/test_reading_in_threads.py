@@ -382,6 +382,7 @@ def read_all(under_way: InOrder[int, int], found: list[int]) -> None:
         found += items
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("possible", [0, 1, 2])
 def test_as_many_threads_read_as_the_system_lets_begin(
     possible: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -602,6 +603,7 @@ def write_log(directory: Path, batches: Iterable[tuple[int, bytes]]) -> int:
     return offset
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("codec", "threads"),
     [

@@ -21,6 +21,7 @@ def summary_of(directory: Path, batches: list[bytes], base: int) -> SegmentSumma
     return summarize(segment)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("by_columns", [True, False], ids=["columns", "one by one"])
 @pytest.mark.parametrize("seed", range(12))
 def test_gaps_are_told_one_by_one_and_hide_nothing(
@@ -46,6 +47,7 @@ def test_gaps_are_told_one_by_one_and_hide_nothing(
     assert (found.batches, found.last_offset, found.valid_bytes) == (len(batches), before, sum(map(len, batches)))
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("by_columns", [True, False], ids=["columns", "one by one"])
 def test_a_displaced_batch_among_gaps_moves_no_end(
     by_columns: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -80,6 +80,7 @@ def test_views_stay_what_they_were_when_the_file_is_gone(tmp_path: Path, monkeyp
         assert last.to_pylist() == values[-len(last) :]
 
 
+@pytest.mark.compiled
 def test_keys_that_are_in_the_views_keep_nothing_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
     keys = segments_partition().to_arrow(["key"], layout="view").read_all()["key"]
