@@ -16,15 +16,13 @@ import math
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
-from importlib.util import find_spec
 from typing import Any, ParamSpec, TypeVar
 
 from kafkalog.codec.errors import UsageError
 
-__all__ = ["at_door", "byte_view", "check_fields", "checked", "how_to_install", "needed", "shown"]
+__all__ = ["at_door", "byte_view", "check_fields", "checked", "shown"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -32,10 +30,6 @@ _Class = TypeVar("_Class", bound=type)
 _Test = Callable[[Any], bool]
 _INT64 = 2**63
 _SHOWN = 60
-_OPTIONAL = frozenset({
-    "confluent_kafka", "cryptography", "deltalake", "fastavro", "fsspec", "google", "grpc_tools", "numba", "numpy",
-    "pyarrow", "pyiceberg", "pyruhvro", "pyspark", "sqlalchemy",
-})  # fmt: skip
 
 
 def byte_view(data: Any) -> memoryview:
@@ -318,23 +312,3 @@ def check_fields(instance: Any) -> None:
         fields = _FIELDS[kind] = {name: _Parameter(kind, name, text) for name, text in annotations.items()}
     for name, parameter in fields.items():
         parameter.taken(getattr(instance, name))
-
-
-@contextmanager
-def needed(what: str, extra: str) -> Iterator[None]:
-    """Imports that `what` needs: `UsageError` names the extra of kafkalog where one of its packages is missing."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in _OPTIONAL:
-            raise
-        raise UsageError(f"{what} needs the package {package}: {how_to_install(extra)}") from error
-
-
-def how_to_install(extra: str) -> str:
-    """What somebody can do who lacks an extra; the file that brings its own Python has no pip to add one with."""
-    wanted = f"pip install 'kafkalog[{extra}]'"
-    if find_spec("pip") is not None:
-        return f"install kafkalog[{extra}] ({wanted})"
-    return f"this Python has no pip to add it with; where there is another: python3 -m venv DIR && DIR/bin/{wanted}"

@@ -8,7 +8,7 @@ import click
 
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.output import print_json
-from kafkalog.codec.arguments import needed
+from kafkalog.codec.extras import needed
 
 __all__ = ["command"]
 

@@ -13,8 +13,9 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.arguments import checked, needed
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError, KafkaLogError, UsageError
+from kafkalog.codec.extras import needed
 from kafkalog.codec.findings import Finding, FindingCode, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch
