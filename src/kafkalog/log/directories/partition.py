@@ -50,6 +50,7 @@ from kafkalog.log.disk.files import (
 )
 from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.log.disk.unchanged import Unchanged
+from kafkalog.log.reading.column_decoding import ColumnDecoding
 from kafkalog.log.reading.offsets import offsets_before
 from kafkalog.log.reading.readable import READ_UNCOMMITTED, OffsetAndTimestamp, Reset
 from kafkalog.log.walk.batch_filter import Codecs, ProducerIds, batch_filter
@@ -62,7 +63,6 @@ from kafkalog.log.walk.time_lookup import NewestTimestamps
 if TYPE_CHECKING:
     import pyarrow
 
-    from kafkalog.log.reading.column_decoding import ColumnDecoding
     from kafkalog.log.reading.fetch import Chunk
     from kafkalog.log.reading.records import RecordReader
     from kafkalog.log.reading.transactions import Transactions
@@ -73,7 +73,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@checked
+@checked()
 @dataclass(frozen=True)
 class Partition:
     """The content of one partition directory; listed once, never written to."""
