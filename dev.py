@@ -46,6 +46,15 @@ LINTERS = (
 )  # fmt: skip
 """What lint runs, and what that needs."""
 
+WHEELS = ("manylinux_2_17_x86_64", "manylinux_2_17_aarch64")
+"""What wheels are built for, with Zig."""
+
+SANITIZED_TESTS = (
+    "batch_vectors", "clean_kernel", "columns", "decode_window", "decompressed", "encode_columns", "executions",
+    "legacy_runs", "native", "runs", "usual_records",
+)  # fmt: skip
+"""Of the codec's tests, those with hostile inputs and guard pages."""
+
 CI_MINUTES = 45
 STARTED, UNTIL = "KAFKALOG_CI_STARTED", "KAFKALOG_UNTIL"
 
@@ -122,6 +131,51 @@ def trials(*options: str) -> None:
         _run_all({"power cuts": partial(_campaign, "cut_power.py", *options)})
     else:
         _run_all({"quorum trials": partial(_campaign, "lost_quorums.py", *options)})
+
+
+def native() -> None:
+    """Compiled code: hostile inputs and random windows with sanitizers, the codec's tests without it, aarch64"""
+    _ensure_venv()
+    _run_all({"sanitized": partial(_sanitized, 20_000), "without": _without_library, "aarch64": _aarch64})
+
+
+def _sanitized(windows: int) -> None:
+    """Run a build of the compiled code that ends the process at the first access outside of what it was given."""
+    spec = importlib.util.spec_from_file_location("native", ROOT / "release" / "native.py")
+    if spec is None or spec.loader is None:
+        raise DevError("release/native.py is missing")
+    building = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(building)
+    compiler = next((name for name in ("cc", "gcc") if shutil.which(name)), None)
+    if compiler is None:
+        raise DevError("there is no cc, whose sanitizers these are")
+    library = CACHE / "sanitized" / building.LIBRARY
+    library.parent.mkdir(parents=True, exist_ok=True)
+    if not building.is_current(library, building.SANITIZED):
+        building.build(library, [compiler], building.SANITIZED)
+    variables = {
+        "KAFKALOG_NATIVE": str(library), "LD_PRELOAD": _output([compiler, "-print-file-name=libasan.so"]).strip(),
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1", "PYTHONMALLOC": "malloc",
+        "PYTHONPATH": str(ROOT / "tests" / "support"),
+    }  # fmt: skip
+    tests = [f"tests/codec/test_{name}.py" for name in SANITIZED_TESTS]
+    _call([_python(), "-m", "pytest", "-q", "-n", "2", *tests, "-m", "not sweep"], **variables)
+    _call([_python(), "tests/campaigns/windows.py", "--count", str(windows)], **variables)
+
+
+def _without_library() -> None:
+    """Run the tests of the codec as on a machine without compiled code, and say how long they take."""
+    started = time.monotonic()
+    left_out = "not sweep and not compiled"
+    _call([_python(), "-m", "pytest", "-q", "-n", "2", "tests/codec", "-m", left_out], KAFKALOG_NATIVE="none")
+    print(f"without compiled code: {time.monotonic() - started:.0f} s")
+
+
+def _aarch64() -> None:
+    """Compare what compiled code makes of recorded logs on aarch64 with this machine; not without its emulator."""
+    code = _code([_python(), "tests/campaigns/aarch64.py"], PYTHONPATH=str(ROOT / "tests" / "support"))
+    if code == 1:
+        raise DevError("aarch64 gives other digests")
 
 
 def same(*options: str) -> None:
@@ -204,6 +258,9 @@ def ci() -> None:
     _run_all({
         "recorded": _recorded,
         "same": _same,
+        "sanitized": partial(_sanitized, 1_500),
+        "without": _without_library,
+        "aarch64": _aarch64,
         "wheel": _wheel,
         "bundle": _bundle,
         "interop": partial(within, 0.6, _interop),
@@ -214,7 +271,9 @@ def ci() -> None:
 
 COMMANDS: dict[str, Callable[..., None]] = {
     command.__name__: command
-    for command in (setup, demo, test, lint, types, sweep, interop, trials, same, bench, wheel, bundle, release, ci)
+    for command in (
+        setup, demo, test, lint, types, sweep, interop, trials, native, same, bench, wheel, bundle, release, ci,
+    )
 }
 
 
@@ -284,21 +343,15 @@ def _types() -> None:
 
 
 class _Compiling:
-    """Tests and kernels being compiled beside what is done meanwhile; each of several workers would compile all."""
+    """Compiles the tests in a process of its own; otherwise each of several workers would compile them all."""
 
     def __init__(self) -> None:
-        collect = [_python(), "-m", "pytest", "--collect-only", "-q"]
-        self._processes = [self._begun(command) for command in (collect, [_tool("kafkalog"), "warm"])]
-
-    @staticmethod
-    def _begun(command: Sequence[str]) -> subprocess.Popen[bytes]:
-        unseen = subprocess.DEVNULL
-        return subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=unseen, stderr=unseen)
+        collect, unseen = [_python(), "-m", "pytest", "--collect-only", "-q"], subprocess.DEVNULL
+        self._process = subprocess.Popen(collect, cwd=ROOT, env=environment(), stdout=unseen, stderr=unseen)
 
     def wait(self) -> None:
-        """Until it is done; whatever went wrong will be seen by who needs the result."""
-        for process in self._processes:
-            process.wait()
+        """Wait until it is done.  An error is left to the run of the tests, which has it again."""
+        self._process.wait()
 
 
 def _pytest(compiling: _Compiling) -> None:
@@ -405,17 +458,24 @@ def _run_all(steps: Mapping[str, Callable[[], None]]) -> None:
 def _wheel() -> None:
     dist = ROOT / "dist"
     with tempfile.TemporaryDirectory(prefix="kafkalog-") as temporary:
-        sdist, archive = _built(Path(temporary))
-        _try_alone(archive, Path(temporary))
-        _call([_python(), str(ROOT / "benchmarks" / "first_use.py"), "--check", str(archive)])
+        sdist, wheels = _built(Path(temporary))
+        _try_alone(_wheel_of_here(wheels), Path(temporary))
         dist.mkdir(exist_ok=True)
-        for path in (sdist, archive):
+        for path in (sdist, *wheels.values()):
             shutil.copy(path, dist / path.name)
             print(f"dist/{path.name}: {path.stat().st_size} bytes")
 
 
-def _built(temporary: Path) -> tuple[Path, Path]:
-    """Build a source distribution and a wheel, and check what they hold."""
+def _wheel_of_here(wheels: Mapping[str, Path]) -> Path:
+    """The wheel for this machine.  Raises `DevError` if there is none."""
+    for platform, archive in wheels.items():
+        if platform.endswith(os.uname().machine):
+            return archive
+    raise DevError(f"there is no wheel for {os.uname().machine}")
+
+
+def _built(temporary: Path) -> tuple[Path, dict[str, Path]]:
+    """Build a source distribution, and a wheel for each platform, and check what they hold."""
     built, sources = temporary / "dist", temporary / "sources"
     build = [_python(), "-m", "build", "--no-isolation", "--outdir", str(built)]
     _step("building sdist", [*build, "--sdist", str(ROOT)])
@@ -423,17 +483,15 @@ def _built(temporary: Path) -> tuple[Path, Path]:
     with tarfile.open(sdist) as packed:
         packed.extractall(sources, filter="data")
     (tree,) = sources.iterdir()
-    kernels = [_python(), str(ROOT / "release" / "kernels.py"), str(tree / "src" / "kafkalog" / "machine_code")]
-    _step("compiling kernels for other machines", kernels)
-    _step("building wheel", [*build, "--wheel", str(tree)])
-    (archive,) = built.glob("*.whl")
-    problems = sdist_problems(sdist, ROOT) + wheel_problems(archive, ROOT)
-    with zipfile.ZipFile(archive) as packed_wheel:
-        if not any(name.endswith(".kernel") for name in packed_wheel.namelist()):
-            problems.append("the wheel holds no machine code")
+    _install_zig()
+    for platform in WHEELS:
+        _step(f"building the wheel for {platform}", [*build, "--wheel", str(tree)], KAFKALOG_PLATFORM=platform)
+    problems = sdist_problems(sdist, ROOT)
+    for archive in built.glob("*.whl"):
+        problems += wheel_problems(archive, ROOT)
     if problems:
         raise DevError("; ".join(problems))
-    return sdist, archive
+    return sdist, {platform: next(built.glob(f"*-{platform}.whl")) for platform in WHEELS}
 
 
 def _pinned(archive: Path, temporary: Path) -> list[str]:
@@ -550,7 +608,7 @@ def _bundle() -> None:
     show = "import sys, sysconfig; print(sys.implementation.name, *sys.version_info[:2], sysconfig.get_platform())"
     implementation, major, minor, platform = _output([_python(), "-c", show]).split()
     with tempfile.TemporaryDirectory(prefix="kafkalog-") as temporary:
-        _, archive = _built(Path(temporary))
+        archive = _wheel_of_here(_built(Path(temporary))[1])
         site = Path(temporary) / "site"
         install = [_python(), "-m", "pip", "install", "--target", str(site), *_pinned(archive, Path(temporary))]
         _step("installing the wheel and what it needs", install)
@@ -575,7 +633,7 @@ def _bundle() -> None:
 
 def _release() -> None:
     with tempfile.TemporaryDirectory(prefix="kafkalog-") as temporary:
-        _, archive = _built(Path(temporary))
+        archive = _wheel_of_here(_built(Path(temporary))[1])
         pinned = _pinned(archive, Path(temporary))
         _call([_python(), str(ROOT / "release" / "one_file.py"), str(archive), *pinned])
 
@@ -596,6 +654,7 @@ def _ensure_venv() -> None:
     wanted = _stamp()
     if _is_up_to_date():
         print(f"setup: .venv is up to date (Python {sys.version.split()[0]})")
+        _compile()
         return
     uv = shutil.which("uv")
     stamp.unlink(missing_ok=True)
@@ -607,8 +666,22 @@ def _ensure_venv() -> None:
     _step("installing the build tools", [*install, "--require-hashes", "-r", build])
     _step("installing what kafkalog uses (1 GB unpacked, most of it pyspark)",
           [*install, "--no-build-isolation", "--require-hashes", "-r", dev])  # fmt: skip
+    if not any(shutil.which(name) for name in ("cc", "gcc", "clang")):
+        _install_zig()
     _step("installing kafkalog itself", [*install, "--no-deps", "--no-build-isolation", "-e", str(ROOT)])
+    _compile()
     stamp.write_text(wanted, encoding="utf-8")
+
+
+def _install_zig() -> None:
+    """Install the C compiler that is a package, which also builds for other machines; 100 MB."""
+    zig = [*_installer(shutil.which("uv"), VENV), "--require-hashes", "-r", str(REQUIREMENTS / "zig.txt")]
+    _step("installing a C compiler (ziglang)", zig)
+
+
+def _compile() -> None:
+    """Build the compiled code if its sources have changed; without a compiler a sentence says so."""
+    _call([_python(), str(ROOT / "release" / "native.py")])
 
 
 def _is_up_to_date() -> bool:
@@ -618,7 +691,7 @@ def _is_up_to_date() -> bool:
 
 def _stamp() -> str:
     digest = hashlib.sha256(f"{VENV} {sys.version}".encode())
-    for path in (REQUIREMENTS / "build.txt", REQUIREMENTS / "dev.txt", ROOT / "pyproject.toml"):
+    for path in (REQUIREMENTS / "build.txt", REQUIREMENTS / "dev.txt", ROOT / "pyproject.toml", ROOT / "setup.py"):
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest() + "\n"
 
@@ -671,7 +744,6 @@ def environment() -> dict[str, str]:
     values["VIRTUAL_ENV"] = str(VENV)
     values["PATH"] = os.pathsep.join([str(VENV / "bin"), values.get("PATH", os.defpath)])
     values["PYSPARK_PYTHON"] = values["PYSPARK_DRIVER_PYTHON"] = _python()
-    values["NUMBA_CACHE_DIR"] = str(CACHE / "numba")
     values["KAFKALOG_PROGRESS"] = "1"
     java = find_java(os.environ)
     if java is not None and (java.parents[1] / "release").is_file():
@@ -764,13 +836,14 @@ def _code(command: Sequence[str], **variables: str) -> int:
         raise DevError(f"{command[0]} cannot be started: {error}") from error
 
 
-def _step(label: str, command: Sequence[str], folder: Path = ROOT) -> None:
+def _step(label: str, command: Sequence[str], folder: Path = ROOT, **variables: str) -> None:
     """Run a program quietly, say that it goes on, and show its output only if it fails."""
     terminal = sys.stdout.isatty()
     started = shown = time.monotonic()
     print(f"  {label} ...", end="" if terminal else "\n", flush=True)
     with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(command, cwd=folder, env=environment(), stdout=output, stderr=subprocess.STDOUT)
+        settings = {**environment(), **variables}
+        process = subprocess.Popen(command, cwd=folder, env=settings, stdout=output, stderr=subprocess.STDOUT)
         try:
             while True:
                 try:

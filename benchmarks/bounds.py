@@ -1,7 +1,7 @@
 """What bounds a reader: a floor, two threads, whole processes: `python benchmarks/bounds.py`.
 
 * floor: the log read by `preadv` in pieces of 2 MiB, CRC-32C over it, one copy of the bytes that come out, in the same
-  process; beside it kafkalog with copies and with views, a bare loop that does nothing else (`support/bare_loop.py`),
+  process; beside it kafkalog with copies and with views,
   and Kafka's classes, warm.  Minor faults are those of a new process behind the first 64 MiB, rows dropped at once.
 * threads: processor time of two threads beside one, and the rate of both beside that of two processes.
 * processes: from start to end, beside Kafka's tools and aiokafka in a script; Spark with one query, beside the same
@@ -31,7 +31,6 @@ import crc32c
 import numpy as np
 import pyarrow as pa
 from support import jars, peers, timing
-from support.bare_loop import BareLoop
 from support.corpora import KAFKA, MIB, Shape, indexed, partition, scratch_directory, second
 from support.jvm import Jvms
 from support.machine import machine
@@ -162,10 +161,9 @@ def faults_here(directory: Path, layout: str) -> float:
 
 
 def of_floor(java: Jvms, payload: int, rounds: int) -> Iterator[str]:
-    yield ("| corpus | floor | copies | views | bare loop, copies | bare loop, views | Java | copies / floor | "
-           "views / floor | bare loop / floor | faults a MiB, copies, views |")  # fmt: skip
-    yield "|---|---|---|---|---|---|---|---|---|---|---|"
-    bare = {"bare copy": BareLoop(has_views=False), "bare view": BareLoop(has_views=True)}
+    yield ("| corpus | floor | copies | views | Java | copies / floor | views / floor | "
+           "faults a MiB, copies, views |")  # fmt: skip
+    yield "|---|---|---|---|---|---|---|---|"
     for shape in OF_FLOOR:
         directory = indexed(partition(shape, payload))
         log = log_of(directory)
@@ -173,8 +171,6 @@ def of_floor(java: Jvms, payload: int, rounds: int) -> Iterator[str]:
         works: dict[str, Work] = {"floor": timed(lambda log=log, share=share: floor(log, share))}
         for layout in ("copy", "view"):
             works[layout] = timed(lambda layout=layout, directory=directory: rows_of(directory, layout=layout))
-        for name, loop in bare.items():
-            works[name] = timed(lambda log=log, loop=loop: loop.read(log))
         if java.why_not is None:
             java.warmed("deepcopy", "none", log)
             jvm = java.running("deepcopy", "none")
@@ -183,10 +179,9 @@ def of_floor(java: Jvms, payload: int, rounds: int) -> Iterator[str]:
         turns = Turns(works)
         turns.measure(rounds)
         base = turns.cpu("floor")
-        told = [turns.told(name) for name in ("floor", "copy", "view", *bare)]
+        told = [turns.told(name) for name in ("floor", "copy", "view")]
         told.append(f"{1e3 * turns.cpu('Java'):,.0f} c" if "Java" in works else "")
         told += [judged(turns.cpu("copy") / base, COPIES), judged(turns.cpu("view") / base, VIEWS)]
-        told.append(", ".join(f"{turns.cpu(name) / base:.2f}" for name in bare))
         told.append(f"{faults(directory, 'copy'):.1f}, {faults(directory, 'view'):.1f}")
         yield f"| {shape.kind}, {shape.value_bytes} B | {' | '.join(told)} |"
 
@@ -413,7 +408,7 @@ def main() -> None:
     arguments = parser.parse_args()
     rounds, payload = (1, MIB) if arguments.quick else (arguments.rounds, arguments.size * MIB)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    thresholds.ENOUGH_BATCHES = 0  # kernels are loaded before anything is counted
+    thresholds.ENOUGH_BATCHES = 0  # numpy is loaded before anything is counted
     timing.use_cpu_time = True
     place = f"{machine()}; {rounds} rounds, medians; milliseconds of the processor (c) and the clock (w)"
     lines = ["# What bounds a reader", "", place]

@@ -202,30 +202,17 @@ class Suite:
             return
         directory, log = self.corpus(shape, self.payload if self.quick else 512 * MIB)
 
-        def ours(*, first: bool) -> Run:
-            def run() -> timing.Measured:
-                root = self._copied("cold", directory, log)
-                command = [sys.executable, "-m", "kafkalog", "recover", "--yes", str(root)]
-                return timing.process(command, self.scratch / "out", further=self._cache(first=first)), 1
+        def ours() -> timing.Measured:
+            root = self._copied("cold", directory, log)
+            command = [sys.executable, "-m", "kafkalog", "recover", "--yes", str(root)]
+            return timing.process(command, self.scratch / "out"), 1
 
-            return run
-
-        runs: dict[str, Run] = {OURS: ours(first=False)}
+        runs: dict[str, Run] = {OURS: ours}
         if self.java.why_not is None:
             runs["Kafka"] = lambda: (
                 peers.recover_log_directory(self._copied("cold", directory, log), self.scratch / "out"), 1
             )  # fmt: skip
         yield self._row("recover 512 MiB, whole process", shape, log, runs, "runs", goals={"Kafka": 4.0})
-        runs = {OURS: ours(first=True), "a later run": ours(first=False)}
-        yield self._row("recover 512 MiB, first run after installation", shape, log, runs, "runs")
-
-    def _cache(self, *, first: bool) -> dict[str, str]:
-        """An environment in which no kernel has been compiled yet, or none."""
-        if not first:
-            return {}
-        empty = self.scratch / "kernels"
-        shutil.rmtree(empty, ignore_errors=True)
-        return {"NUMBA_CACHE_DIR": str(empty)}
 
     def _copied(self, name: str, directory: Path, log: Path) -> Path:
         """A log directory with the log alone, on the disk, without what earlier rounds left beside it."""

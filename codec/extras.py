@@ -11,7 +11,7 @@ from kafkalog.codec.errors import UsageError
 __all__ = ["how_to_install", "needed"]
 
 _OPTIONAL = frozenset({
-    "confluent_kafka", "cryptography", "deltalake", "fastavro", "fsspec", "google", "grpc_tools", "numba", "numpy",
+    "confluent_kafka", "cryptography", "deltalake", "fastavro", "fsspec", "google", "grpc_tools", "numpy",
     "pyarrow", "pyiceberg", "pyruhvro", "pyspark", "sqlalchemy",
 })  # fmt: skip
 

@@ -1,20 +1,20 @@
-"""Which execution a piece of work deserves: the compiled one earns its start-up only on many bytes.
+"""Which execution a piece of work deserves: columns earn the loading of numpy only on many bytes.
 
-Loading numpy and kernels takes 0.1 to 0.2 s and 30 MB, the first time on a machine some seconds; plain Python reads
-about 8 MB of small records in that time.  Nothing here imports any of it before the answer is yes, nor pyarrow before
-columns are wanted.
+Loading numpy takes 0.1 s and 30 MB; plain Python reads about 8 MB of small records in that time.  Nothing here imports
+it before the answer is yes, nor pyarrow before columns are wanted.
 """
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.kernels.loading import kernels_are_loaded
 from kafkalog.codec.limits import MIB
+from kafkalog.codec.native import library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,8 +31,8 @@ _together: ContextVar[int] = ContextVar("kafkalog_together", default=0)
 
 @lru_cache(maxsize=1)
 def _fast_is_there() -> bool:
-    """What the extra `fast` installs."""
-    return all(find_spec(name) is not None for name in ("numba", "numpy", "pyarrow"))
+    """Whether there is compiled code, and what the extra `fast` installs."""
+    return library.is_there() and all(find_spec(name) is not None for name in ("numpy", "pyarrow"))
 
 
 def kernel_is_worth_it(work_bytes: int) -> bool:
@@ -59,4 +59,4 @@ def headers_are_worth_it(work_bytes: int, batch_bytes: Callable[[], int]) -> boo
     """
     if not kernel_is_worth_it(work_bytes):
         return False
-    return kernels_are_loaded() or work_bytes >= ENOUGH_BATCHES * batch_bytes()
+    return "numpy" in sys.modules or work_bytes >= ENOUGH_BATCHES * batch_bytes()

@@ -1,7 +1,7 @@
 """What a Python worker of Spark has loaded is not examined again by the garbage collector.
 
 PySpark's daemon collects garbage after every task of a worker (`pyspark/daemon.py`), which costs time for every object
-that is alive: with numba, numpy and pyarrow loaded about 50 ms, as much as reading 4 MB.  Those objects stay as long as
+that is alive: with numpy and pyarrow loaded about 25 ms, as much as reading 2 MB.  Those objects stay as long as
 the worker does, so they are set aside once.
 """
 

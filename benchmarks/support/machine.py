@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib.metadata import version
 
 import pyarrow as pa
 
@@ -17,5 +16,5 @@ __all__ = ["machine"]
 def machine() -> str:
     """One line about where this ran."""
     return (f"{processor()}, "
-            f"Python {platform.python_version()}, numba {version('numba')}, pyarrow {pa.__version__}; "
+            f"Python {platform.python_version()}, pyarrow {pa.__version__}; "
             f"{peers.versions()}; load {os.getloadavg()[0]:.1f}")  # fmt: skip

@@ -113,4 +113,4 @@ def place(spark: SparkSession) -> str:
     java = spark._jvm.java.lang.System.getProperty("java.version")  # noqa: SLF001 - Spark does not tell it otherwise
     return (f"{processor()}, Java {java}, Spark "
             f"{spark.version} ({spark.sparkContext.master}), Python {platform.python_version()}, pyarrow "
-            f"{version('pyarrow')}, numba {version('numba')}; load {os.getloadavg()[0]:.1f}")  # fmt: skip
+            f"{version('pyarrow')}; load {os.getloadavg()[0]:.1f}")  # fmt: skip

@@ -15,16 +15,15 @@ from kafkalog.codec.columnar.pieces import Fault, Part, Piece
 from kafkalog.codec.columnar.plain_decoder import PlainDecoder
 from kafkalog.codec.execution import RecordFault
 from kafkalog.codec.findings import FindingCode
-from kafkalog.codec.kernels.loading import Kernel
-from kafkalog.codec.kernels.tables import Table
 from kafkalog.codec.limits import MIB, Limits
 from kafkalog.codec.model import BATCH, BatchHeader, to_int64
+from kafkalog.codec.native.functions import decode_records
+from kafkalog.codec.native.tables import Table
 from kafkalog.codec.plain import record_at
 from kafkalog.codec.records import record_finding, records_of
 
 __all__ = ["BatchDecoder"]
 
-_decode_records = Kernel("decode_records", "decode_records")
 
 _PART_BYTES = 8 * MIB
 """Record bytes that become columns together."""
@@ -79,12 +78,12 @@ class BatchDecoder:
         address = np.frombuffer(part.payload, np.uint8).ctypes.data if part.payload else 0
         if buffers.has_views:
             buffers.point_into(memoryview(part.payload)[position : position + self._most_bytes])
-        done, behind = _decode_records(
-            address + position, address + len(part.payload), most, self._most_bytes, headers, 0, part.low, part.high,
+        done, size = decode_records(
+            address + position, len(part.payload) - position, most, self._most_bytes, headers, 0, part.low, part.high,
             limits.headers_per_record, buffers.addresses, buffers.filled,
         )  # fmt: skip
         if self._builder.rows:
             self._builder.add_headers(headers, np.array([self._builder.rows]))
         elif buffers.has_views:
             self._builder.reset()  # what it would have pointed into is not held
-        return int(done), int(behind - address)
+        return done, position + size

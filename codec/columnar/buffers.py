@@ -1,4 +1,4 @@
-"""Growing Arrow buffers for kernels to fill, with room for whatever the bytes of a batch can hold."""
+"""Growing Arrow buffers for compiled code to fill, with room for whatever the bytes of a batch can hold."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kafkalog.codec.buffer_pool import Block
-from kafkalog.codec.kernels.tables import ArrowBuffer, Filled
 from kafkalog.codec.limits import MIB
+from kafkalog.codec.native.tables import ArrowBuffer, Filled
 from kafkalog.codec.record_shape import SMALLEST_HEADER
 
 if TYPE_CHECKING:

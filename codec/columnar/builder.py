@@ -1,4 +1,4 @@
-"""Arrow batches from what kernels decode: buffers for the bytes of records, and the headers of their batches."""
+"""Arrow batches from what compiled code decodes: buffers for the bytes of records, and the headers of their batches."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pyarrow as pa
 from kafkalog.codec.columnar.buffers import ColumnBuffers
 from kafkalog.codec.columnar.collector import Collector
 from kafkalog.codec.columnar.schema import COLUMNS, TYPES, Column
-from kafkalog.codec.kernels.tables import ArrowBuffer, Filled
+from kafkalog.codec.native.tables import ArrowBuffer, Filled
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from kafkalog.codec.kernels.tables import Table
+    from kafkalog.codec.native.tables import Table
 
     Int64s = npt.NDArray[np.int64]
 
@@ -25,7 +25,7 @@ _LAST_ASCII = 0x7F
 
 
 class RecordBatchBuilder(Collector):
-    """Has the buffers that kernels fill, is told the headers of the batches, gives one Arrow batch."""
+    """Has the buffers that compiled code fills, is told the headers of the batches, gives one Arrow batch."""
 
     def __init__(self, schema: pa.Schema, topic: str | None, partition: int | None, rows: int, most_bytes: int) -> None:
         self._schema = schema

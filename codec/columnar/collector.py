@@ -1,4 +1,4 @@
-"""What kernels fill where no Arrow batch is wanted: buffers, and nothing that headers say."""
+"""What compiled code fills where no Arrow batch is wanted: buffers, and nothing that headers say."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.columnar.buffers import ColumnBuffers
-from kafkalog.codec.kernels.tables import ArrowBuffer, Filled
+from kafkalog.codec.native.tables import ArrowBuffer, Filled
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from kafkalog.codec.kernels.tables import Table
+    from kafkalog.codec.native.tables import Table
 
 __all__ = ["Collector"]
 

@@ -12,10 +12,10 @@ from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.compression import decompress, native
 from kafkalog.codec.compression.gzip import decompress as decompress_gzip
 from kafkalog.codec.errors import FormatError
-from kafkalog.codec.kernels.loading import Kernel
-from kafkalog.codec.kernels.tables import HeaderColumn, Table
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import BATCH, Codec
+from kafkalog.codec.native import functions
+from kafkalog.codec.native.tables import HeaderColumn, Table
 from kafkalog.codec.record_shape import SMALLEST_RECORD
 
 if TYPE_CHECKING:
@@ -27,12 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Decompressed", "OpenedBatches", "decompress_batches", "decompress_together", "opened_batches"]
 
-_decompress_lz4_batches = Kernel("decompress", "decompress_lz4_batches")
-_decompress_zstd_batches = Kernel("decompress", "decompress_zstd_batches")
-_decompress_gzip_batches = Kernel("gzip", "decompress_gzip_batches")
-_locate_records = Kernel("select_batches", "locate_records")
-_same_codec = Kernel("select_batches", "same_codec")
-_decompress_snappy_batches = Kernel("snappy", "decompress_snappy_batches")
 
 
 class Decompressed(NamedTuple):
@@ -54,12 +48,12 @@ def decompress_batches(run: BatchRun, codec: int, limits: Limits, budget: int) -
     base = np.frombuffer(window, np.uint8).ctypes.data
     if codec == Codec.NONE:
         found = np.empty((2, len(run)), np.int64)
-        count = _locate_records(run.table, base, limits.decompressed_batch_bytes, budget, found[0], found[1])
+        count = functions.locate_records(run.table, base, limits.decompressed_batch_bytes, budget, found[0], found[1])
         return _in_one(found[:, :count], window)
     sources = run.starts + (base + BATCH.size)
     sizes = run.sizes - BATCH.size
     together = decompress_together(codec, sources, sizes, limits, budget)
-    if together is not None and len(together.addresses):
+    if len(together.addresses):
         return together
     # what is larger than this is left to who takes one batch at a time
     most = replace(limits, decompressed_batch_bytes=min(limits.decompressed_batch_bytes, 2 * budget))
@@ -68,25 +62,14 @@ def decompress_batches(run: BatchRun, codec: int, limits: Limits, budget: int) -
 
 def decompress_together(
     codec: int, sources: Int64s, compressed: Int64s, limits: Limits, budget: int
-) -> Decompressed | None:
-    """Many batches in one call, where the wheels allow it; none where the first is not of the plain shape."""
-    largest, room = limits.decompressed_batch_bytes, 2 * budget
-    block = Block(room)
+) -> Decompressed:
+    """Decompress many batches in one call; none if the first is not of the plain shape, or no wheel has its codec."""
+    block = Block(2 * budget)
+    with_these = np.array(native.decompressor_of_thread(limits.zstd_window_bytes, block.address, 2 * budget), np.int64)
     found = np.empty((2, len(sources)), np.int64)
-    to = block.address, room, largest, budget
-    match codec:
-        case Codec.SNAPPY:
-            count = _decompress_snappy_batches(sources, compressed, *to, found[0], found[1])
-        case Codec.LZ4 if lz4 := native.lz4_decompress():
-            count = _decompress_lz4_batches(lz4, sources, compressed, *to, found[0], found[1])
-        case Codec.GZIP if gzip := native.gzip():
-            count = _decompress_gzip_batches(gzip.inflate, gzip.state, sources, compressed, *to, found[0], found[1])
-        case Codec.ZSTD if zstd := native.zstd():
-            count = _decompress_zstd_batches(
-                zstd.decompress, zstd.context, sources, compressed, *to, limits.zstd_window_bytes, found[0], found[1]
-            )
-        case _:
-            return None
+    count = functions.decompress_batches(
+        codec, with_these, sources, compressed, limits.decompressed_batch_bytes, budget, found[0], found[1]
+    )
     return _in_one(found[:, :count], block.buffer)
 
 
@@ -159,7 +142,7 @@ def opened_batches(run: BatchRun, limits: Limits, budget: int) -> Iterator[Opene
     """
     start = 0
     while start < len(run):
-        codec, end = _same_codec(run.table, start, limits.records_per_batch, limits.decompressed_batch_bytes)
+        codec, end = functions.same_codec(run.table, start, limits.records_per_batch, limits.decompressed_batch_bytes)
         while start < end and codec >= 0:
             opened = decompress_batches(run.part(start, end), codec, limits, budget)
             count = len(opened.addresses)

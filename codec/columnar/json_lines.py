@@ -7,13 +7,12 @@ import json
 import numpy as np
 
 from kafkalog.codec.columnar.of_runs import OfRuns
-from kafkalog.codec.kernels.loading import Kernel
-from kafkalog.codec.kernels.tables import PIECES, Filled
 from kafkalog.codec.limits import Limits
+from kafkalog.codec.native.functions import write_lines
+from kafkalog.codec.native.tables import Filled
 
 __all__ = ["JsonLines"]
 
-_write_lines = Kernel("json", "write_lines")
 
 _DATA = (Filled.KEY, Filled.VALUE, Filled.HEADER_KEY, Filled.HEADER_VALUE)
 _LONGEST_ESCAPE = 6
@@ -31,10 +30,7 @@ class JsonLines(OfRuns[memoryview]):
         self._encoded = encoding == "base64"
         names = f'{{"topic":{json.dumps(topic)},"partition":{json.dumps(partition)},"offset":'
         self._prefix = np.frombuffer(names.encode("ascii"), np.uint8)
-        self._joined = np.frombuffer(b"".join(PIECES), np.uint8)
-        sizes = np.array([len(piece) for piece in PIECES], np.int64)
         self._target, self._other = np.empty(0, np.uint8), np.empty(0, np.uint8)
-        self._pieces = np.array([self._joined.ctypes.data + np.cumsum(sizes) - sizes, sizes])
 
     def make(self) -> memoryview | None:
         """The lines, to be used before the next but one are made; None where something has no line here."""
@@ -52,8 +48,6 @@ class JsonLines(OfRuns[memoryview]):
             self._target = np.empty(room, np.uint8)
         appended = np.ascontiguousarray(builder.of_rows("timestampType"), np.uint8)
         epochs = builder.of_rows("leaderEpoch").astype(np.int64)
-        prefix = np.array([self._prefix.ctypes.data, len(self._prefix)], np.int64)
-        size: int = _write_lines(
-            rows, buffers.addresses, appended, epochs, prefix, self._pieces, self._encoded, self._target.ctypes.data
+        return write_lines(
+            rows, buffers.addresses, appended, epochs, self._prefix, self._encoded, self._target.ctypes.data
         )
-        return size

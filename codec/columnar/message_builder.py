@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from kafkalog.codec.columnar.builder import RecordBatchBuilder
 from kafkalog.codec.columnar.schema import COLUMNS, Column
-from kafkalog.codec.kernels.tables import ArrowBuffer
+from kafkalog.codec.native.tables import ArrowBuffer
 
 __all__ = ["MessageBatchBuilder"]
 

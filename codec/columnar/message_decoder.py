@@ -18,9 +18,9 @@ from kafkalog.codec.columnar.message_sets import Opened, open_entries
 from kafkalog.codec.columnar.schema import copied
 from kafkalog.codec.handed_back import HandedBack
 from kafkalog.codec.headers.message_runs import MessageRun
-from kafkalog.codec.kernels.loading import Kernel
-from kafkalog.codec.kernels.tables import MessageSet, Table, empty_table
 from kafkalog.codec.limits import Limits
+from kafkalog.codec.native.functions import decode_sets, measure_sets
+from kafkalog.codec.native.tables import MessageSet, Table, empty_table
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MessageDecoder"]
 
-_decode_sets = Kernel("messages", "decode_sets")
-_measure_sets = Kernel("messages", "measure_sets")
 
 
 class MessageDecoder:
@@ -74,7 +72,7 @@ class MessageDecoder:
 
     def _decode_entries(self, run: MessageRun, opened: Opened, low: Int64s, high: int) -> Iterator[HandedBack | None]:
         found = empty_table(MessageSet, len(run))
-        _measure_sets(opened.addresses, opened.sizes, run.table, self._limits.records_per_batch, found)
+        measure_sets(opened.addresses, opened.sizes, run.table, self._limits.records_per_batch, found)
         faults = [*np.flatnonzero(found[MessageSet.COUNT] < 0).tolist(), len(run)]
         done = 0
         for fault in faults:
@@ -105,7 +103,7 @@ class MessageDecoder:
         buffers = self._builder.buffers
         buffers.ensure(int(found[MessageSet.COUNT].sum()), int(sizes.sum()))
         rows = np.zeros(len(addresses), np.int64)
-        done: int = _decode_sets(addresses, run.table, found, low, high, buffers.addresses, buffers.filled, rows)
+        done = decode_sets(addresses, run.table, found, low, high, buffers.addresses, buffers.filled, rows)
         self._builder.add_headers(run.table[:, :done], rows[:done], run.window_start)
         return done
 

@@ -13,9 +13,9 @@ from kafkalog.codec.columnar.decompressed import decompress_together
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.headers.message_runs import MessageRun
-from kafkalog.codec.kernels.loading import Kernel
 from kafkalog.codec.limits import MIB, Limits
 from kafkalog.codec.model import CODEC_MASK, Codec
+from kafkalog.codec.native.functions import locate_values
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Opened", "open_entries"]
 
-_locate_values = Kernel("messages", "locate_values")
 
 _LARGEST = MOST_BYTES // 2
 """An entry or set above that does not go into one Arrow batch with others."""
@@ -77,7 +76,7 @@ class _Values:
 
     def __init__(self, run: MessageRun, wrappers: npt.NDArray[np.intp], base: int, limits: Limits) -> None:
         values = np.empty((2, len(run)), np.int64)
-        _locate_values(base, run.table, values)
+        locate_values(base, run.table, values[0], values[1])
         self._window = memoryview(run.window)
         self._base = base
         self._limits = limits

@@ -13,8 +13,8 @@ from kafkalog.codec.columnar.builder import RecordBatchBuilder
 from kafkalog.codec.columnar.run_decoder import RunDecoder
 from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.handed_back import HandedBack
-from kafkalog.codec.kernels.tables import ArrowBuffer, Filled
 from kafkalog.codec.limits import MIB, Limits
+from kafkalog.codec.native.tables import ArrowBuffer, Filled
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -1,4 +1,4 @@
-"""Columns by way of the records themselves: every magic, everywhere pyarrow is; what kernels are compared with."""
+"""Columns by way of the records themselves: every magic, everywhere pyarrow is; what compiled code is compared with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many records as objects, made field by field from what kernels decode; `codec.records` has the readable way."""
+"""Many records as objects, field by field from what compiled code decodes; `codec.records` has the readable way."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from kafkalog.codec.columnar.of_runs import OfRuns
-from kafkalog.codec.kernels.tables import ArrowBuffer, Filled
 from kafkalog.codec.model import MICROSECONDS, Header, Record, TimestampType
+from kafkalog.codec.native.tables import ArrowBuffer, Filled
 
 __all__ = ["RecordObjects"]
 

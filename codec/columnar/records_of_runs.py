@@ -1,6 +1,6 @@
 """The records of many batches examined by compiled code, which tells only which batches somebody has to open.
 
-Needs numba and numpy; see `codec.thresholds`.
+Needs compiled code and numpy; see `codec.thresholds`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 
 from kafkalog.codec.columnar.collector import Collector
 from kafkalog.codec.columnar.run_decoder import RunDecoder
-from kafkalog.codec.kernels.tables import ArrowBuffer, Filled
 from kafkalog.codec.limits import MIB, Limits
 from kafkalog.codec.model import MICROSECONDS, TIMESTAMP_TYPE_FLAG
+from kafkalog.codec.native.tables import ArrowBuffer, Filled
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun

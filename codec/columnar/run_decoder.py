@@ -1,4 +1,4 @@
-"""Runs of v2 batches decoded by kernels into buffers; what they cannot take is handed back, batch by batch."""
+"""Runs of v2 batches decoded by compiled code into buffers; what they cannot take is handed back, batch by batch."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.columnar.buffers import MOST_BYTES, arrow_buffer
 from kafkalog.codec.columnar.collector import Collector
 from kafkalog.codec.columnar.decompressed import Decompressed, decompress_batches
-from kafkalog.codec.compression.native import functions
+from kafkalog.codec.compression.native import decompressor_of_thread
 from kafkalog.codec.handed_back import HandedBack
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.kernels.loading import Kernel
-from kafkalog.codec.kernels.tables import (
+from kafkalog.codec.limits import Limits
+from kafkalog.codec.native.functions import decode_batches, decode_window, fitting_batches, same_codec
+from kafkalog.codec.native.tables import (
     MEMORY_IS_FULL,
     UNDECODED,
     Decompressor,
@@ -26,7 +27,6 @@ from kafkalog.codec.kernels.tables import (
     Viewed,
     empty_table,
 )
-from kafkalog.codec.limits import Limits
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -36,10 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Order", "RunDecoder"]
 
-_decode_batches = Kernel("decode_records", "decode_batches")
-_decode_window = Kernel("decode_window", "decode_window")
-_fitting_batches = Kernel("select_batches", "fitting_batches")
-_same_codec = Kernel("select_batches", "same_codec")
 
 _MOST_AT_ONCE = 4 * 1024 * 1024
 """Record bytes that are decompressed before they are decoded: what a processor's cache may still hold."""
@@ -77,9 +73,9 @@ class RunDecoder:
         self._limits = limits
         self._headers: Table = empty_table(HeaderColumn, _BATCHES_AT_ONCE)
         self._rows = np.empty(_BATCHES_AT_ONCE, np.int64)
-        self._before, self._capacity = np.zeros((2, len(Filled)), np.int64)
+        self._capacity = np.zeros(len(Filled), np.int64)
         self._nothing = np.zeros(max(len(Decompressor), len(Viewed)), np.int64)
-        """no memory and no views: kernels leave it as it is"""
+        """no memory and no views: compiled code leaves it as it is"""
         self._foreseen: tuple[int, int] | None = None
         """record bytes and records of a batch that room had to be made for"""
         self._scratch: Block | None = None
@@ -133,18 +129,18 @@ class RunDecoder:
     def _decode_more(
         self, memory: pa.Buffer, start: int, order: Order, decompressor: Int64s, viewed: Int64s
     ) -> tuple[int, int, int]:
-        """Call the kernel `decode_window` on a window from byte `start` on.
+        """Call the compiled `decode_window` on a window from byte `start` on.
 
         How many batches it took, where they end, and what is lacking for the next one.
         """
         headers, buffers, limits = self._headers, self.builder.buffers, self._limits
         self._capacity[:] = buffers.capacity
         self._capacity[Filled.ROWS] = min(self._capacity[Filled.ROWS], self.rows_bound)
-        count, size, order.next_offset, total, lacking = _decode_window(
+        count, size, order.next_offset, total, lacking = decode_window(
             memory.address + start, memory.size - start, limits.batch_bytes, headers, order.next_offset, order.highest,
             order.end, order.flags, limits.records_per_batch, limits.headers_per_record,
             self.bytes_bound - self._bytes, decompressor, viewed, self._capacity, buffers.addresses, buffers.filled,
-            self._rows, self._before,
+            self._rows,
         )  # fmt: skip
         if buffers.has_views:
             self._scratch_used = int(decompressor[Decompressor.MEMORY] - viewed[Viewed.MEMORY])
@@ -166,9 +162,8 @@ class RunDecoder:
             return self._nothing
         limits = self._limits
         left = min(self._scratch.size - self._scratch_used, limits.decompressed_batch_bytes)
-        # in the order of `Decompressor`
         place = self._scratch.address + self._scratch_used
-        return np.array([*functions(), limits.zstd_window_bytes, place, left], np.int64)
+        return np.array(decompressor_of_thread(limits.zstd_window_bytes, place, left), np.int64)
 
     def _viewed(self, window: pa.Buffer) -> Int64s:
         """What views may point to."""
@@ -187,7 +182,7 @@ class RunDecoder:
         start, headers = 0, run.table
         most_bytes = min(self._limits.decompressed_batch_bytes, MOST_BYTES // 2)
         while start < len(run):
-            codec, end = _same_codec(headers, start, self._limits.records_per_batch, most_bytes)
+            codec, end = same_codec(headers, start, self._limits.records_per_batch, most_bytes)
             if codec >= 0:
                 yield from self._decode_part(run, low, high, start, end, codec)
             elif codec == UNDECODED:
@@ -209,7 +204,7 @@ class RunDecoder:
             done = 0
             while done < count:
                 rows, size = self.rows_bound - builder.rows, self.bytes_bound - self._bytes
-                fits, room, total = _fitting_batches(
+                fits, room, total = fitting_batches(
                     headers, start, opened.sizes[done:], int(self.is_empty), rows, size
                 )
                 if fits == 0:
@@ -253,9 +248,9 @@ class RunDecoder:
         """
         rows = np.empty(len(addresses), np.int64)
         buffers = self.builder.buffers
-        done: int = _decode_batches(
+        done = decode_batches(
             addresses, sizes, run.table, start, lows, high, self._limits.headers_per_record, buffers.addresses,
-            buffers.filled, rows, np.empty_like(buffers.filled),
+            buffers.filled, rows,
         )  # fmt: skip
         self.builder.add_headers(run.table[:, start : start + done], rows[:done], run.window_start)
         return done

@@ -1,4 +1,4 @@
-"""From runs of v2 batches to Arrow batches by kernels."""
+"""From runs of v2 batches to Arrow batches by compiled code."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Names, order and types of the first eight are those of Spark's Kafka source; the
 spelling.  Every field may be null, `headers` is null where a record has none, and timestamps are microseconds in UTC.
 
 A column that follows from the header of a batch takes one entry in `BATCH_FIELDS`, and its name here.  One that follows
-from the bytes of a record takes a member of `ArrowBuffer`, which `kernels.decode_records` fills.
+from the bytes of a record takes a member of `ArrowBuffer`, which `native/records.c` fills.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.batch_fields import BATCH_FIELDS, POSITION, Kind
 from kafkalog.codec.columnar.pieces import to_microseconds
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.kernels.tables import ArrowBuffer, HeaderColumn, MessageColumn, Table
 from kafkalog.codec.model import (
     NO_SEQUENCE,
     TIMESTAMP_TYPE_FLAG,
@@ -27,6 +26,7 @@ from kafkalog.codec.model import (
     TimestampType,
     to_int64,
 )
+from kafkalog.codec.native.tables import ArrowBuffer, HeaderColumn, MessageColumn, Table
 
 __all__ = ["COLUMNS", "COPY", "DEFAULT_COLUMNS", "TYPES", "VIEW", "Column", "copied", "record_schema"]
 
@@ -47,7 +47,7 @@ class Column:
     of_record: Callable[[AnyHeader, Record], object] | None = None
     """the readable way: the value of a record, given the header of its batch"""
     buffers: tuple[ArrowBuffer, ...] = ()
-    """what kernels fill, where the value is in the bytes of the record"""
+    """what compiled code fills, where the value is in the bytes of the record"""
     views: tuple[ArrowBuffer, ...] = ()
     """the same for the layout of views, where the column has it"""
     of_batch: Callable[[Table], Any] | None = None

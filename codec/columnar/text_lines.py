@@ -9,9 +9,9 @@ from itertools import pairwise, repeat
 import numpy as np
 
 from kafkalog.codec.columnar.of_runs import OfRuns
-from kafkalog.codec.kernels.tables import ArrowBuffer, Filled
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import MICROSECONDS, TimestampType
+from kafkalog.codec.native.tables import ArrowBuffer, Filled
 
 __all__ = ["TextLines"]
 

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 
 from kafkalog.codec.limits import KIB
 
-__all__ = ["InflateState", "NativeGzip", "NativeZstd", "functions", "gzip", "lz4_decompress", "zstd"]
+__all__ = ["InflateState", "NativeGzip", "NativeZstd", "decompressor_of_thread", "gzip", "lz4_decompress", "zstd"]
 
 
 def _address(module: str, name: str) -> int:
@@ -122,11 +122,15 @@ def gzip() -> NativeGzip | None:
     return made
 
 
-def functions() -> tuple[int, int, int, int, int]:
-    """What this thread decompresses with, 0 where there is nothing.
+def decompressor_of_thread(zstd_window_bytes: int, memory: int, memory_bytes: int) -> tuple[int, ...]:
+    """What this thread decompresses with and where to, in the order of `native.tables.Decompressor`.
 
-    The function of lz4; function and context of zstd; function and state of gzip.
+    The function of lz4, function and context of zstd, function and state of gzip, each 0 if it is missing.
     """
+    return *_functions(), zstd_window_bytes, memory, memory_bytes
+
+
+def _functions() -> tuple[int, int, int, int, int]:
     found: tuple[int, int, int, int, int] | None = getattr(_of_thread, "functions", None)
     if found is None:
         of_zstd, of_gzip = zstd(), gzip()

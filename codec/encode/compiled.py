@@ -12,8 +12,6 @@ import pyarrow.compute as pc
 from kafkalog.codec.compression import compress
 from kafkalog.codec.encode.batch import ProducerState, build_raw_batch, check_producer
 from kafkalog.codec.encode.put_headers import put_headers
-from kafkalog.codec.kernels.loading import Kernel
-from kafkalog.codec.kernels.tables import LARGEST_RECORD_OVERHEAD, ArrowBuffer, Encoded, empty_table
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import (
     BATCH,
@@ -24,10 +22,11 @@ from kafkalog.codec.model import (
     Codec,
     increment_sequence,
 )
+from kafkalog.codec.native.functions import encode
+from kafkalog.codec.native.tables import LARGEST_RECORD_OVERHEAD, ArrowBuffer, Encoded, empty_table
 
 __all__ = ["encode_columns"]
 
-_encode = Kernel("encode", "encode")
 
 _MAGIC = 2
 _HEADER_OVERHEAD = 10
@@ -126,7 +125,7 @@ class _Part:
         self._target = np.empty(room, np.uint8)
         batches = empty_table(Encoded, rows)
         address = self._target.ctypes.data
-        self.count = _encode(rows, offsets, times, found.addresses, address, batch_bytes, batches)
+        self.count = encode(rows, offsets, times, found.addresses, address, batch_bytes, batches)
         self._offsets, self._times = offsets, times
         self.first_rows, self._rows, starts, self._sizes, self._newest = batches[:, : self.count]
         self._starts = starts - address

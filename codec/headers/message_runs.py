@@ -1,4 +1,4 @@
-"""Runs of sound entries of magic 0 and 1, as `runs` has them of v2 batches.  Needs numba and numpy."""
+"""Runs of sound entries of magic 0 and 1, as `runs` has them of v2 batches.  Needs compiled code and numpy."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kafkalog.codec.framing import SMALLEST_MESSAGE
-from kafkalog.codec.kernels.loading import Kernel
-from kafkalog.codec.kernels.tables import MessageColumn, check_table, empty_table, names
 from kafkalog.codec.limits import KIB
 from kafkalog.codec.model import LOG_OVERHEAD, LegacyHeader, RecordBatch
+from kafkalog.codec.native.functions import scan_messages
+from kafkalog.codec.native.tables import MessageColumn, check_table, empty_table, names
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MessageRun", "message_run"]
 
-_scan_messages = Kernel("messages", "scan_messages")
 
 _ROWS = {name: number for number, name in enumerate(names(MessageColumn))}
 _MESSAGES_OF_A_RUN = 8 * KIB + 40
@@ -69,7 +68,7 @@ class MessageRun:
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> MessageRun:
         """Only the entries that a mask selects."""
-        return MessageRun(self.table[:, chosen], self.window, self.window_start)
+        return MessageRun(np.compress(chosen, self.table, axis=1), self.window, self.window_start)
 
     def batch(self, number: int) -> RecordBatch:
         """One of them, as the readable walk gives it."""
@@ -84,5 +83,5 @@ def message_run(window: bytes | memoryview, position: int, *, largest: int, chec
     most = min(len(window) // (SMALLEST_MESSAGE + LOG_OVERHEAD.size), _MESSAGES_OF_A_RUN)
     table = empty_table(MessageColumn, most)
     address = np.frombuffer(window, np.uint8).ctypes.data
-    found = _scan_messages(address, len(window), largest, check, table)
+    found = scan_messages(address, len(window), largest, check, table)
     return MessageRun(table[:, :found], window, position) if found else None

@@ -1,6 +1,6 @@
 """Recovery's work on runs of headers: index entries as bytes, leader epochs, and what producers are left with.
 
-The columns' side of it, for those who know no columns; `kernels.rebuild_segment` does the work.
+The columns' side of it, for those who know no columns; `native/rebuild.c` does the work.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY
-from kafkalog.codec.kernels.loading import Kernel
-from kafkalog.codec.kernels.tables import Appended, IndexEntry, Recovered, empty_table, names
+from kafkalog.codec.native.functions import batches_by_producer, recover_batches
+from kafkalog.codec.native.tables import Appended, IndexEntry, Recovered, empty_table, names
 
 if TYPE_CHECKING:
     from kafkalog.codec.derive import DerivationError, FixedLayout
@@ -21,8 +21,6 @@ from kafkalog.codec.headers.table import HeaderRun
 
 __all__ = ["IndexLimits", "ProducerBatches", "ProducersOfRun", "Progress", "RecoveredRun", "recover_run"]
 
-_batches_by_producer = Kernel("rebuild_segment", "batches_by_producer")
-_recover_batches = Kernel("rebuild_segment", "recover_batches")
 
 
 class IndexLimits(NamedTuple):
@@ -75,7 +73,8 @@ def recover_run(run: BatchRun, first: int, end: int, progress: Progress, limits:
     count = end - first
     state = np.array([*progress, 0], np.int64)
     entries, epochs = empty_table(IndexEntry, count), np.empty((2, count), np.int64)
-    stopped = int(_recover_batches(run.table, first, end, np.array(limits, np.int64), state, entries, epochs))
+    bounds = np.array(limits, np.int64)
+    stopped = recover_batches(run.table, first, end, bounds, state, entries, epochs[0], epochs[1])
     *values, changes = state.tolist()
     new = Progress(*values)
     return RecoveredRun(
@@ -124,5 +123,5 @@ class ProducersOfRun:
         if self._slots is None:
             self._slots = np.full(1 << (2 * len(self._run)).bit_length(), -1, np.int64)
             self._found = empty_table(Appended, len(self._run))
-        stopped, count = _batches_by_producer(self._run.table, first, end, self._slots, self._found)
+        stopped, count = batches_by_producer(self._run.table, first, end, self._slots, self._found)
         return int(stopped), [ProducerBatches(*column) for column in self._found[:, :count].T.tolist()]

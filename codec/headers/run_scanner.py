@@ -1,7 +1,7 @@
 """Many sound batches at a time: the compiled walk over a source, with the readable one for everything it leaves.
 
 `RunScanner` gives what `codec.scanner.Scanner` gives, in the same order and with the same end, but consecutive sound
-batches as one run, whose headers are columns.  Needs numba and numpy; see `codec.thresholds`.
+batches as one run, whose headers are columns.  Needs compiled code and numpy; see `codec.thresholds`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.findings import Finding, StopReason
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION, entry_size
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.kernels.loading import Kernel
-from kafkalog.codec.kernels.tables import HeaderColumn, Table, empty_table
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, RecordBatch
+from kafkalog.codec.native.functions import scan_batches
+from kafkalog.codec.native.tables import HeaderColumn, Table, empty_table
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import Source, reads_into
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RunScanner", "WindowDecoder"]
 
-_scan_batches = Kernel("scan_batches", "scan_batches")
 
 _SMALLEST_WINDOW, _LARGEST_WINDOW = 4 * MIB, 8 * MIB
 _WINDOW_BEHIND = 64 * KIB
@@ -202,7 +201,7 @@ class RunScanner:
         address = np.frombuffer(window, np.uint8).ctypes.data + (position - start)
         if self._headers is None:  # which takes a megabyte, and is not needed where a decoder takes everything
             self._headers = empty_table(HeaderColumn, _BATCHES_OF_A_RUN + _UNALIKE)
-        found = _scan_batches(address, size, self._limits.batch_bytes, self._check_crc, self._headers)
+        found = scan_batches(address, size, self._limits.batch_bytes, self._check_crc, self._headers)
         if found == 0:
             return None
         return BatchRun(self._headers[:, :found].copy(), memoryview(window)[position - start :], position)

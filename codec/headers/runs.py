@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kafkalog.codec.kernels.tables import HeaderColumn, Table, check_table, names
 from kafkalog.codec.model import (
     CONTROL_FLAG,
     DELETE_HORIZON_FLAG,
@@ -18,6 +17,7 @@ from kafkalog.codec.model import (
     RecordBatch,
     batch_header_of,
 )
+from kafkalog.codec.native.tables import HeaderColumn, Table, check_table, names
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -115,7 +115,7 @@ class BatchRun:
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> BatchRun:
         """Only the batches that a mask selects."""
-        return BatchRun(self._table[:, chosen], self._window, self._window_start)
+        return BatchRun(np.compress(chosen, self._table, axis=1), self._window, self._window_start)
 
     def v2_header(self, number: int) -> BatchHeader:
         """The header of one of them, as if it were of version 2."""

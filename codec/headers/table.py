@@ -2,7 +2,7 @@
 
 A `HeaderTable` holds what a walk with checksums proved: every batch from the start of a source up to the first byte
 that is not a batch of version 0, 1 or 2 with a valid size and checksum.  What comes after is for the readable walks.
-Needs numba and numpy; see `codec.thresholds`.
+Needs compiled code and numpy; see `codec.thresholds`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ import numpy as np
 from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION, entry_size
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.kernels.loading import Kernel
-from kafkalog.codec.kernels.tables import HeaderColumn, Table, empty_table, names
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB
 from kafkalog.codec.model import (
     BATCH,
@@ -30,6 +28,8 @@ from kafkalog.codec.model import (
     LegacyHeader,
     RecordBatch,
 )
+from kafkalog.codec.native.functions import scan_batches
+from kafkalog.codec.native.tables import HeaderColumn, Table, empty_table, names
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource, ReadsInto, Source, reads_into
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["HeaderRun", "HeaderTable", "MemoryBudget"]
 
-_scan_batches = Kernel("scan_batches", "scan_batches")
 
 _WINDOW = 512 * KIB
 """Bytes read at a time from a source that gives memory of its own."""
@@ -251,7 +250,7 @@ def _piece(window: memoryview, start: int, address: int, scratch: Table) -> Tabl
         return None
     magic = window[start + MAGIC_POSITION]
     if magic == BATCH_MAGIC:
-        found = _scan_batches(address + start, left, DEFAULT_LIMITS.batch_bytes, True, scratch)
+        found = scan_batches(address + start, left, DEFAULT_LIMITS.batch_bytes, True, scratch)
         return scratch[:, :found].copy() if found else None
     if magic > BATCH_MAGIC:
         return None

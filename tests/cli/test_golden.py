@@ -12,7 +12,7 @@ import pytest
 from golden import FIXTURES, GOLDEN, LINES, made
 from kafkalog.cli.main import COMMANDS
 
-NO_TABLES = {"dump.txt", "completion.txt", "report.txt", "warm.txt"}
+NO_TABLES = {"dump.txt", "completion.txt", "report.txt"}
 IS_ROW = re.compile(r"[^$! ][^ ]*(?: [^ ]+)*  ")
 """cells with two blanks between them, and no sentence of standard error"""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kafkalog.cli import main
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.kernels import loading
 
 
 @pytest.mark.parametrize("said", ["", "the system cannot allocate 4096 bytes of memory"])
@@ -24,15 +22,3 @@ def test_memory_that_is_not_there_is_no_mistake_of_the_program(
     assert said in told
     assert "ulimit -v" in told
     assert told.count("\n") == 1
-
-
-def test_a_compiler_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What its libraries say of it takes five lines and does not speak of memory."""
-
-    def failing(_: str) -> None:
-        raise OSError("Could not find/load shared object file")
-
-    monkeypatch.setattr(loading, "import_module", failing)
-    monkeypatch.setattr(loading.Kernel, "_from_machine_code", lambda _: None)
-    with pytest.raises(StorageError, match=r"^numba cannot be loaded: .*ulimit -v"):
-        loading.Kernel("crc", "crc32c")()

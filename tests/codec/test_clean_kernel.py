@@ -1,4 +1,4 @@
-"""Compaction's kernels: digests are MD5, the map is a dictionary, records come out as they are written elsewhere."""
+"""Compaction by compiled code: digests are MD5, the map is a dictionary, records are written as elsewhere."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from kafkalog.codec.encode.records import write_records
 from kafkalog.codec.execution import RawRecord
-from kafkalog.codec.kernels import clean
-from kafkalog.codec.kernels.tables import (
+from kafkalog.codec.native import functions as clean
+from kafkalog.codec.native.tables import (
     ROW_BYTES,
     HeaderColumn,
     KeptBatch,
@@ -167,8 +167,8 @@ def test_what_cannot_be_written_is_left(delta: int) -> None:
 _GUARDED = """
 import ctypes, mmap, sys
 import numpy as np
-from kafkalog.codec.kernels import clean
-from kafkalog.codec.kernels.tables import *
+from kafkalog.codec.native import functions as clean
+from kafkalog.codec.native.tables import *
 PAGE = mmap.PAGESIZE
 libc = ctypes.CDLL(None, use_errno=True)
 def guarded():

@@ -12,9 +12,9 @@ from kafkalog.codec.columnar.run_decoder import Order, RunDecoder
 from kafkalog.codec.columnar.runs_to_arrow import RunsToArrow
 from kafkalog.codec.columnar.schema import TYPES, record_schema
 from kafkalog.codec.compression import compress
-from kafkalog.codec.kernels.tables import Filled
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec
+from kafkalog.codec.native.tables import Filled
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from testkit.judging.read_both_ways import read
 from testkit.made.record_bytes import Fields, batch, payload

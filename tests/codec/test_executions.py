@@ -259,7 +259,6 @@ from kafkalog.codec.columnar.schema import record_schema
 for work, enough in ((thresholds.ENOUGH_BYTES - 1, False), (thresholds.ENOUGH_BYTES, True)):
     made = ArrowAssembler(record_schema(), topic="t", partition=0, bounds=Bounds(), work_bytes=work)
     assert made.takes_runs == enough, work
-assert "numba" not in sys.modules
 """
 
 # Each payload ends where a page begins that must not be touched, and then begins where such a page ends.

@@ -16,10 +16,9 @@ from kafkalog.codec.compression import compress
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.kernels.crc import checksum_by_instructions, checksum_by_tables
-from kafkalog.codec.kernels.jit import HAS_CARRYLESS_MULTIPLICATION, HAS_CRC_INSTRUCTION
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec
+from kafkalog.codec.native.functions import crc_of
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource
 from testkit.judging.read_both_ways import each_column_by_itself, read, walked
@@ -33,9 +32,8 @@ def test_every_way_to_a_checksum_gives_that_of_the_package(size: int) -> None:
     for start in range(3):
         address = np.frombuffer(data, np.uint8).ctypes.data + start
         expected = crc32c.crc32c(data[start : start + size])
-        assert int(checksum_by_tables(address, size)) == expected
-        if HAS_CRC_INSTRUCTION and HAS_CARRYLESS_MULTIPLICATION:
-            assert int(checksum_by_instructions(address, size)) == expected
+        assert crc_of(address, size, by_tables=True) == expected
+        assert crc_of(address, size) == expected
 
 
 @st.composite

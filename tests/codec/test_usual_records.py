@@ -94,8 +94,8 @@ _GUARDED = """
 import ctypes, mmap, sys
 import numpy as np
 from kafkalog.codec.columnar.schema import COLUMNS
-from kafkalog.codec.kernels.decode_records import decode_batches
-from kafkalog.codec.kernels.tables import ArrowBuffer, Filled, HeaderColumn, empty_table
+from kafkalog.codec.native.functions import decode_batches
+from kafkalog.codec.native.tables import ArrowBuffer, Filled, HeaderColumn, empty_table
 PAGE, ROOM = mmap.PAGESIZE, 24 * mmap.PAGESIZE
 libc, held = ctypes.CDLL(None, use_errno=True), []
 def guarded():
@@ -128,7 +128,7 @@ for number, line in enumerate(open(sys.argv[1])):
     one = lambda value: np.array([value], np.int64)
     filled = np.zeros(len(Filled), np.int64)
     if decode_batches(one(source_end - len(data)), one(len(data)), headers, 0, one(0), 2**62, 100, buffers, filled,
-                      one(0), filled.copy()):
+                      one(0)):
         assert filled[Filled.ROWS] <= count
         done += 1
 print(done)

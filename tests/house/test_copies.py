@@ -63,7 +63,7 @@ HELD = {
     "kafkalog.codec.derive.FixedLayout": "a layout that is made by whoever imports it",
     "kafkalog.codec.batch_fields.BatchField": "functions that are asked",
     "kafkalog.codec.columnar.schema.Column": "functions that are asked",
-    "kafkalog.codec.kernels.tables.Rows": "an enumeration without members",
+    "kafkalog.codec.native.tables.Rows": "an enumeration without members",
     "kafkalog.codec.columnar.pieces.Part": "memory of a kernel",
     "kafkalog.codec.columnar.message_sets.Opened": "memory of a kernel",
     "kafkalog.codec.columnar.decompressed.Decompressed": "memory of a kernel",

@@ -129,16 +129,16 @@ def test_a_folder_in_the_way_of_the_venv_is_not_removed(monkeypatch: pytest.Monk
 
 
 def test_the_stamp_changes_with_the_requirements(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("build.txt", "dev.txt", "pyproject.toml"):
+    for name in ("build.txt", "dev.txt", "pyproject.toml", "setup.py"):
         (tmp_path / name).write_text(name, encoding="utf-8")
     monkeypatch.setattr(dev, "ROOT", tmp_path)
     monkeypatch.setattr(dev, "REQUIREMENTS", tmp_path)
     stamps = {dev._stamp(), dev._stamp()}
     assert len(stamps) == 1
-    for name in ("build.txt", "dev.txt", "pyproject.toml"):
+    for name in ("build.txt", "dev.txt", "pyproject.toml", "setup.py"):
         (tmp_path / name).write_text("changed", encoding="utf-8")
         stamps.add(dev._stamp())
-    assert len(stamps) == 4
+    assert len(stamps) == 5
 
 
 # --- requirements -----------------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def test_every_dependency_of_the_project_is_pinned() -> None:
     for extra in declared["project"]["optional-dependencies"].values():
         wanted += extra
     names = {re.split(r"[\[<>=]", requirement)[0] for requirement in wanted} - {"kafkalog"}
-    assert {"pyspark", "kafka-python", "aiokafka", "numba", "construct"} <= names
+    assert {"pyspark", "kafka-python", "aiokafka", "pyarrow", "construct"} <= names
     assert names <= {entry.partition("==")[0] for entry in entries("dev.txt")}
 
 
@@ -191,7 +191,7 @@ def test_help_shows_one_line_for_each_command(capsys: pytest.CaptureFixture[str]
     lines = capsys.readouterr().out.splitlines()[2:]
     assert [line.split()[0] for line in lines] == list(dev.COMMANDS)
     assert list(dev.COMMANDS) == [
-        "setup", "demo", "test", "lint", "types", "sweep", "interop", "trials", "same", "bench", "wheel",
+        "setup", "demo", "test", "lint", "types", "sweep", "interop", "trials", "native", "same", "bench", "wheel",
         "bundle", "release", "ci",
     ]  # fmt: skip
     assert all(len(line) <= 120 for line in lines)
@@ -251,7 +251,6 @@ def test_programs_are_run_with_caches_inside_the_checkout(monkeypatch: pytest.Mo
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     values = dev.environment()
     assert "PYTHONDONTWRITEBYTECODE" not in values
-    assert values["NUMBA_CACHE_DIR"] == str(ROOT / ".cache" / "numba")
     assert values["PYSPARK_PYTHON"] == str(ROOT / ".venv" / "bin" / "python")
     assert "PYTHONPATH" not in values
 

@@ -22,8 +22,6 @@ ALLOWED = {
     "recovery/act/machine_id.py": "the name of the machine, which the kernel tells",
     "recovery/act/permissions.py": "the attributes of what is to be changed, of which nothing is read",
     "src/kafkalog/log/disk/holders.py": "the broker's lock, never read, and the kernel's list of locks",
-    "src/kafkalog/machine_code/levels.py": "what the kernel tells of processors",
-    "src/kafkalog/machine_code/stored.py": "the program's own compiled code; a regular file of whom it may trust",
     "src/kafkalog/__main__.py": "the null device, in the place of an output that is closed",
     "src/kafkalog/cli/main.py": "the null device, to write to where the reader of a pipe went away",
     "src/kafkalog/log/writing/record_files.py": "records that a user gives `build` to write",

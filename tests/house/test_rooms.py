@@ -42,8 +42,6 @@ def test_no_module_lies_outside_of_a_room_but_public_calls_and_what_joins_rooms(
 
 
 BY_NAME = {"codec/lazily.py": "the lazy names of packages", "src/kafkalog/cli/main.py": "the table of commands"}
-COMPILED = {"codec/kernels/warm.py", "codec/kernels/loading.py"}
-"""kernels, which are compiled when they are first used"""
 
 
 def test_nothing_is_imported_by_a_string_but_through_two_doors() -> None:
@@ -52,7 +50,7 @@ def test_nothing_is_imported_by_a_string_but_through_two_doors() -> None:
         names = {call.name for call in module(path).calls}
         if names & {"import_module", "__import__", "exec", "eval"}:
             calling.add(str(path.relative_to(ROOT)))
-    assert calling == {*BY_NAME, *COMPILED}
+    assert calling == {*BY_NAME}
 
 
 OTHER_TESTS = {

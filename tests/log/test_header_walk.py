@@ -55,13 +55,13 @@ def test_the_kernel_gives_what_the_readable_walk_gives(
         expected = list(joined_spans(source, 5, end, step))
         patch.setattr(header_walk, "kernel_is_worth_it", lambda _: True)
         called: list[tuple[Any, ...]] = []
-        by_kernel = header_walk._by_kernel
+        by_compiled_code = header_walk._by_compiled_code
 
         def noted(*given: Any) -> Iterator[tuple[Span, int]]:
             called.append(given)
-            return by_kernel(*given)
+            return by_compiled_code(*given)
 
-        patch.setattr(header_walk, "_by_kernel", noted)
+        patch.setattr(header_walk, "_by_compiled_code", noted)
         assert list(joined_spans(source, 5, end, step)) == expected
         assert called
     assert [span.start for span in expected] == [0, *(span.end for span in expected[:-1])][: len(expected)]
@@ -119,7 +119,7 @@ def test_the_kernel_goes_to_the_end_of_what_is_sound(tmp_path: Path) -> None:
     some = [batch(number, [bytes(3_000)]) for number in range(50)]
     path.write_bytes(b"".join(some))
     with FileSource(path) as source:
-        found = list(header_walk._by_kernel(header_walk._pread(), source, 0, 0, source.size, 1, None))
+        found = list(header_walk._by_compiled_code(source, 0, 0, source.size, 1, None))
     ends = [len(some[0]) * number for number in range(1, 51)]
     size = len(some[0])
     spans = [Span(end - size, end, number, number + 1, number) for number, end in enumerate(ends)]

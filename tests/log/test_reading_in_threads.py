@@ -566,13 +566,10 @@ import sys
 from pathlib import Path
 from kafkalog.codec.columnar import batch_decoder, decompressed, run_decoder
 from kafkalog.codec.headers import run_scanner
-from kafkalog.codec.kernels.loading import Kernel
+from kafkalog.codec.native.library import library
 from kafkalog.log import open_partition
 
-for module in (batch_decoder, decompressed, run_decoder, run_scanner):
-    for each in vars(module).values():
-        if isinstance(each, Kernel):
-            each.load()
+library()
 
 def held(name):
     lines = Path("/proc/self/status").read_text().splitlines()

@@ -15,8 +15,8 @@ from kafkalog.codec import thresholds
 from kafkalog.codec.encode import build_end_transaction_marker
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.kernels.tables import HeaderColumn, empty_table
 from kafkalog.codec.model import TRANSACTIONAL_FLAG, AbortedTransaction, ControlType, EndTransactionMarker
+from kafkalog.codec.native.tables import HeaderColumn, empty_table
 from kafkalog.codec.records import decode_batch
 from kafkalog.log import open_partition
 from kafkalog.log.reading.transactions import AbortedFilter, Transactions

@@ -65,7 +65,6 @@ staging data
 remote data
 report data -o - --format md --at 2026-11-22T00:00:00Z
 completion fish
-warm
 build lines.jsonl --into built
 export data --format parquet --to tables --values bytes --topic {topic}
 merge data/{topic}-0 built/made-0 --into merged

@@ -48,7 +48,6 @@ COMMANDS = {
     "undelete": ("repairing.undelete", "List what was deleted and is still on disk, or restore it."),
     "undo": ("repairing.undo", "Undo a recovery, byte for byte."),
     "verify": ("looking.verify", "Check everything; change nothing."),
-    "warm": ("warm", "Compile everything now that the first command would have to compile."),
     "zk": ("clusters.zk", "Show a ZooKeeper server's tree of nodes at any transaction."),
 }
 """Subcommand -> the module here whose `command` it is, and one line of help; `--help` loads none of them."""
@@ -59,7 +58,7 @@ GROUPS = {
     "Read records": ("dump", "export", "find", "top"),
     "Ask what the cluster knew": ("groups", "offsets", "transactions", "elections", "metadata", "zk", "schemas"),
     "Bring a cluster back": ("quorum", "serve", "replay"),
-    "Write, and set up": ("build", "completion", "warm"),
+    "Write, and set up": ("build", "completion"),
 }
 """The commands by what somebody wants to do, as `--help` lists them."""
 

@@ -1,4 +1,4 @@
-"""Columns are for work that is large in batches: what loading the kernels takes must be earned."""
+"""Columns are for work that is large in batches: what loading numpy takes must be earned."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkalog.codec import thresholds
 SMALL_FIRST = """
 import sys
 from kafkalog.codec.thresholds import headers_are_worth_it
-print(headers_are_worth_it({work}, lambda: {batch}), "numba" in sys.modules)
+print(headers_are_worth_it({work}, lambda: {batch}), "numpy" in sys.modules)
 """
 
 
@@ -32,6 +32,6 @@ def test_the_number_of_batches_decides(work: int, batch: int, wanted: str) -> No
 
 
 def test_what_is_loaded_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "numba", sys)
+    monkeypatch.setitem(sys.modules, "numpy", sys)
     assert thresholds.headers_are_worth_it(thresholds.ENOUGH_BYTES, lambda: 1 << 30)
     assert not thresholds.headers_are_worth_it(thresholds.ENOUGH_BYTES - 1, lambda: 1)

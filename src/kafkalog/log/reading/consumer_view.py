@@ -16,7 +16,6 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.kernels.loading import Kernel
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import (
     CONTROL_FLAG,
@@ -26,6 +25,7 @@ from kafkalog.codec.model import (
     BatchHeader,
     RecordBatch,
 )
+from kafkalog.codec.native.functions import consecutive_batches, consecutive_messages
 from kafkalog.log.reading.readable import (
     ISOLATION_LEVELS,
     READ_COMMITTED,
@@ -62,8 +62,6 @@ __all__ = [
     "nothing_to_read",
 ]
 
-_consecutive_batches = Kernel("select_batches", "consecutive_batches")
-_consecutive_messages = Kernel("messages", "consecutive_messages")
 
 REPORTED_AND_READ = codes_with(Trait.READ_PAST)
 """What may be wrong with a header without ending a consumer's reading, and is worth telling."""
@@ -276,8 +274,8 @@ class BatchSelection:
         from kafkalog.codec.headers.runs import BatchRun
 
         if isinstance(run, BatchRun):
-            return int(_consecutive_batches(run.table, self.next_offset, highest, self.end_offset, CONTROL_FLAG, lows))
-        return int(_consecutive_messages(run.table, self.next_offset, highest, self.end_offset, lows))
+            return int(consecutive_batches(run.table, self.next_offset, highest, self.end_offset, CONTROL_FLAG, lows))
+        return int(consecutive_messages(run.table, self.next_offset, highest, self.end_offset, lows))
 
 
 def _is_in_doubt(entry: RecordBatch, cursor: Cursor) -> bool:

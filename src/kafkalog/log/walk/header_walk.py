@@ -5,15 +5,11 @@ Bytes that are not a batch stay in the span that they are in.
 
 from __future__ import annotations
 
-import ctypes
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import lru_cache
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.framing import MAGIC_POSITION, SMALLEST_MESSAGE
-from kafkalog.codec.kernels.loading import Kernel
 from kafkalog.codec.limits import KIB
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, NO_END, AnyHeader, BatchHeader
 from kafkalog.codec.plain import PLAIN
@@ -29,7 +25,6 @@ __all__ = ["Span", "batch_spans", "joined_spans", "spans_from", "walk_headers"]
 _BLOCK_BYTES = 64 * KIB
 """Read at a time where batches are small."""
 _OFFSET, _SIZE = LOG_OVERHEAD.reader("offset"), LOG_OVERHEAD.reader("size")
-_walk_on = Kernel("walk_headers", "walk_headers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,38 +65,32 @@ def joined_spans(
     source: Source, offset: int, end: int, step: int, *, position: int = 0, next_base: int | None = None
 ) -> Iterator[Span]:
     """Neighbors together until each span has `step` bytes; `offset` is where the batch at `position` should begin."""
-    if isinstance(source, FileSource) and source.descriptor >= 0 and kernel_is_worth_it(end) and (read := _pread()):
-        for span, expected in _by_kernel(read, source, offset, position, end, step, next_base):
+    if isinstance(source, FileSource) and source.descriptor >= 0 and kernel_is_worth_it(end):
+        for span, expected in _by_compiled_code(source, offset, position, end, step, next_base):
             yield span
             position, offset = span.end, expected
     yield from _joined(walk_headers(source, offset, position, end, next_base=next_base), step)
 
 
-def _by_kernel(
-    read: int, source: FileSource, offset: int, position: int, end: int, step: int, next_base: int | None
+def _by_compiled_code(
+    source: FileSource, offset: int, position: int, end: int, step: int, next_base: int | None
 ) -> Iterator[tuple[Span, int]]:
-    """Each span and the offset that should come behind it, as far as a kernel goes."""
+    """Each span and the offset that should come behind it, as far as compiled code goes."""
     import numpy as np
 
     from kafkalog.codec.buffer_pool import Block
-    from kafkalog.codec.kernels.tables import Walk
+    from kafkalog.codec.native import functions
+    from kafkalog.codec.native.tables import Walk
 
     memory = Block(_BLOCK_BYTES)
     walk = np.zeros(len(Walk), np.int64)
     walk[Walk.END], walk[Walk.FILE_END], walk[Walk.STEP], walk[Walk.EXPECTED] = end, source.size, step, offset
     walk[Walk.POSITION], walk[Walk.NEXT_BASE] = position, NO_END if next_base is None else next_base
-    while position < end and _walk_on(read, source.descriptor, memory.address, _BLOCK_BYTES, walk):
+    while position < end and functions.walk_headers(source.descriptor, memory.address, _BLOCK_BYTES, walk):
         behind, expected = int(walk[Walk.POSITION]), int(walk[Walk.EXPECTED])
         first_offset, next_offset = int(walk[Walk.FIRST_OFFSET]), int(walk[Walk.NEXT_OFFSET])
         yield Span(position, behind, first_offset, next_offset, offset, bool(walk[Walk.IS_FOLLOWED])), expected
         position, offset = behind, expected
-
-
-@lru_cache(maxsize=1)
-def _pread() -> int:
-    """Where the C library's positional read is; 0 where that is not known to take 64-bit positions."""
-    function = getattr(ctypes.CDLL(None), "pread", None) if sys.maxsize > 2**32 else None
-    return 0 if function is None else ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 def _joined(found: Iterable[Span], step: int) -> Iterator[Span]:

@@ -33,7 +33,6 @@ def readers(directory: Path) -> Iterator[Run]:
     yield "runs", kafkalog("runs", "--json", directory)
     yield "undelete", kafkalog("undelete", "--json", directory)
     yield "staging", kafkalog("staging", "--json", directory)
-    yield "warm", kafkalog("warm", "--json")
     yield "compact", kafkalog("compact", "--dry-run", "--json", "--config", "cleanup.policy=compact", directory)
     yield "retention", kafkalog("retention", "--json", directory)
     for by in ("partition", "key", "producer", "minute", "repeat"):

@@ -1,7 +1,7 @@
 """The cleaner's work on runs of v2 batches: compiled code reads the records, chooses among them and writes them.
 
 What becomes of whole batches is the affair of `BatchRetention` and `CleanedTransactions`: control batches, batches of
-aborted transactions and what compiled code does not read are given to these one by one.  Needs numba and numpy.
+aborted transactions and what compiled code does not read are given to these one by one.  Needs numpy.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from kafkalog.codec.encode.put_headers import put_headers
 from kafkalog.codec.framing import BATCH_MAGIC
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.kernels.loading import Kernel
-from kafkalog.codec.kernels.tables import HeaderColumn, KeptBatch, RetainedBatch, Table, empty_table
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB
 from kafkalog.codec.model import (
     BATCH,
@@ -35,6 +33,8 @@ from kafkalog.codec.model import (
     Codec,
     RecordBatch,
 )
+from kafkalog.codec.native.functions import gather, kept_records
+from kafkalog.codec.native.tables import HeaderColumn, KeptBatch, RetainedBatch, Table, empty_table
 from kafkalog.log.storage.cleaned_output import STRETCH, CleanedOutput
 from kafkalog.log.storage.cleaning.batch_retention import BatchRetention
 from kafkalog.log.storage.cleaning.cleaned_transactions import CleanedTransactions
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
 
 __all__ = ["clean_segment", "take_offsets"]
 
-_copy_pieces = Kernel("clean", "gather")
-_kept_records = Kernel("clean", "kept_records")
 
 _AT_ONCE = 4 * MIB
 """Record bytes that are decompressed before records are chosen: what a processor's cache may still hold."""
@@ -292,11 +290,11 @@ class _Kept:
             int(opened.sizes[changed].sum()) + BATCH.size * len(changed) + _MOST_MORE_BYTES * int(kept.sum()), np.uint8
         )
         written = empty_table(KeptBatch, len(changed))
-        done = _kept_records(
+        done = kept_records(
             opened.addresses, opened.sizes, opened.headers, opened.first, changed, horizons, chosen,
             target.ctypes.data, written,
         )  # fmt: skip
-        table = self._table[:, numbers]
+        table = np.take(self._table, numbers, axis=1)
         if done < len(changed) or _has_odd_producers(BatchRun(table, b"", 0)):
             raise IllegalArgumentError("a record cannot be written as it is")
         starts, sizes = written[KeptBatch.START] - target.ctypes.data - BATCH.size, written[KeptBatch.SIZE]
@@ -338,12 +336,12 @@ class _Kept:
         """Write batches in one piece."""
         if len(numbers) == 0:
             return
-        table = self._table[:, numbers]
+        table = np.take(self._table, numbers, axis=1)
         sizes = table[HeaderColumn.BATCH_LENGTH] + LOG_OVERHEAD.size
         ends = np.cumsum(sizes)
         table[HeaderColumn.POSITION] = ends - sizes
         piece = Block(int(ends[-1]))
-        _copy_pieces(self._addresses[numbers], sizes, piece.address)
+        gather(self._addresses[numbers], sizes, piece.address)
         self._output.put_run(BatchRun(table, piece.buffer[: int(ends[-1])], 0))
 
 

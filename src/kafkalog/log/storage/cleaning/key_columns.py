@@ -1,4 +1,4 @@
-"""The map of latest offsets for many keys at a time: compiled code works in its memory.  Needs numba and numpy."""
+"""The map of latest offsets for many keys at a time: compiled code works in its memory.  Needs numpy."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 
 from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.columnar.decompressed import OpenedBatches
-from kafkalog.codec.kernels.loading import Kernel
-from kafkalog.codec.kernels.tables import ROW_BYTES, KeyMap, RetainedBatch, empty_table
 from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.native.functions import choose_records, move_keys, put_keys
+from kafkalog.codec.native.tables import ROW_BYTES, KeyMap, RetainedBatch, empty_table
 from kafkalog.log.storage.cleaning.offset_map import FULL, SLOT_BYTES, OffsetMap
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["KeyColumns"]
 
-_choose_records = Kernel("clean", "choose_records")
-_move_keys = Kernel("clean", "move_keys")
-_put_keys = Kernel("clean", "put_keys")
 
 _LARGEST = DEFAULT_LIMITS.headers_per_record
 
@@ -39,7 +36,7 @@ class KeyColumns(OffsetMap):
         self._memory: Block | None = None
 
     def _take_over(self, old: bytearray) -> None:
-        _move_keys(_address(old), len(old) // SLOT_BYTES, _address(self._table), self._slots)
+        move_keys(_address(old), len(old) // SLOT_BYTES, _address(self._table), self._slots)
 
     def _rows(self, opened: OpenedBatches) -> int:
         """Address of memory for what is noted of the records of a batch."""
@@ -57,7 +54,7 @@ class KeyColumns(OffsetMap):
             self._grow()
         state = np.zeros(len(KeyMap), np.int64)
         state[KeyMap.USED], state[KeyMap.LIMIT] = self._used, self._limit
-        taken: int = _put_keys(
+        taken: int = put_keys(
             opened.addresses, opened.sizes, opened.headers, opened.first, low, _LARGEST, _address(self._table),
             self._slots, self._rows(opened), state,
         )  # fmt: skip
@@ -71,7 +68,7 @@ class KeyColumns(OffsetMap):
         """
         chosen = empty_table(RetainedBatch, len(opened.addresses))
         flags = np.empty(opened.records, np.uint8)
-        taken = _choose_records(
+        taken = choose_records(
             opened.addresses, opened.sizes, opened.headers, opened.first, self.latest_offset, _LARGEST,
             _address(self._table), self._slots, self._rows(opened), keeps_deletes, flags.ctypes.data, chosen,
         )  # fmt: skip

@@ -1,0 +1,403 @@
+/* Decompressing record bytes, of many batches in one call.  LZ4, zstd and gzip by the C functions inside of the wheels,
+ * which `compression.native` finds; Snappy here, because no wheel shows its C library.
+ *
+ * Taken is only the plain shape that producers write: one frame or stream with nothing before, after or between.
+ * Everything else, and what a library refuses, gives -1: `codec.compression` judges it. */
+#include "kafkalog.h"
+
+/* --- LZ4 ----------------------------------------------------------------------------------------------------------- */
+
+typedef int lz4_function(const byte *source, byte *target, int size, int room);
+
+static int64_t decompress_lz4(lz4_function *function, const byte *source, int64_t size, byte *target, int64_t room) {
+    if (size < LZ4_HEADER_SIZE || load32(source) != LZ4_FIRST_WORD || load32(source + 3) != LZ4_SECOND_WORD)
+        return -1;
+    int64_t at = LZ4_HEADER_SIZE, done = 0;
+    for (;;) {
+        if (size - at < 4)
+            return -1;
+        const int64_t word = load32(source + at), block = word & ~LZ4_STORED;
+        at += 4;
+        if (block == 0)
+            return done;
+        if (block > LZ4_BLOCK_SIZE || block > size - at)
+            return -1;
+        int64_t made = block;
+        if ((word & LZ4_STORED) != 0) {
+            if (block > room - done)
+                return -1;
+            copy(target + done, source + at, block);
+        } else {
+            made = function(source + at, target + done, (int)block, (int)least(LZ4_BLOCK_SIZE, room - done));
+            if (made < 0)
+                return -1;
+        }
+        at += block;
+        done += made;
+    }
+}
+
+/* --- zstd ---------------------------------------------------------------------------------------------------------- */
+
+typedef size_t zstd_function(void *context, byte *target, size_t room, const byte *source, size_t size);
+
+#define ZSTD_CHECKSUM_FLAG 0x04
+#define ZSTD_FRAME_HEADER 6 /* magic, a descriptor that says that there is neither size nor dictionary, and the window */
+#define ZSTD_COMPRESSED 2
+
+/* An upper bound of the content's size if the bytes are exactly one frame of the shape without a size, else -1. */
+static int64_t zstd_bound(const byte *source, int64_t size, int64_t window_limit) {
+    if (size < ZSTD_FRAME_HEADER || load32(source) != ZSTD_MAGIC)
+        return -1;
+    const int64_t descriptor = source[4], window = source[5];
+    if ((descriptor & ~ZSTD_CHECKSUM_FLAG) != 0 || window >> 3 > 40)
+        return -1;
+    const int64_t base = INT64_C(1) << (10 + (window >> 3)), window_bytes = base + (base >> 3) * (window & 7);
+    if (window_bytes > window_limit)
+        return -1;
+    const int64_t largest = least(ZSTD_MAX_BLOCK, window_bytes);
+    int64_t at = ZSTD_FRAME_HEADER, bound = 0, word;
+    do {
+        if (size - at < 3)
+            return -1;
+        word = source[at] | source[at + 1] << 8 | source[at + 2] << 16;
+        const int64_t kind = word >> 1 & 3, block = word >> 3;
+        if (kind == ZSTD_RESERVED)
+            return -1;
+        bound += kind == ZSTD_COMPRESSED ? largest : block;
+        at += 3 + (kind == ZSTD_RLE ? 1 : block);
+        if (at > size)
+            return -1;
+    } while ((word & 1) == 0);
+    at += descriptor != 0 ? ZSTD_CHECKSUM_SIZE : 0;
+    return at == size ? bound : -1;
+}
+
+static int64_t decompress_zstd(const struct decompressor *with, const byte *source, int64_t size, byte *target, int64_t room,
+                               int64_t largest) {
+    const int64_t bound = zstd_bound(source, size, with->zstd_window_bytes);
+    if (bound < 0 || bound > room || bound > largest)
+        return -1;
+    zstd_function *function = (zstd_function *)(intptr_t)with->zstd_function;
+    const size_t made = function((void *)(intptr_t)with->zstd_context, target, (size_t)room, source, (size_t)size);
+    return made <= (size_t)room ? (int64_t)made : -1; /* errors are the largest numbers there are */
+}
+
+/* --- gzip ---------------------------------------------------------------------------------------------------------- */
+
+/* The first fields of ISA-L's `struct inflate_state` (`igzip_lib.h`), as `compression.native.InflateState` has them. */
+struct inflate_state {
+    byte *next_out;
+    uint32_t avail_out, total_out;
+    const byte *next_in;
+    uint64_t read_in;
+    uint32_t avail_in;
+};
+typedef int inflate_function(struct inflate_state *state);
+
+enum { STORED, FIXED, DYNAMIC };
+#define LENGTH_BITS 7 /* bits at most of a code for lengths, */
+#define LONGEST 15    /* and of one for symbols or distances (RFC 1951, 3.2.7) */
+#define LENGTH_CODES 19
+static const byte ORDER[LENGTH_CODES] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
+
+/* Meaning of each pattern of seven bits: a symbol, and the bits of its code. */
+struct length_code {
+    byte symbol, bits;
+};
+
+/* At least 57 bits from bit `at` on; eight bytes are read. */
+INLINE uint64_t bits_at(const byte *stream, int64_t at) { return load64(stream + (at >> 3)) >> (at & 7); }
+
+/* Fill in the code from `count` lengths of three bits; whether it is complete. */
+static bool read_length_code(uint64_t bits, int64_t count, struct length_code table[1 << LENGTH_BITS]) {
+    byte lengths[LENGTH_CODES];
+    for (int number = 0; number < LENGTH_CODES; number++)
+        lengths[ORDER[number]] = number < count ? bits >> (3 * number) & 7 : 0;
+    unsigned code = 0;
+    for (unsigned length = 1; length <= LENGTH_BITS; length++) {
+        code <<= 1;
+        for (int symbol = 0; symbol < LENGTH_CODES; symbol++) {
+            if (lengths[symbol] != length)
+                continue;
+            if (code >> length != 0)
+                return false;
+            unsigned reverse = 0;
+            for (unsigned place = 0; place < length; place++)
+                reverse |= (code >> place & 1) << (length - 1 - place);
+            for (unsigned pattern = reverse; pattern < 1 << LENGTH_BITS; pattern += 1 << length)
+                table[pattern] = (struct length_code){(byte)symbol, (byte)length};
+            code++;
+        }
+    }
+    return code == 1 << LENGTH_BITS;
+}
+
+/* Whether zlib takes the codes that a block declares from bit `at` on.  `end` is the size of the stream, behind which
+ * eight bytes can be read. */
+static bool is_complete(const byte *stream, int64_t at, int64_t end) {
+    static const byte REPEAT_BITS[] = {2, 3, 7}, REPEAT_LEAST[] = {3, 3, 11};
+    if (at >> 3 > end - 2)
+        return false;
+    uint64_t word = bits_at(stream, at);
+    const int64_t literals = (int64_t)(word & 31) + 257, total = literals + (int64_t)(word >> 5 & 31) + 1;
+    const int64_t count = (int64_t)(word >> 10 & 15) + 4;
+    struct length_code table[1 << LENGTH_BITS];
+    at += 14;
+    if (at >> 3 > end || !read_length_code(bits_at(stream, at), count, table))
+        return false;
+    at += 3 * count;
+    int64_t index = 0, before = 0, of_literals = 0, of_distances = 0, distances = 0;
+    while (index < total) {
+        if (at >> 3 > end)
+            return false;
+        word = bits_at(stream, at);
+        const struct length_code entry = table[word & ((1 << LENGTH_BITS) - 1)];
+        int64_t symbol = entry.symbol, repeat = 1;
+        at += entry.bits;
+        if (symbol > LONGEST) {
+            const int64_t kind = symbol - LONGEST - 1;
+            if (kind == 0 && index == 0)
+                return false;
+            repeat = REPEAT_LEAST[kind] + (int64_t)(word >> entry.bits & ((1u << REPEAT_BITS[kind]) - 1));
+            at += REPEAT_BITS[kind];
+            symbol = kind == 0 ? before : 0;
+        }
+        if (index + repeat > total)
+            return false;
+        if (symbol > 0) {
+            const int64_t more = most(least(literals - index, repeat), 0);
+            of_literals += more << (LONGEST - symbol);
+            of_distances += (repeat - more) << (LONGEST - symbol);
+            distances += repeat - more;
+        }
+        index += repeat;
+        before = symbol;
+    }
+    const int64_t whole = 1 << LONGEST;
+    /* no distance at all, or one of a single bit, is what zlib takes besides */
+    return of_literals == whole &&
+           (of_distances == whole || distances == 0 || (distances == 1 && of_distances == whole >> 1));
+}
+
+/* Whether there are stored blocks and then a last one, with a code that zlib takes.
+ *
+ * ISA-L takes Huffman codes that zlib, and with it Kafka, refuses: those with bit patterns that stand for nothing.  So it
+ * is given only streams whose codes are known to be complete: what zlib writes of up to 16 Ki literals and matches. */
+static bool has_complete_codes(const byte *stream, int64_t end) {
+    int64_t at = 0;
+    while (at >> 3 <= end) {
+        const int64_t word = (int64_t)(bits_at(stream, at) & 7), kind = word >> 1;
+        const bool is_last = (word & 1) != 0;
+        at += 3;
+        if (kind != STORED)
+            return is_last && (kind == DYNAMIC ? is_complete(stream, at, end) : kind == FIXED);
+        const int64_t here = (at + 7) >> 3;
+        if (here > end)
+            return false;
+        if (is_last)
+            return true; /* the decoder compares both sizes of a stored block */
+        at = (here + 4 + load16(stream + here)) << 3;
+    }
+    return false;
+}
+
+static int64_t decompress_gzip(const struct decompressor *with, const byte *source, int64_t size, byte *target, int64_t room) {
+    if (size < GZIP_HEADER_SIZE + GZIP_TRAILER_SIZE || load32(source) != GZIP_PLAIN_START || size > INT32_MAX)
+        return -1;
+    const byte *stream = source + GZIP_HEADER_SIZE, *trailer = source + size - GZIP_TRAILER_SIZE;
+    const int64_t content = load32(trailer + 4);
+    if (content > room || !has_complete_codes(stream, trailer - stream))
+        return -1;
+    struct inflate_state *state = (struct inflate_state *)(intptr_t)with->gzip_state;
+    state->next_out = target;
+    state->avail_out = (uint32_t)least(room, INT32_MAX);
+    state->next_in = stream;
+    state->avail_in = (uint32_t)(size - GZIP_HEADER_SIZE);
+    if (((inflate_function *)(intptr_t)with->gzip_function)(state) != 0)
+        return -1;
+    if (state->next_in != trailer || state->total_out != content)
+        return -1;
+    return checksum_ieee(target, content) == load32(trailer) ? content : -1;
+}
+
+/* --- Snappy -------------------------------------------------------------------------------------------------------- */
+
+enum { LITERAL, NEAR, FAR };
+#define LONG_LITERAL 60
+#define NEAR_SIZE 7       /* of the tag of a copy with one more byte, the bits of its size */
+#define NEAR_DISTANCE 0xE0 /* and the highest ones of its distance */
+#define MOVE 32
+#define WIDE 64 /* bytes that an element of the plain kinds has at most, but for literals of 61 to 64 */
+
+/* `size` bytes from `distance` before the target, which may be among those that this writes. */
+INLINE void repeat(byte *target, int64_t distance, int64_t size) {
+    const byte *source = target - distance;
+    if (distance >= least(size, MOVE)) {
+        copy(target, source, size);
+        return;
+    }
+    for (int64_t done = 0, known = distance; done < size;) {
+        const int64_t part = least(known, size - done);
+        copy(target + done, source, part);
+        done += part;
+        known += part;
+    }
+}
+
+/* Of each tag: the bytes that its element writes, and the bytes that it has, of which a literal has more than 60. */
+#define SIZE_OF(tag) (((tag) & 3) == NEAR ? ((tag) >> 2 & NEAR_SIZE) + 4 : ((tag) >> 2) + 1)
+#define BYTES_OF(tag) (((tag) & 3) + 1 + (((tag) & 3) == LITERAL ? SIZE_OF(tag) : 0))
+#define FOUR(of, tag) of(tag), of((tag) + 1), of((tag) + 2), of((tag) + 3)
+#define SIXTEEN(of, tag) FOUR(of, tag), FOUR(of, (tag) + 4), FOUR(of, (tag) + 8), FOUR(of, (tag) + 12)
+#define SIXTY_FOUR(of, tag) SIXTEEN(of, tag), SIXTEEN(of, (tag) + 16), SIXTEEN(of, (tag) + 32), SIXTEEN(of, (tag) + 48)
+#define EACH_TAG(of) {SIXTY_FOUR(of, 0), SIXTY_FOUR(of, 64), SIXTY_FOUR(of, 128), SIXTY_FOUR(of, 192)}
+static const byte SIZES[256] = EACH_TAG(SIZE_OF), BYTES[256] = EACH_TAG(BYTES_OF);
+
+/* Elements far from both ends, up to the first that is odd; both positions move behind them.
+ *
+ * Plain are literals of at most 60 bytes, and copies with one or two more bytes of which none is among those that they
+ * write.  Which of them comes next cannot be foreseen in text, so it is computed with masks instead of branches: a wrong
+ * guess of the processor would take longer than the element.  Up to WIDE bytes are moved where both ends are farther. */
+INLINE void plain_elements(const byte **from, const byte *end, byte **to, const byte *begin, const byte *last) {
+    int64_t source = (int64_t)*from, target = (int64_t)*to;
+    const int64_t latest_source = (int64_t)end - WIDE - 1, latest_target = (int64_t)last - WIDE;
+    while (source <= latest_source && target <= latest_target) {
+        const int64_t tag = *(const byte *)source, word = load32((const byte *)source + 1), kind = tag & 3;
+        const int64_t is_literal = -(int64_t)(kind == LITERAL), is_near = -(int64_t)(kind == NEAR);
+        const int64_t size = SIZES[tag];
+        const int64_t distance =
+            ((word & 0xFFFF) & ~is_near) | (((tag & NEAR_DISTANCE) << 3 | (word & 0xFF)) & is_near);
+        const int64_t origin = ((source + 1) & is_literal) | ((target - distance) & ~is_literal);
+        /* below 0 if one of these is: a literal too long, bytes not there yet or before the first, the third kind */
+        const int64_t odd = (is_literal & (LONG_LITERAL - size)) |
+                            (~is_literal & ((distance - size) | (target - (int64_t)begin - distance))) | (FAR - kind);
+        if (odd < 0)
+            break;
+        move32((byte *)target, (const byte *)origin); /* what it moves too much, the next overwrites */
+        if (size > MOVE)
+            move32((byte *)target + MOVE, (const byte *)origin + MOVE);
+        source += BYTES[tag];
+        target += size;
+    }
+    *from = (const byte *)source;
+    *to = (byte *)target;
+}
+
+/* The size that a block declares, -1 if it does not; `*source` moves behind that. */
+INLINE int64_t declared_size(const byte **source, const byte *end) {
+    int64_t declared = 0;
+    for (int shift = 0; *source < end && shift <= 28; shift += 7) {
+        const int64_t here = *(*source)++;
+        declared |= (here & 0x7F) << shift;
+        if (here < 0x80)
+            return declared;
+    }
+    return -1;
+}
+
+/* The bytes of a raw block, or -1. */
+static int64_t snappy_block(const byte *source, const byte *end, byte *target, int64_t room) {
+    const int64_t declared = declared_size(&source, end);
+    if (declared < 0 || declared > room)
+        return -1;
+    const byte *begin = target, *last = target + declared;
+    for (;;) {
+        plain_elements(&source, end, &target, begin, last);
+        if (source == end)
+            return target == last ? declared : -1;
+        const int64_t tag = *source++, kind = tag & 3;
+        int64_t size = (tag >> 2) + 1;
+        if (kind == LITERAL) {
+            if (size > LONG_LITERAL) {
+                const int64_t width = size - LONG_LITERAL;
+                if (width > end - source)
+                    return -1;
+                size = 1;
+                for (int64_t place = 0; place < width; place++)
+                    size += (int64_t)source[place] << (8 * place);
+                source += width;
+            }
+            if (size > end - source || size > last - target)
+                return -1;
+            copy(target, source, size);
+            source += size;
+        } else {
+            const int64_t width = kind == NEAR ? 1 : kind == FAR ? 2 : 4;
+            if (width > end - source)
+                return -1;
+            int64_t distance;
+            if (kind == NEAR) {
+                size = (tag >> 2 & NEAR_SIZE) + 4;
+                distance = (tag & NEAR_DISTANCE) << 3 | *source;
+            } else {
+                distance = kind == FAR ? load16(source) : load32(source);
+            }
+            source += width;
+            if (distance == 0 || distance > target - begin || size > last - target)
+                return -1;
+            repeat(target, distance, size);
+        }
+        target += size;
+    }
+}
+
+static int64_t decompress_snappy(const byte *source, int64_t size, byte *target, int64_t room) {
+    if (size < SNAPPY_HEADER_SIZE || big64(source) != SNAPPY_MAGIC)
+        return -1;
+    int64_t at = SNAPPY_HEADER_SIZE, done = 0;
+    while (size - at >= 4) {
+        const int64_t length = big32(source + at);
+        at += 4;
+        if (length == SNAPPY_NEXT_HEADER || length < 0 || length > size - at)
+            return -1;
+        const int64_t made = snappy_block(source + at, source + at + length, target + done, room - done);
+        if (made < 0)
+            return -1;
+        at += length;
+        done += made;
+    }
+    return done;
+}
+
+/* --- any of them --------------------------------------------------------------------------------------------------- */
+
+/* Bytes of the content, or -1; also if that could be more than `largest`, or than the room at `target`. */
+int64_t decompress_one(int64_t codec, const byte *source, int64_t size, byte *target, int64_t room, int64_t largest,
+                       const struct decompressor *with) {
+    const int64_t fitting = least(room, largest);
+    switch (codec) {
+    case CODEC_LZ4:
+        if (with->lz4_function == 0)
+            return -1;
+        return decompress_lz4((lz4_function *)(intptr_t)with->lz4_function, source, size, target, fitting);
+    case CODEC_ZSTD:
+        return with->zstd_function == 0 ? -1 : decompress_zstd(with, source, size, target, room, largest);
+    case CODEC_GZIP:
+        return with->gzip_function == 0 ? -1 : decompress_gzip(with, source, size, target, fitting);
+    case CODEC_SNAPPY:
+        return decompress_snappy(source, size, target, fitting);
+    default:
+        return -1;
+    }
+}
+
+/* Decompress one batch after the other into the memory of `with`, until there are `budget` bytes; how many batches.
+ * None has more than `largest` bytes.  `addresses` and `sizes` get where their contents are. */
+EXPORTED int64_t decompress_batches(int64_t codec, const struct decompressor *with, const int64_t *sources,
+                                    const int64_t *compressed, int64_t count, int64_t largest, int64_t budget,
+                                    int64_t *addresses, int64_t *sizes) {
+    int64_t done = 0, number = 0;
+    for (; number < count && done < budget; number++) {
+        const byte *source = (const byte *)(intptr_t)sources[number];
+        byte *target = with->memory + done;
+        const int64_t made =
+            decompress_one(codec, source, compressed[number], target, with->memory_bytes - done, largest, with);
+        if (made < 0)
+            break;
+        addresses[number] = (int64_t)(intptr_t)target;
+        sizes[number] = made;
+        done += made;
+    }
+    return number;
+}

@@ -1,0 +1,42 @@
+"""The library of compiled code, loaded once in a process; without it everything works by `codec.plain`."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import sys
+from functools import lru_cache
+
+from kafkalog.codec.errors import StorageError
+
+__all__ = ["CHOICE", "PATH", "is_there", "library"]
+
+CHOICE = "KAFKALOG_NATIVE"
+"""An environment variable: the path of another build of the library, or `none` to use no compiled code."""
+PATH = os.environ.get(CHOICE) or os.path.join(os.path.dirname(__file__), "libkafkalog.so.1")
+
+
+@lru_cache(maxsize=1)
+def is_there() -> bool:
+    """Whether there is a library for this machine, and it may be used."""
+    is_written_for = sys.byteorder == "little" and ctypes.sizeof(ctypes.c_void_p) == 8
+    return is_written_for and PATH != "none" and os.path.exists(PATH)
+
+
+@lru_cache(maxsize=1)
+def library() -> ctypes.CDLL:
+    """The library.  Raises `StorageError` if it cannot be loaded, or was made from other declarations."""
+    from kafkalog.codec.native.layout import constants
+
+    try:
+        loaded = ctypes.CDLL(PATH)
+        count = ctypes.c_int64.in_dll(loaded, "kafkalog_constant_count").value
+        values = list((ctypes.c_int64 * count).in_dll(loaded, "kafkalog_constants"))
+    except (OSError, ValueError) as error:
+        reason = f"the compiled code cannot be loaded: {error}; install kafkalog again"
+        raise StorageError(errno.ENOEXEC, reason, PATH) from error
+    if values != list(constants().values()):
+        reason = "the compiled code was built from other declarations than these; install kafkalog again"
+        raise StorageError(errno.ENOEXEC, reason, PATH)
+    return loaded
