@@ -9,33 +9,33 @@ those.
 
 from __future__ import annotations
 
-import collections.abc
 import functools
 import inspect
 import math
+import operator
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import is_dataclass
-from importlib.util import find_spec
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from itertools import islice
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from kafkalog.codec.errors import UsageError
 
-__all__ = ["at_door", "byte_view", "check_fields", "checked", "how_to_install", "needed", "shown"]
+__all__ = ["at_door", "byte_view", "check_fields", "checked", "shown"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _Class = TypeVar("_Class", bound=type)
-_Test = Callable[[Any], bool]
+_Take = Callable[[Any], Any]
+"""Return a value as the function gets it; raise any exception if it is not of the type."""
 _INT64 = 2**63
 _SHOWN = 60
-_OPTIONAL = frozenset({
-    "confluent_kafka", "cryptography", "deltalake", "fastavro", "fsspec", "google", "grpc_tools", "numpy",
-    "pyarrow", "pyiceberg", "pyruhvro", "pyspark", "sqlalchemy",
-})  # fmt: skip
+_MOST_LOOKED_AT = 10_000
+"""Elements of a container that are examined before the function uses them."""
+_FILE_NAMES = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
+_PATH = "PathLike"
 
 
 def byte_view(data: Any) -> memoryview:
@@ -55,225 +55,176 @@ def shown(value: Any) -> str:
     return f"{text if len(text) <= _SHOWN else text[:_SHOWN] + '...'} ({type(value).__name__})"
 
 
-def _is_int(value: Any) -> bool:
-    if type(value) is not int:
-        try:
-            value = type(value).__index__(value)
-        except Exception:  # noqa: BLE001 - no number, or a class of the caller's
-            return False
-    return bool(-_INT64 <= value < _INT64)
+def _require(condition: bool, value: Any) -> Any:
+    if not condition:
+        raise TypeError
+    return value
 
 
-def _is_float(value: Any) -> bool:
-    return _is_int(value) or (isinstance(value, float) and math.isfinite(value))
+def _integer(value: Any) -> int:
+    number = int(operator.index(value))
+    return _require(-_INT64 <= number < _INT64, number)  # type: ignore[no-any-return]
 
 
-def _is_flag(value: Any) -> bool:
-    try:
-        return value is not None and hasattr(type(value), "__bool__") and bool(value) in (True, False)
-    except Exception:  # noqa: BLE001 - an array of several values, or a class of the caller's
-        return False
+def _number(value: Any) -> float:
+    return _require(math.isfinite(value), value) if isinstance(value, float) else _integer(value)
 
 
-def _is_path(value: Any) -> bool:
-    try:
-        text = value if isinstance(value, str) else type(value).__fspath__(value)
-        return isinstance(text, str) and "\0" not in text and bool(text.encode(sys.getfilesystemencoding(), _ESCAPED))
-    except Exception:  # noqa: BLE001 - no path, one that has no bytes, or a class of the caller's
-        return False
+def _flag(value: Any) -> bool:
+    return _require(value is not None and hasattr(type(value), "__bool__"), bool(value))  # type: ignore[no-any-return]
 
 
-_ESCAPED = sys.getfilesystemencodeerrors()
-_PLAIN: dict[Any, _Test | None] = {
-    Any: None, object: None, int: _is_int, float: _is_float, bool: _is_flag, type(None): lambda value: value is None,
-    None: lambda value: value is None,
+def _path(value: Any) -> Any:
+    text = value if isinstance(value, str) else type(value).__fspath__(value)
+    return _require(bool(text) and "\0" not in text and bool(text.encode(*_FILE_NAMES)), value)
+
+
+def _view(value: Any) -> memoryview:
+    memoryview(value).release()  # an error of its own for memory that is not contiguous
+    return byte_view(value)
+
+
+def _of_protocol(protocol: type) -> _Take:
+    names = [name for name, member in vars(protocol).items() if callable(member) and not name.startswith("_")]
+    return lambda value: _require(all(callable(getattr(type(value), name, None)) for name in names), value)
+
+
+_TAKES: dict[Any, _Take] = {
+    Any: lambda value: value, int: _integer, float: _number, bool: _flag, memoryview: _view,
+    bytes: lambda value: bytes(_view(value)),
 }  # fmt: skip
-_MOST_LOOKED_AT = 10_000
-"""Elements of a container that are examined before whoever uses them does."""
+_CONVERTED = _TAKES.keys() - {bool, bytes}
 
 
-def _is_buffer(value: Any) -> bool:
-    return isinstance(value, bytes | bytearray | memoryview) or (
-        not isinstance(value, str) and _has_buffer(value) and not isinstance(value, collections.abc.Iterator)
-    )
-
-
-def _has_buffer(value: Any) -> bool:
-    try:
-        memoryview(value).release()
-    except (TypeError, BufferError, ValueError):
-        return False
-    return True
-
-
-def _of(hint: Any) -> _Test | None:
-    """What tells whether a value is of a type; None where everything is."""
-    if isinstance(hint, str | TypeVar | ParamSpec):
-        return _named(hint) if isinstance(hint, str) else None
-    if hint in _PLAIN:
-        return _PLAIN[hint]
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        return _union(arguments)
-    if origin is typing.Literal:
-        return lambda value: any(value is each or value == each for each in arguments)
-    if origin is tuple:
-        return _tuple(arguments)
+def _taking(name: str, hint: Any) -> _Take:
+    """What takes a value of a type for the argument `name`."""
+    origin, arguments, members = typing.get_origin(hint), typing.get_args(hint), _members(hint)
+    if len(members) > 1:
+        covered = {str} if any(map(_is_path, members)) else {bytes, bytearray} if memoryview in members else set()
+        return _any_of([_taking(name, member) for member in members if member not in covered])
+    if _is_path(hint):
+        return _path
+    if origin is Literal:
+        return lambda value: _require(isinstance(value, str) and value in arguments, value)
+    if origin is tuple and arguments[-1] is not ...:
+        return _tuple([_taking(name, argument) for argument in arguments])
     if origin is not None:
-        return _generic(origin, arguments)
+        return _container(name, origin, [argument for argument in arguments if argument is not ...])
     if getattr(hint, "_is_protocol", False):
-        names = [name for name in vars(hint) if not name.startswith("_") and name != "size"]
-        return lambda value: all(callable(getattr(type(value), name, None)) for name in names)
-    if hint is bytes or hint is memoryview:
-        return _is_buffer
-    return lambda value: isinstance(value, hint)
+        return _of_protocol(hint)
+    return _TAKES.get(hint) or (lambda value: _require(isinstance(value, hint), value))
 
 
-def _named(name: str) -> _Test:
-    """A type that is imported only where it is used: by its name."""
-    last = name.rpartition(".")[2]
-    return lambda value: any(each.__name__ == last for each in type(value).__mro__)
+def _members(hint: Any) -> tuple[Any, ...]:
+    """The types of a union, or the type itself."""
+    return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
 
 
-def _union(arguments: Sequence[Any]) -> _Test | None:
-    if any(_is_path_type(each) for each in arguments):
-        others = [_of(each) for each in arguments if each is not str and not _is_path_type(each)]
-        return lambda value: _is_path(value) or any(test is None or test(value) for test in others)
-    tests = [_of(each) for each in arguments]
-    if None in tests:
-        return None
-    return lambda value: any(test(value) for test in tests if test is not None)
+def _is_path(hint: Any) -> bool:
+    return getattr(typing.get_origin(hint), "__name__", "") == _PATH
 
 
-def _is_path_type(hint: Any) -> bool:
-    return getattr(typing.get_origin(hint) or hint, "__name__", "") == "PathLike"
+def _any_of(takes: Sequence[_Take]) -> _Take:
+    def take(value: Any) -> Any:
+        for of_member in takes:
+            try:
+                return of_member(value)
+            except UsageError:
+                raise
+            except Exception:  # noqa: BLE001, S110 - whatever the caller's class does
+                pass
+        raise TypeError
+
+    return take
 
 
-def _tuple(arguments: Sequence[Any]) -> _Test:
-    if arguments[-1:] == (...,):
-        return _generic(tuple, arguments[:1])
-    tests = [_of(each) for each in arguments]
-    return lambda value: (
-        isinstance(value, tuple)
-        and len(value) == len(tests)
-        and all(test is None or test(each) for test, each in zip(tests, value, strict=True))
-    )
+def _tuple(takes: Sequence[_Take]) -> _Take:
+    def take(value: Any) -> Any:
+        for of_element, element in zip(takes, _require(isinstance(value, tuple), value), strict=True):
+            of_element(element)
+        return value
+
+    return take
 
 
-def _generic(origin: Any, arguments: Sequence[Any]) -> _Test:
-    """A container; its elements too where they can be examined without being used up."""
-    tests = [_of(each) for each in arguments] if issubclass(origin, collections.abc.Iterable) else []
+def _container(name: str, origin: type, arguments: Sequence[Any]) -> _Take:
+    """A container; its elements too, those of an iterator when the function takes them.
 
-    def test(value: Any) -> bool:
-        if not isinstance(value, origin) or (isinstance(value, str) and origin is not type):
-            return False  # the letters of a name are not a list of names
-        if origin is collections.abc.Iterable and len(arguments) == 1 and not isinstance(arguments[0], type):
-            return True  # records of several kinds: whoever makes one of each examines them
-        if len(tests) == 1 and tests[0] is not None and isinstance(value, Sequence | set | frozenset):
-            first = tests[0]
-            return all(first(each) for each, _ in zip(value, range(_MOST_LOOKED_AT), strict=False))
-        if len(tests) == 2 and isinstance(value, dict):
-            of_key, of_value = tests
-            return all(
-                (of_key is None or of_key(key)) and (of_value is None or of_value(each)) for key, each in value.items()
-            )
-        return True
+    Elements of several kinds are examined by whoever makes one of each.
+    """
+    if origin is Iterable and not isinstance(arguments[0], type):
+        arguments = ()
+    takes = [_taking(name, argument) for argument in arguments] if issubclass(origin, Iterable) else []
 
-    return test
+    def take(value: Any) -> Any:
+        _require(isinstance(value, origin) and not isinstance(value, str), value)  # letters are not a list of names
+        if len(takes) == 2 and isinstance(value, dict):
+            for pair in value.items():
+                for of_part, part in zip(takes, pair, strict=True):
+                    of_part(part)
+        elif len(takes) == 1 and isinstance(value, Collection):
+            for element in islice(value, _MOST_LOOKED_AT):
+                takes[0](element)
+        elif len(takes) == 1:
+            return map(_examiner(f"each of {name}", arguments[0], arguments[0].__name__), value)
+        return value
 
-
-def _resolved(function: Any, name: str, text: Any) -> Any:
-    """The type that an annotation names, or the annotation where its names are not there when the program runs."""
-    if not isinstance(text, str):
-        return text
-    try:
-        holder = types.SimpleNamespace(__annotations__={name: text}, __wrapped__=None)
-        return typing.get_type_hints(holder, vars(sys.modules[function.__module__]))[name]
-    except NameError:
-        return text if text.replace(".", "").isidentifier() else Any
+    return take
 
 
-_PATH = "a possible path"
+def _examiner(name: str, hint: Any, text: str) -> _Take:
+    """What takes a value for the argument `name`; `UsageError` says of any other value that it is not `text`."""
+    take = _taking(name, hint)
+    members = _members(hint)
+    as_they_are = {member for member in members if isinstance(member, type) and member not in _CONVERTED}
+    as_they_are -= {str} if any(map(_is_path, members)) else set()
 
-
-def _is_simple(hint: Any) -> bool:
-    """Whether every value whose class is just this one is taken as it is."""
-    return hint in (bool, bytes, types.NoneType) or (isinstance(hint, type) and is_dataclass(hint))
-
-
-class _Parameter:
-    """How one argument is examined."""
-
-    __slots__ = ("_as_bytes", "_as_they_are", "_as_view", "_element", "_name", "_test", "_type")
-
-    def __init__(self, function: Any, name: str, annotation: Any) -> None:
-        hint = _resolved(function, name, annotation)
-        members = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
-        self._name = name
-        text = annotation if isinstance(annotation, str) else getattr(hint, "__name__", str(hint))
-        self._type = _PATH if text == "PathLike" else text
-        self._test = _of(hint)
-        elements = typing.get_args(hint) if typing.get_origin(hint) is collections.abc.Iterable else ()
-        single = len(elements) == 1 and isinstance(elements[0], type)
-        self._element = _Parameter(function, f"each of {name}", elements[0]) if single else None
-        self._as_view = memoryview in members
-        self._as_bytes = bytes in members and not self._as_view
-        self._as_they_are = {each for each in members if _is_simple(each)} | ({bytes} if self._as_view else set())
-
-    def taken(self, value: Any) -> Any:
-        """The argument as the function gets it; `UsageError` if it is another thing."""
-        if type(value) in self._as_they_are:
+    def examine(value: Any) -> Any:
+        if type(value) in as_they_are:
             return value
-        if self._test is not None and not self._test(value):
-            if isinstance(value, str) and not value and self._type == _PATH:
-                raise UsageError(f"{self._name}: a path cannot be empty")
-            raise UsageError(f"{self._name} is {shown(value)}, not {self._type}")
-        if self._element is not None and not isinstance(value, list | tuple | set | frozenset):
-            return map(self._element.taken, value)
-        kind = type(value)
-        if kind is bytes or not (self._as_view or self._as_bytes) or kind is str:
-            return value
-        if not isinstance(value, bytearray | memoryview) and not _is_buffer(value):
-            return value
-        return byte_view(value) if self._as_view else bytes(byte_view(value))
+        try:
+            return take(value)
+        except UsageError:
+            raise
+        except Exception:  # noqa: BLE001 - whatever the caller's class does
+            if text == _PATH and isinstance(value, str) and not value:
+                raise UsageError(f"{name}: a path cannot be empty") from None
+            raise UsageError(f"{name} is {shown(value)}, not {'a possible path' if text == _PATH else text}") from None
+
+    return examine
 
 
-class _Parameters:
-    """The parameters of one function, found when it is called first."""
+def _examiners(module: str, annotations: Mapping[str, Any]) -> dict[str, _Take]:
+    """What takes a value for each name, by annotations in a module; their names are there when it runs."""
+    holder = types.SimpleNamespace(__annotations__=dict(annotations))
+    hints = typing.get_type_hints(holder, vars(sys.modules[module]))
+    return {name: _examiner(name, hints[name], text) for name, text in annotations.items()}
 
-    def __init__(self, function: Any) -> None:
-        self.ordered: list[_Parameter | None] = []
-        self.named: dict[str, _Parameter] = {}
-        self.rest: _Parameter | None = None
-        for each in inspect.signature(function).parameters.values():
-            known = None if each.annotation is each.empty else _Parameter(function, each.name, each.annotation)
-            if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD):
-                self.ordered.append(known)
-            elif each.kind is each.VAR_POSITIONAL:
-                self.rest = known
-            if known is not None and each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD):
-                self.named[each.name] = known
 
-    def taken(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments of a call; one too many, or an unknown one, is Python's `TypeError` when the call is made."""
-        given = []
-        for number, value in enumerate(arguments):
-            known = self.ordered[number] if number < len(self.ordered) else self.rest
-            given.append(value if known is None else known.taken(value))
-        return given, {
-            name: value if (known := self.named.get(name)) is None else known.taken(value)
-            for name, value in named.items()
-        }
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _examining(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """The function, which raises `UsageError` for arguments that are not what its annotations say."""
-    parameters = functools.cache(lambda: _Parameters(function))
+
+    @functools.cache
+    def examiners() -> tuple[list[_Take], _Take, dict[str, _Take]]:
+        parameters = inspect.signature(function).parameters.values()
+        annotated = {each.name: each.annotation for each in parameters if each.annotation is not each.empty}
+        by_name = _examiners(function.__module__, annotated)
+        in_order = [by_name.get(each.name, _as_it_is) for each in parameters if each.kind < each.VAR_POSITIONAL]
+        rest = [by_name[each.name] for each in parameters if each.kind is each.VAR_POSITIONAL]
+        return in_order, (rest or [_as_it_is])[0], by_name
 
     @functools.wraps(function)
     def call(*arguments: _P.args, **named: _P.kwargs) -> _R:
-        given, by_name = parameters().taken(arguments, named)
-        return function(*given, **by_name)
+        in_order, rest, by_name = examiners()
+        return function(
+            *map(operator.call, in_order, arguments),
+            *map(rest, arguments[len(in_order) :]),
+            **{name: by_name.get(name, _as_it_is)(value) for name, value in named.items()},
+        )
 
     return call
 
@@ -290,51 +241,30 @@ def at_door(function: Callable[..., Any], package: str) -> Callable[..., Any]:
     return handed_out
 
 
-def checked(kind: _Class) -> _Class:
-    """The class, whose public methods examine their arguments; its `__init__` too, if no dataclass writes that."""
-    beginnings = ("__getitem__",) if is_dataclass(kind) else ("__getitem__", "__init__")
-    for name, method in [*vars(kind).items()]:
-        function = method.__func__ if isinstance(method, classmethod) else method
-        is_public = name in beginnings or not name.startswith("_")
-        if is_public and isinstance(function, types.FunctionType) and len(inspect.signature(function).parameters) > 1:
-            examining = _examining(function)
-            setattr(kind, name, classmethod(examining) if isinstance(method, classmethod) else examining)
-    return kind
+def checked(*hot: str) -> Callable[[_Class], _Class]:
+    """A class whose public methods examine their arguments, but for those named in `hot`; its own `__init__` too."""
+
+    def decorate(kind: _Class) -> _Class:
+        private = {"__init__"} if is_dataclass(kind) else set()
+        for name, method in [*vars(kind).items()]:
+            function = method.__func__ if isinstance(method, classmethod) else method
+            is_door = name in {"__getitem__", "__init__"} - private or not name.startswith("_")
+            is_door = is_door and name not in hot and isinstance(function, types.FunctionType)
+            if is_door and function.__annotations__.keys() - {"return"}:
+                examining = _examining(function)
+                setattr(kind, name, classmethod(examining) if isinstance(method, classmethod) else examining)
+        return kind
+
+    return decorate
 
 
-_FIELDS: dict[type, dict[str, _Parameter]] = {}
+@functools.cache
+def _field_examiners(kind: Any) -> dict[str, _Take]:
+    return _examiners(kind.__module__, {each.name: each.type for each in fields(kind)})
 
 
 def check_fields(instance: Any) -> None:
     """Examine the fields of a dataclass in the same way, from its `__post_init__`."""
-    kind = type(instance)
-    fields = _FIELDS.get(kind)
-    if fields is None:
-        annotations = {
-            name: text
-            for each in reversed(kind.__mro__)
-            for name, text in vars(each).get("__annotations__", {}).items()
-        }
-        fields = _FIELDS[kind] = {name: _Parameter(kind, name, text) for name, text in annotations.items()}
-    for name, parameter in fields.items():
-        parameter.taken(getattr(instance, name))
-
-
-@contextmanager
-def needed(what: str, extra: str) -> Iterator[None]:
-    """Imports that `what` needs: `UsageError` names the extra of kafkalog where one of its packages is missing."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in _OPTIONAL:
-            raise
-        raise UsageError(f"{what} needs the package {package}: {how_to_install(extra)}") from error
-
-
-def how_to_install(extra: str) -> str:
-    """What somebody can do who lacks an extra; the file that brings its own Python has no pip to add one with."""
-    wanted = f"pip install 'kafkalog[{extra}]'"
-    if find_spec("pip") is not None:
-        return f"install kafkalog[{extra}] ({wanted})"
-    return f"this Python has no pip to add it with; where there is another: python3 -m venv DIR && DIR/bin/{wanted}"
+    kind: Any = type(instance)
+    for name, take in _field_examiners(kind).items():
+        take(getattr(instance, name))

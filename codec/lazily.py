@@ -1,4 +1,4 @@
-"""Names of a package that are imported when somebody asks for them, from the one table of them: the package's stub."""
+"""Names of a package that are imported when somebody asks for them."""
 
 from __future__ import annotations
 
@@ -7,32 +7,25 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # `typing` takes longer than all the rest here
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-__all__ = ["homes", "lazily"]
+__all__ = ["lazily"]
 
 _FUNCTION = type(lambda: None)
 
 
-def homes(package: str) -> dict[str, str]:
-    """Public name -> its module; the loader reads the stub, which may lie in an archive."""
-    module: Any = sys.modules[package]
-    stub: bytes = module.__spec__.loader.get_data(f"{module.__path__[0]}/__init__.pyi")
-    imports = (line.split() for line in stub.decode().splitlines() if line.startswith("from "))
-    return {name: home for _, home, _, name, *_ in imports}
-
-
-def lazily(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package; `names`: name -> the module it is in.
+def lazily(package: str, table: Mapping[str, Sequence[str]]) -> tuple[list[str], Callable[[str], Any]]:
+    """`__all__` and `__getattr__` of a package; `table`: module, relative to the package -> names in it.
 
     Functions examine what a caller hands over; `kafkalog.codec.arguments` says how.
     """
+    homes = {name: module for module, names in table.items() for name in names}
 
     def find(name: str) -> Any:
-        if name not in names:
+        if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(names[name]), name)
+        value = getattr(import_module(homes[name], package), name)
         if isinstance(value, _FUNCTION):
             from kafkalog.codec.arguments import at_door
 
@@ -40,4 +33,4 @@ def lazily(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
         setattr(sys.modules[package], name, value)
         return value
 
-    return find
+    return list(homes), find

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from kafkalog.codec.sentinels import NO_TIMESTAMP
 
-__all__ = ["NEWER", "counted", "moment_text"]
+__all__ = ["NEWER", "counted", "moment_text", "plural"]
 
 NEWER = "newer than this program"
 """Said of what may be damaged, or of a version of Kafka to come."""
@@ -15,10 +15,17 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 record`, `2 records`, `0 sound batches`."""
+    """`1 record`, `2 records`, `0 sound batches`, `3 log directories`."""
+    return f"{count} {plural(count, noun)}"
+
+
+def plural(count: int, noun: str) -> str:
+    """The form of `noun` that goes with `count`."""
     if count == 1:
-        return f"1 {noun}"
-    return f"{count} {noun}{'es' if noun.endswith(('ch', 's', 'x')) else 's'}"
+        return noun
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}{'es' if noun.endswith(('ch', 's', 'x')) else 's'}"
 
 
 def moment_text(milliseconds: int) -> str:

@@ -1,16 +1,22 @@
 """Recovery: what is wrong with a log directory, what the broker would do, what kafkalog does, and how to undo it.
 
-Names are imported when somebody asks for them: who reads needs nothing that writes.  The stub beside this file is the
-one table of them.
+Names are imported when somebody asks for them: who reads needs nothing that writes.  `tests/support/lazy_names.py`
+writes their table from the stub beside this file.
 """
 
 if __name__ != "kafkalog.recovery":
     raise ImportError("this folder is kafkalog.recovery; import that name")
 
-from kafkalog.codec.lazily import homes, lazily
+from kafkalog.codec.lazily import lazily
 
-_HOMES = homes(__name__)
+_NAMES = {
+    ".act.history": ["RunInfo", "RunState", "runs"],
+    ".act.purging": ["PurgeResult", "purge"],
+    ".decide.plan": ["Plan"],
+    ".facts.modes": ["Mode"],
+    ".results": ["RecoveryResult"],
+    ".run": ["plan", "recover"],
+    ".undoing": ["UndoResult", "undo", "undo_all"],
+}
 
-__all__ = list(_HOMES)
-
-__getattr__ = lazily(__name__, _HOMES)
+__all__, __getattr__ = lazily(__name__, _NAMES)

@@ -1,4 +1,4 @@
-"""The names of this room: the one table of them, which `__init__.py` reads too; one line for each."""
+"""The names of this room, one line for each; `tests/support/lazy_names.py` makes the table in `__init__.py` of them."""
 
 from kafkalog.recovery.act.history import RunInfo as RunInfo
 from kafkalog.recovery.act.history import RunState as RunState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kafkalog.log.directories.workers import OnProgress
-from kafkalog.recovery.facts.places import PathLike
+from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.options import RecoveryOptions
 from kafkalog.recovery.results import RecoveryResult

@@ -10,6 +10,7 @@ from dataclasses import replace
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnProgress, Workers
+from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.transaction import Keeping, transaction
 from kafkalog.recovery.act.working_copy import copy_for
 from kafkalog.recovery.damage.bit_repair import Proof
@@ -17,7 +18,6 @@ from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.duplicates import refuse_duplicates
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.places import (
-    PathLike,
     by_log_directory,
     chosen_directories,
     holding,

@@ -12,11 +12,10 @@ from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
-from kafkalog.log.disk.files import exists
+from kafkalog.log.disk.files import PathLike, exists
 from kafkalog.recovery.act.history import runs_of_each
 from kafkalog.recovery.act.quarantine import Runs
 from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
-from kafkalog.recovery.facts.places import PathLike
 
 __all__ = ["UndoResult", "refuse_without_run", "runs_to_undo", "undo", "undo_all"]
 

@@ -21,7 +21,7 @@ def register(spark: "SparkSession") -> None:
 
     Does nothing where PySpark 4.0 has found it already, which refuses what later versions replace.
     """
-    from kafkalog.codec.arguments import needed
+    from kafkalog.codec.extras import needed
 
     with needed("the data source", "spark"):
         from kafkalog.spark.source import KafkaLogSource
@@ -38,7 +38,7 @@ def register(spark: "SparkSession") -> None:
 def __getattr__(name: str) -> Any:
     """The jobs over many directories, when they are asked for: every Python process of Spark imports this module."""
     if name in ("recover_many", "verify_many"):
-        from kafkalog.codec.arguments import needed
+        from kafkalog.codec.extras import needed
 
         with needed(name, "spark"):
             from kafkalog.spark import fleet

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.codec.findings import BatchOutline, Severity, Unread
+from kafkalog.log.disk.files import PathLike
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -104,7 +105,7 @@ def _recover(
     return rows
 
 
-def _distinct(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+def _distinct(paths: Iterable[PathLike]) -> list[str]:
     found = [os.path.abspath(os.fspath(path)) for path in paths]
     seen: dict[str, str] = {}
     for path in found:
@@ -121,7 +122,7 @@ def _run(spark: SparkSession, work: Any, items: Sequence[Any], schema: str) -> D
     return spark.createDataFrame(rows, schema)
 
 
-def verify_many(spark: SparkSession, paths: Iterable[str | os.PathLike[str]], *, deep: bool = True) -> DataFrame:
+def verify_many(spark: SparkSession, paths: Iterable[PathLike], *, deep: bool = True) -> DataFrame:
     """Check log or partition directories, each in its own task; one row for each, in the order of the paths.
 
     Columns: path; outcome (`clean`, `findings`, or `failed` with a message); errors, warnings; findings, with the
@@ -133,7 +134,7 @@ def verify_many(spark: SparkSession, paths: Iterable[str | os.PathLike[str]], *,
 
 def recover_many(
     spark: SparkSession,
-    paths: Iterable[str | os.PathLike[str] | Sequence[str | os.PathLike[str]]],
+    paths: Iterable[PathLike | Sequence[PathLike]],
     *,
     mode: str = "safe",
     config: Mapping[str, str] | None = None,

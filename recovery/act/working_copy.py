@@ -17,12 +17,12 @@ from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.directories.directory import new_directory
-from kafkalog.log.disk.files import NotRegularFileError, what_it_is
+from kafkalog.log.disk.files import NotRegularFileError, PathLike, what_it_is
 from kafkalog.log.disk.lock import refuse_half_done
 from kafkalog.log.disk.pointer import POINTER, POINTER_BEFORE, half_done
 from kafkalog.recovery.act.fs import FileSystem, remembering
 from kafkalog.recovery.act.lock import refuse_if_locked
-from kafkalog.recovery.facts.places import PathLike, root_of
+from kafkalog.recovery.facts.places import root_of
 
 __all__ = ["copy_for", "new_tree"]
 

@@ -17,7 +17,7 @@ from kafkalog.log.directories.inventory import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnRead, in_order
-from kafkalog.log.disk.files import listed_once, real, unreadable
+from kafkalog.log.disk.files import PathLike, listed_once, real, unreadable
 from kafkalog.recovery.broker.asking import ANYTHING, StartQuestion
 from kafkalog.recovery.checks.beside import Beside, verify_beside
 from kafkalog.recovery.checks.beside_running import is_in_use, look_again, read_again, settled_findings
@@ -30,7 +30,6 @@ from kafkalog.recovery.facts.brokers import facts_of_each
 
 __all__ = ["verify"]
 
-PathLike = str | os.PathLike[str]
 
 
 def verify(

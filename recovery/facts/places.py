@@ -10,11 +10,10 @@ from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir, log_dirs_at
 from kafkalog.log.directories.selection import ALL, Selection
-from kafkalog.log.disk.files import exists, scan_directory
+from kafkalog.log.disk.files import PathLike, exists, scan_directory
 
-__all__ = ["PathLike", "by_log_directory", "chosen_directories", "holding", "log_directories", "root_of"]
+__all__ = ["by_log_directory", "chosen_directories", "holding", "log_directories", "root_of"]
 
-PathLike = str | os.PathLike[str]
 Path = TypeVar("Path", bound=PathLike)
 
 

@@ -1,19 +1,161 @@
 """Read, write, check, repair and query Apache Kafka's log directories without a broker.
 
-The public names.  Each is imported when it is first used, so that `import kafkalog` costs nothing.  The stub beside
-this file is the one table of them: type checkers read it, and so does this file when it is imported.
+The public names.  Each is imported when it is first used, so that `import kafkalog` costs nothing.
+`tests/support/lazy_names.py` writes their table from the stub beside this file, which type checkers read.
 """
 
 from __future__ import annotations
 
-from kafkalog.codec.lazily import homes, lazily
+from kafkalog.codec.lazily import lazily
 
 __version__ = "0.1.0"
 
-_HOMES = homes(__name__)
-_find = lazily(__name__, _HOMES)
+_NAMES = {
+    ".cluster.groups.commit_offsets": ["GroupOffsets", "OffsetAndMetadata", "commit_offsets"],
+    ".cluster.kraft.quorum": ["KnownVoter", "Quorum", "QuorumSurvivor", "read_quorum"],
+    ".cluster.kraft.quorum_log": ["QuorumLog"],
+    ".codec.common.advice": ["Advice", "Ask", "Sentence"],
+    ".codec.encode.batch": ["ProducerState"],
+    ".codec.errors": ["FormatError", "KafkaLogError", "LimitExceeded", "RecoveryRefused", "StorageError", "UsageError"],
+    ".codec.execution": ["Execution", "RawRecord", "RecordFault"],
+    ".codec.fetch_result": ["ErrorCode", "MessageSetSend"],
+    ".codec.findings": ["BatchOutline", "Finding", "FindingCode", "Severity", "StopReason", "Unread"],
+    ".codec.headers.runs": ["BatchRun"],
+    ".codec.insides": ["Insides"],
+    ".codec.kraft": ["VoterEndpoint", "VoterNode"],
+    ".codec.limits": ["Limits"],
+    ".codec.model": ["AbortedTransaction", "BatchHeader", "Codec", "ControlType", "EndTransactionMarker", "Header",
+        "LegacyHeader", "ProducerEntry", "Record", "RecordBatch", "TimestampType"],
+    ".codec.names": ["DirectoryState", "FileKind", "PartitionName"],
+    ".codec.parsing.trace": ["FieldSpan"],
+    ".codec.quorum_state": ["QuorumState"],
+    ".codec.records": ["DecodedBatch", "decode_batch", "iter_records"],
+    ".codec.scanner": ["Scanner", "ScanResult", "scan"],
+    ".codec.source": ["Source"],
+    ".codec.text": ["CleanShutdown", "LeaderEpoch", "MetaProperties", "PartitionMetadata"],
+    ".copies.cluster_memory": ["ReplicaState"],
+    ".copies.common_history": ["CommonPast"],
+    ".copies.compare": ["compare"],
+    ".copies.comparison": ["Comparison", "CopyReport", "PartitionComparison"],
+    ".copies.copy_cursor": ["BatchPlace"],
+    ".copies.difference": ["CopyDifference"],
+    ".copies.merge_result": ["CopyShare", "MergedDirectory", "MergedRange", "MergeResult"],
+    ".copies.preview": ["merge_preview"],
+    ".inspect.facts": ["ReportFacts"],
+    ".inspect.health": ["DirectoryHealth", "PartitionHealth", "health"],
+    ".inspect.remote": ["RemoteView", "inspect_remote"],
+    ".inspect.remote_rows": ["LocalPart", "RemotePartition", "RemoteRow"],
+    ".jobs.compact.cleaning": ["CompactedPartition", "Compaction"],
+    ".jobs.compact.run": ["CompactionResult", "compact", "compact_all", "plan_compaction"],
+    ".jobs.merge.merge": ["merge_directories", "merge_replicas"],
+    ".jobs.quorum.expiry": ["Expiry"],
+    ".jobs.quorum.metadata_tree": ["NewMetadata"],
+    ".jobs.quorum.planned": ["DirectoryChange", "QuorumPlan"],
+    ".jobs.quorum.request": ["QuorumRequest", "QuorumWay"],
+    ".jobs.quorum.run": ["DirectoryRun", "QuorumResult", "plan_quorum", "recover_quorum"],
+    ".jobs.quorum.voters": ["QuorumMember"],
+    ".jobs.restore.events": ["RebuiltEvents", "rebuild_remote_metadata"],
+    ".jobs.restore.remote_logs": ["RemoteLogs"],
+    ".jobs.triage.logs": ["ReplicaLog"],
+    ".jobs.triage.memory": ["KnownReplicas"],
+    ".jobs.triage.outcome": ["FollowerLoss", "PartitionTriage", "StartAdvice"],
+    ".jobs.triage.run": ["Triage", "triage"],
+    ".jobs.triage.unknown": ["UnknownPartition"],
+    ".jobs.undelete.listing": ["deleted"],
+    ".jobs.undelete.remains": ["Remains", "RemainsKind", "RemainsSegment"],
+    ".jobs.undelete.results": ["PutBack", "UndeleteResult", "Undeletion"],
+    ".jobs.undelete.taking_out": ["TakenOut", "undelete_into"],
+    ".jobs.undelete.undeletion": ["plan_undelete", "plan_undelete_all", "undelete", "undelete_all"],
+    ".log.directories.directory": ["LogDir", "open_log_dir"],
+    ".log.directories.inventory": ["Inventory", "open_all"],
+    ".log.directories.log_settings": ["LogSettings"],
+    ".log.directories.partition": ["Partition", "open_segment"],
+    ".log.directories.selection": ["Selection"],
+    ".log.directories.workers": ["ProgressState"],
+    ".log.disk.files": ["FileSource"],
+    ".log.disk.lock": ["HeldDirectory"],
+    ".log.disk.remote_file": ["RemoteFile"],
+    ".log.reading.column_decoding": ["ColumnDecoding", "ReadColumns"],
+    ".log.reading.fetch": ["Chunk", "OffsetOutOfRangeError", "Origin"],
+    ".log.reading.offsets": ["EARLIEST", "LATEST"],
+    ".log.reading.readable": ["OffsetAndTimestamp", "ReadablePartition"],
+    ".log.reading.records": ["RecordReader"],
+    ".log.reading.transactions": ["Transactions", "Undecided"],
+    ".log.storage.retention": ["DeletableSegment", "DeletionPolicy", "by_file_time"],
+    ".log.walk.batches": ["BatchReader"],
+    ".log.walk.behind_damage": ["BehindDamage"],
+    ".log.walk.segment": ["Segment"],
+    ".log.walk.summary": ["SegmentSummary"],
+    ".log.walk.time_lookup": ["NewestTimestamps"],
+    ".log.writing.compacting": ["CompactionCounts"],
+    ".log.writing.config": ["LogConfig"],
+    ".log.writing.incoming": ["NewRecord"],
+    ".log.writing.partitioners": ["legacy_partition", "partition_for_key"],
+    ".log.writing.writer": ["Log"],
+    ".producer.batch": ["ReadyBatch", "RecordMetadata"],
+    ".producer.config": ["ProducerConfig"],
+    ".producer.consumer": ["Consumer", "follow"],
+    ".producer.hooks": ["CallbackHandler", "Outgoing"],
+    ".producer.multifetch": ["Fetched", "multifetch"],
+    ".producer.offset_store": ["OffsetsFile", "OffsetStore"],
+    ".producer.producer": ["Producer", "TransactionAbortedError"],
+    ".producer.room": ["QueueFullError"],
+    ".producer.stream": ["ConsumerStream"],
+    ".producer.streams": ["MessageAndMetadata", "Stream", "open_streams"],
+    ".recovery.act.history": ["RunInfo", "RunOriginal", "RunState", "runs"],
+    ".recovery.act.journal": ["LossOfRun"],
+    ".recovery.act.purging": ["PurgeResult", "purge"],
+    ".recovery.act.runner": ["CompletedRuns"],
+    ".recovery.act.unfinished_business": ["Standing", "UnfinishedRun"],
+    ".recovery.broker.asking": ["StartQuestion"],
+    ".recovery.broker.node.answer": ["ConsequenceKind", "Fault", "NodeAnswer", "NodeStart", "Part", "Role",
+        "StartConsequence", "StartOutcome"],
+    ".recovery.broker.node.releases": ["Release"],
+    ".recovery.checks.remote": ["verify_remote"],
+    ".recovery.checks.report": ["BrokerStart", "DirectoryReport", "PartitionReport", "VerifyReport"],
+    ".recovery.checks.verify": ["verify"],
+    ".recovery.damage.bit_repair": ["Proof"],
+    ".recovery.decide.actions": ["ActionKind", "RecoveryAction"],
+    ".recovery.decide.aftermath": ["LossConsequence"],
+    ".recovery.decide.choice": ["RecoveryChoice"],
+    ".recovery.decide.partition_plan": ["PartitionPlan"],
+    ".recovery.decide.plan": ["BrokerForecast", "Plan"],
+    ".recovery.decide.ways": ["LostRange", "Measured", "RecoveryWay", "WayName"],
+    ".recovery.explain.before_damage": ["RecordsBeforeDamage"],
+    ".recovery.explain.explaining": ["explain"],
+    ".recovery.explain.explanation": ["ExplainedPart", "Explanation", "PartRole"],
+    ".recovery.facts.cleaner_settings": ["CleanerConfig"],
+    ".recovery.facts.modes": ["Mode"],
+    ".recovery.facts.rules": ["Rules"],
+    ".recovery.facts.survey": ["Survey"],
+    ".recovery.facts.topic_facts": ["TopicFacts"],
+    ".recovery.options": ["RecoveryOptions", "RemoteLogSource"],
+    ".recovery.rebuilding": ["rebuild_all_indexes", "rebuild_indexes"],
+    ".recovery.results": ["RecoveryResult"],
+    ".recovery.run": ["plan", "recover", "recover_all", "recover_into"],
+    ".recovery.undoing": ["UndoResult", "undo", "undo_all"],
+    ".reporting.making": ["Report", "report"],
+    ".reporting.verdict": ["ReportVerdict"],
+    ".tables.exporting": ["ExportedPartition", "ExportResult", "export"],
+    ".tiers.layouts": ["open_tier"],
+    ".tiers.lineage": ["RemoteStretch"],
+    ".tiers.metadata": ["RemoteMetadata", "read_remote_metadata"],
+    ".tiers.reading": ["open_partition"],
+    ".tiers.remote_tier": ["ListedSegment", "RemoteObject", "RemoteTier"],
+    ".tiers.segments": ["RemoteSegment", "RemoteSegmentEvent", "RemoteSegmentState"],
+    ".tiers.tiering": ["LocalStart", "Tiering"],
+    ".values.column_schema": ["ColumnSchema"],
+    ".values.decoded_values": ["DecodedValues"],
+    ".values.decoding": ["DecodedValue", "ValueDecoder"],
+    ".values.payloads": ["PayloadDecoder"],
+    ".values.registry": ["Schema", "SchemaDeletion", "SchemaReference", "SchemaRegistry"],
+    ".values.sources": ["read_schemas"],
+    ".values.tables": ["KafkaTable"],
+}
 
-__all__ = ["__version__", *_HOMES]
+_names, _find = lazily(__name__, _NAMES)
+
+__all__ = ["__version__", *_names]
 
 
 def __getattr__(name: str) -> object:
@@ -21,4 +163,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, "open"})
+    return sorted({*globals(), *_names, "open"})

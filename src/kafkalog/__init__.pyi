@@ -1,4 +1,4 @@
-"""The public names: the one table of them, which `__init__.py` reads too; one line for each."""
+"""The public names, one line for each; `tests/support/lazy_names.py` makes the table in `__init__.py` of them."""
 
 from kafkalog.cluster.groups.commit_offsets import GroupOffsets as GroupOffsets
 from kafkalog.cluster.groups.commit_offsets import OffsetAndMetadata as OffsetAndMetadata

@@ -30,7 +30,7 @@ from testkit.running.examples import examples
 
 PUBLIC = ("kafkalog", "kafkalog.codec", "kafkalog.log", "kafkalog.recovery", "kafkalog.cluster.zookeeper")
 CLASSES = (
-    kafkalog.Log, kafkalog.Partition, kafkalog.LogDir, kafkalog.Inventory, kafkalog.Segment, kafkalog.Producer,
+    kafkalog.Log, kafkalog.Partition, kafkalog.LogDir, kafkalog.Inventory, kafkalog.Producer,
 )  # fmt: skip
 LEFT = {"close", "fail"}
 """Methods without an argument to be wrong, or that are told of errors."""
@@ -241,6 +241,21 @@ def test_memory_of_any_kind_is_read_as_bytes() -> None:
     with pytest.raises(kafkalog.UsageError, match="contiguous"):
         kafkalog.scan(memoryview(data)[::2])
     assert bytes(byte_view(b"ab")) == b"ab"
+
+
+@pytest.mark.parametrize("offset", [True, np.int64(1), kafkalog.Codec.GZIP])
+def test_an_integer_of_any_class_is_written_as_a_number(tmp_path: Path, offset: int) -> None:
+    with kafkalog.Log.open(tmp_path / "t-0") as log:
+        log.truncate_fully_and_start_at(offset)
+        assert type(log.end_offset) is int
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 1\n"
+
+
+def test_an_iterable_among_other_types_is_examined_too(log_dir: kafkalog.LogDir) -> None:
+    with pytest.raises(kafkalog.UsageError, match=r"^each of topics is 5 \(int\), not str$"):
+        kafkalog.open_streams(log_dir, 1, topics=iter([5]))  # type: ignore[arg-type]
+    with pytest.raises(kafkalog.UsageError, match=r"^decoding is 5 \(int\), not ColumnDecoding \| None$"):
+        log_dir["t", 0].to_arrow(decoding=5)  # type: ignore[arg-type]
 
 
 def test_headers_may_be_plain_pairs(tmp_path: Path) -> None:

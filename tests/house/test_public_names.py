@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 import kafkalog
+import lazy_names
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPORTED: list[str] = vars(kafkalog)["__all__"]
@@ -141,6 +142,11 @@ def test_each_line_of_a_table_gives_a_name(door: str) -> None:
         known = inspect.unwrap(value) if inspect.isfunction(value) else value
         assert known is getattr(importlib.import_module(home), name)
     assert {public for _, _, public in named} <= set(dir(module))
+
+
+@pytest.mark.parametrize("stub", lazy_names.stubs(), ids=lambda path: str(path.parent.relative_to(ROOT)))
+def test_the_table_in_a_package_is_that_of_its_stub(stub: Path) -> None:
+    assert stub.with_suffix(".py").read_text(encoding="utf-8") == lazy_names.module(stub)
 
 
 def public_homes() -> set[str]:

@@ -7,7 +7,6 @@ a copy diverges from the best one is reported twice: by leader epochs, which is 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 
@@ -27,10 +26,10 @@ from kafkalog.copies.stretches import Stretch
 from kafkalog.copies.volumes import Copy, Shelf, gather, reason
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import in_order
+from kafkalog.log.disk.files import PathLike
 
 __all__ = ["compare"]
 
-PathLike = str | os.PathLike[str]
 _MOST_EPOCHS = 100_000
 """Leader epochs that are taken from the batches of one copy, at most."""
 

@@ -12,10 +12,10 @@ from kafkalog.copies.merge_copies import MergeCopies
 from kafkalog.copies.merge_result import MergeResult
 from kafkalog.copies.volumes import Shelf, gather
 from kafkalog.log.directories.log_settings import LogSettings
+from kafkalog.log.disk.files import PathLike
 
 __all__ = ["merge_preview", "of_one_partition", "preferred", "refuse_several_clusters", "refuse_several_topics"]
 
-PathLike = str | os.PathLike[str]
 _STRANGERS = "these are not copies of each other"
 
 

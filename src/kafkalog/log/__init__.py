@@ -1,13 +1,24 @@
 """Log directories: find, open and read them as a consumer would, without a broker and without trusting a byte.
 
-Names are imported when somebody asks for them: who reads needs nothing that writes.  The stub beside this file is the
-one table of them.
+Names are imported when somebody asks for them: who reads needs nothing that writes.  `tests/support/lazy_names.py`
+writes their table from the stub beside this file.
 """
 
-from kafkalog.codec.lazily import homes, lazily
+from kafkalog.codec.lazily import lazily
 
-_HOMES = homes(__name__)
+_NAMES = {
+    ".directories.directory": ["LogDir", "open_log_dir"],
+    ".directories.inventory": ["Inventory", "open_all"],
+    ".directories.partition": ["OffsetAndTimestamp", "Partition", "open_partition", "open_segment"],
+    ".disk.files": ["FileSource", "read_small"],
+    ".reading.consumer_view": ["ISOLATION_LEVELS"],
+    ".reading.records": ["RecordReader"],
+    ".reading.transactions": ["Transactions"],
+    ".walk.batches": ["BatchReader"],
+    ".walk.segment": ["Segment"],
+    ".writing.config": ["LogConfig"],
+    ".writing.incoming": ["NewRecord"],
+    ".writing.writer": ["Log"],
+}
 
-__all__ = list(_HOMES)
-
-__getattr__ = lazily(__name__, _HOMES)
+__all__, __getattr__ = lazily(__name__, _NAMES)

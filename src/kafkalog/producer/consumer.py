@@ -23,7 +23,7 @@ from kafkalog.producer.streams import INTERNAL_TOPICS, MessageAndMetadata, balan
 __all__ = ["Consumer", "follow"]
 
 
-@checked
+@checked()
 class Consumer:
     """Reads topics as streams, and tracks their offsets; use as a context manager, or `shutdown` it.
 

@@ -18,7 +18,7 @@ __all__ = ["Fetched", "multifetch"]
 _CHUNK = 64 * MIB
 
 
-@checked
+@checked()
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """The answer to one of several fetches: a chunk, or the error code that a broker would return, and why."""

@@ -27,7 +27,7 @@ class OffsetStore(Protocol):
         """Keep these; others stay as they are."""
 
 
-@checked
+@checked()
 class OffsetsFile:
     """Offsets in a file with the format of Kafka's offset checkpoints (`OffsetCheckpointFile`).
 

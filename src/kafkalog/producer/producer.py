@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
+from numbers import Integral
 from types import TracebackType
 from typing import Any, Self
 
-from kafkalog.codec.arguments import checked
+from kafkalog.codec.arguments import checked, shown
 from kafkalog.codec.codec_names import as_codec
 from kafkalog.codec.encode.given import check_record, is_bytes
 from kafkalog.codec.errors import KafkaLogError, UsageError
@@ -45,11 +46,21 @@ _MAGIC = 2
 """of batches that know their producer"""
 
 
+def _check(topic: Any, partition: Any, callback: Any) -> None:
+    """`UsageError` for arguments of `send`, which is called for each record and examines no others."""
+    if not isinstance(topic, str):
+        raise UsageError(f"topic is {shown(topic)}, not str")
+    if not isinstance(partition, Integral | None):
+        raise UsageError(f"partition is {shown(partition)}, not int")
+    if callback is not None and not callable(callback):
+        raise UsageError(f"callback is {shown(callback)}, not a function")
+
+
 class TransactionAbortedError(KafkaLogError):
     """A record was not written because its transaction had been aborted."""
 
 
-@checked
+@checked("send")
 class Producer:
     """Writes many partitions of one log directory; use as a context manager, or `close` it.
 
@@ -185,6 +196,7 @@ class Producer:
         if not isinstance(taken, Outgoing) or not isinstance(taken.record, NewRecord):
             raise UsageError(f"before_enqueue returned {type(taken).__name__}, not Outgoing with a NewRecord")
         topic, record = taken.topic, taken.record
+        _check(topic, taken.partition, callback)
         moment = self._clock() if record.timestamp is None else record.timestamp
         made = Record(0, moment, TimestampType.CREATE_TIME, record.key, record.value, record.headers)  # type: ignore[arg-type]
         check_record(made)

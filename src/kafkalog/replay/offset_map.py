@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.extras import needed
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,6 +13,7 @@ from kafkalog.inspect.asked import Asked, Watch
 from kafkalog.inspect.examine import examine
 from kafkalog.inspect.facts import ReportFacts
 from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.disk.files import PathLike
 from kafkalog.reporting.markdown import markdown_of
 from kafkalog.reporting.page import page_of
 from kafkalog.reporting.text import text_of_report
@@ -20,7 +21,6 @@ from kafkalog.reporting.verdict import ReportVerdict, verdict_of
 
 __all__ = ["Report", "make_report", "report"]
 
-PathLike = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True)

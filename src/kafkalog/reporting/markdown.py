@@ -99,7 +99,7 @@ def _lines(facts: ReportFacts) -> Iterator[str]:
     left = len(_worth_it(facts.planned)) - _DIRECTORIES
     if left > 0:
         yield ""
-        yield f"{counted(left, 'more log directory').replace('directorys', 'directories')} left out here."
+        yield f"{counted(left, 'more log directory')} left out here."
     yield from _damage(facts)
     yield from _copies(facts)
     yield from _runs(facts)

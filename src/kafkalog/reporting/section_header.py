@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkalog.codec.wording import counted
+from kafkalog.codec.wording import counted, plural
 from kafkalog.inspect.facts import ReportFacts
 from kafkalog.reporting.losses import loss_rows
 from kafkalog.reporting.markup import Content, Markup, code, element, table
@@ -49,10 +49,10 @@ def header_section(facts: ReportFacts, verdict: ReportVerdict) -> Markup:
     if facts.arguments:
         rows.insert(1, ("Options", code(" ".join(facts.arguments))))
     numbers = [
-        (counted(len(facts.directories), "log directory").replace("directorys", "directories"), None),
-        (f"{len(examined.topics):,} topic{'' if len(examined.topics) == 1 else 's'}", None),
-        (f"{len(examined.partitions):,} partition{'' if len(examined.partitions) == 1 else 's'}", None),
-        (f"{examined.segments:,} segment{'' if examined.segments == 1 else 's'}", None),
+        (counted(len(facts.directories), "log directory"), None),
+        (f"{len(examined.topics):,} {plural(len(examined.topics), 'topic')}", None),
+        (f"{len(examined.partitions):,} {plural(len(examined.partitions), 'partition')}", None),
+        (f"{examined.segments:,} {plural(examined.segments, 'segment')}", None),
         (size_text(examined.size), None),
         (records_counted(facts), None),
     ]

@@ -30,7 +30,7 @@ def ways_section(facts: ReportFacts) -> Section | None:
     if not facts.planned:
         return None
     changing = sum(each.is_worth_a_look for each in facts.planned)
-    note = f"for {counted(changing, 'log directory')}".replace("directorys", "directories") if changing else "nothing"
+    note = f"for {counted(changing, 'log directory')}" if changing else "nothing"
     content = [_planned(each, facts) for each in facts.planned]
     return section("ways", "What to do", note, *content)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafkalog.codec.wording import plural
 from kafkalog.inspect.facts import ReportFacts
 from kafkalog.words.times import time_text
 
@@ -44,7 +45,7 @@ def records_counted(facts: ReportFacts) -> str:
     """Records in sound batches, before and after damage, as headers tell them; control records are none."""
     records = facts.examined.records
     behind = f", {facts.behind_damage:,} of them after damage, where no consumer gets" if facts.behind_damage else ""
-    return f"{records:,} record{'' if records == 1 else 's'}{behind}"
+    return f"{records:,} {plural(records, 'record')}{behind}"
 
 
 def seconds_text(milliseconds: int | None) -> str:

@@ -11,9 +11,9 @@ from dataclasses import field, replace
 from threading import Event
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.arguments import needed
 from kafkalog.codec.common.advice import Sentence
 from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.extras import needed
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.thresholds import together
 from kafkalog.log import open_all

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.arguments import needed
+from kafkalog.codec.extras import needed
 from kafkalog.codec.model import Header, Record
 from kafkalog.values.json_values import JsonDecoder, json_or_none
 from kafkalog.values.payloads import Framed, PayloadDecoder, UndecodableError, framed, plain_text

@@ -23,7 +23,7 @@ from kafkalog.codec.wording import counted
 from kafkalog.log import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
-from kafkalog.log.disk.files import is_directory, read_small, scan_directory
+from kafkalog.log.disk.files import PathLike, is_directory, read_small, scan_directory
 from kafkalog.log.walk.on_damage import STOP
 from kafkalog.values.registry import Schema, SchemaDeletion, SchemaReference, SchemaRegistry
 from kafkalog.values.schema_log import SCHEMAS_TOPIC, SchemaLog, loaded_json
@@ -49,7 +49,7 @@ def check_values(values: str, *schemas: object) -> None:
 
 
 def read_schemas(
-    *paths: str | os.PathLike[str],
+    *paths: PathLike,
     as_of: int | None = None,
     at_offset: int | None = None,
     replica: str | None = None,

@@ -5,13 +5,12 @@ Whoever reads applies the filter to the rows; what is here only reads less.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.extras import needed
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.thresholds import together
@@ -21,6 +20,7 @@ from kafkalog.log.directories.directory import Wants, every
 from kafkalog.log.directories.follow import Follower
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
+from kafkalog.log.disk.files import PathLike
 from kafkalog.log.disk.object_store import StorageOptions
 from kafkalog.log.disk.remote_file import is_uri
 from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED
@@ -74,7 +74,7 @@ class KafkaTable:
 
     def __init__(
         self,
-        *paths: str | os.PathLike[str],
+        *paths: PathLike,
         topics: str | Sequence[str] | None = None,
         columns: Iterable[str] | None = None,
         values: str = "bytes",

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kafkalog.codec.arguments import needed
 from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.extras import needed
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.model import Header
 from kafkalog.codec.wording import counted

@@ -117,7 +117,7 @@ def _note(outlooks: Sequence[Outlook]) -> str:
     shown = [each for each in noted if each.commands] or noted[:1]
     text = "; ".join(f"{each.root}: {each.note.removesuffix(':')}" for each in shown)
     left = len(noted) - len(shown)
-    more = f" ({'1 more directory is' if left == 1 else f'{left} more directories are'} below)" if left else ""
+    more = f" ({counted(left, 'more directory')} {'is' if left == 1 else 'are'} below)" if left else ""
     return f"{text}{more}{':' if shown[0].commands else ''}"
 
 

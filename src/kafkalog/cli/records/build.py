@@ -12,8 +12,8 @@ from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.numbers import PARTITION, PARTITION_COUNT
 from kafkalog.cli.options.paths import partition_directories, settings_in
 from kafkalog.cli.output import LineWriter, remark
-from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.extras import needed
 from kafkalog.codec.model import Codec
 from kafkalog.codec.wording import counted
 from kafkalog.log.writing.config import LogConfig

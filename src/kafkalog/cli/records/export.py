@@ -12,7 +12,7 @@ from kafkalog.cli.options.times import AT, time_range_options
 from kafkalog.cli.output import print_json, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.tables import Column, Kind, print_table
-from kafkalog.codec.arguments import needed
+from kafkalog.codec.extras import needed
 from kafkalog.log import ISOLATION_LEVELS, open_all
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.reading.consumer_view import READ_COMMITTED

@@ -14,8 +14,8 @@ from kafkalog.cli.options.selection import selected, selection_options
 from kafkalog.cli.options.times import time_range_options
 from kafkalog.cli.output import remark
 from kafkalog.cli.tables import Column, Kind, print_table, size_text
-from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.extras import needed
 from kafkalog.codec.wording import counted
 from kafkalog.log import open_all
 from kafkalog.log.directories.selection import Selection

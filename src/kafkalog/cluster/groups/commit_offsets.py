@@ -208,7 +208,7 @@ def _refuse_other_count(directories: BrokerDirectories, group: str, count: int) 
     refuse_other_count(group, places, [each.partition or 0 for each in here], count)
 
 
-@checked
+@checked()
 class GroupOffsets:
     """The offsets of one group in the `__consumer_offsets` of a broker, from which a `Consumer` resumes."""
 

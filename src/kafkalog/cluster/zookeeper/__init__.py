@@ -1,12 +1,16 @@
 """ZooKeeper's data directory without ZooKeeper: its transaction logs, snapshots and the tree at any transaction.
 
-Names are imported when somebody asks for them; the stub beside this file is the one table of them.
+Names are imported when somebody asks for them; `tests/support/lazy_names.py` writes their table from the stub beside
+this file.
 """
 
-from kafkalog.codec.lazily import homes, lazily
+from kafkalog.codec.lazily import lazily
 
-_HOMES = homes(__name__)
+_NAMES = {
+    ".directory": ["ZooKeeperDirectory", "open_zookeeper"],
+    ".replay": ["Replay", "tree_at"],
+    ".transaction": ["Transaction"],
+    ".tree": ["Node", "Tree"],
+}
 
-__all__ = list(_HOMES)
-
-__getattr__ = lazily(__name__, _HOMES)
+__all__, __getattr__ = lazily(__name__, _NAMES)

@@ -14,7 +14,7 @@ from kafkalog.codec.errors import StorageError
 from kafkalog.jobs.compact.cleaning import Compaction, CompactionRules, plan_directory
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnProgress, Workers
-from kafkalog.log.disk.files import scan_directory
+from kafkalog.log.disk.files import PathLike, scan_directory
 from kafkalog.recovery.act.runner import CompletedRuns
 from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
 from kafkalog.recovery.act.working_copy import copy_for
@@ -22,7 +22,6 @@ from kafkalog.recovery.decide.refusals import refuse_unsafe
 from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.cleaner_settings import CleanerConfig
 from kafkalog.recovery.facts.places import (
-    PathLike,
     by_log_directory,
     chosen_directories,
     log_directories,

@@ -33,7 +33,7 @@ from kafkalog.jobs.merge.write import write_partition
 from kafkalog.log.directories.directory import refuse_inside
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.selection import ALL, Selection
-from kafkalog.log.disk.files import read_small
+from kafkalog.log.disk.files import PathLike, read_small
 from kafkalog.log.disk.lock import refuse_half_done
 from kafkalog.recovery.act.fs import FileSystem, own_file
 from kafkalog.recovery.act.space import refuse_if_full
@@ -41,7 +41,6 @@ from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts
 
 __all__ = ["MergeResult", "MergedDirectory", "MergedRange", "merge_directories", "merge_replicas"]
 
-PathLike = str | os.PathLike[str]
 
 
 def merge_replicas(

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.arguments import checked
+from kafkalog.codec.arguments import checked, shown
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -98,7 +98,7 @@ Offsets = Mapping[tuple[str, int], int]
 _T = TypeVar("_T")
 
 
-@checked
+@checked("__getitem__")
 @dataclass(frozen=True)
 class LogDir:
     """The content of one entry of `log.dirs`; listed once, never written to.  The offsets are by (topic, partition).
@@ -121,6 +121,9 @@ class LogDir:
 
     def live(self, topic: str, partition: int) -> list[Partition]:
         """The live directories of a topic-partition: one, none, or by mistake several."""
+        return self._live(topic, partition)
+
+    def _live(self, topic: str, partition: int) -> list[Partition]:
         return list(self._by_name.get(PartitionName(topic, partition), ()))
 
     @cached_property
@@ -132,7 +135,10 @@ class LogDir:
 
     def __getitem__(self, key: tuple[str, int]) -> Partition:
         """The live directory of (topic, partition); `KeyError` if there is none, `UsageError` if there are several."""
-        found = self.live(*key)
+        try:
+            found = self._live(*key)
+        except TypeError:
+            raise UsageError(f"key is {shown(key)}, not tuple[str, int]") from None
         if not found:
             raise KeyError(key)
         if len(found) > 1:
@@ -142,8 +148,8 @@ class LogDir:
 
     def __contains__(self, key: object) -> bool:
         try:
-            return bool(self.live(*key))  # type: ignore[misc]
-        except (UsageError, TypeError):  # nothing that could be one
+            return bool(self._live(*key))  # type: ignore[misc]
+        except TypeError:  # nothing that could be one
             return False
 
     def __iter__(self) -> Iterator[tuple[str, int]]:

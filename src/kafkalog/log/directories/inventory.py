@@ -28,7 +28,7 @@ LONGEST = "longest"
 """A choice of replica: the one whose log ends last."""
 
 
-@checked
+@checked()
 @dataclass(frozen=True)
 class Inventory:
     """Everything that was found, in the order of the paths."""

@@ -13,8 +13,9 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.arguments import checked, needed
+from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError, KafkaLogError, UsageError
+from kafkalog.codec.extras import needed
 from kafkalog.codec.findings import Finding, FindingCode, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch
@@ -49,6 +50,7 @@ from kafkalog.log.disk.files import (
 )
 from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.log.disk.unchanged import Unchanged
+from kafkalog.log.reading.column_decoding import ColumnDecoding
 from kafkalog.log.reading.offsets import offsets_before
 from kafkalog.log.reading.readable import READ_UNCOMMITTED, OffsetAndTimestamp, Reset
 from kafkalog.log.walk.batch_filter import Codecs, ProducerIds, batch_filter
@@ -61,7 +63,6 @@ from kafkalog.log.walk.time_lookup import NewestTimestamps
 if TYPE_CHECKING:
     import pyarrow
 
-    from kafkalog.log.reading.column_decoding import ColumnDecoding
     from kafkalog.log.reading.fetch import Chunk
     from kafkalog.log.reading.records import RecordReader
     from kafkalog.log.reading.transactions import Transactions
@@ -72,7 +73,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@checked
+@checked()
 @dataclass(frozen=True)
 class Partition:
     """The content of one partition directory; listed once, never written to."""

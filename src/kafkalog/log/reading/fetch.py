@@ -49,7 +49,7 @@ class Origin(NamedTuple):
     position: int
 
 
-@checked
+@checked()
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """The result of one read; iterates over the records from the requested offset on, without control records."""

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import FileKind
@@ -22,7 +21,6 @@ _BEYOND = (1 << 63) - 1
 """An offset after every other one."""
 
 
-@checked
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A log file and the files that belong to it; sizes are bytes at the moment of listing."""

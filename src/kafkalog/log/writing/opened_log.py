@@ -68,7 +68,7 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-@checked
+@checked()
 class OpenedLog:
     """The files and the state of one partition that this process has open for writing: what `Log` is built on."""
 

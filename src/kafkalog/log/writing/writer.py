@@ -66,7 +66,7 @@ def _add(appends: ProducerAppends, batch: RecordBatch, header: BatchHeader) -> N
         raise UsageError(str(error)) from error
 
 
-@checked
+@checked()
 class Log(OpenedLog):
     """One partition, open for writing; use as a context manager, or `close` it.
 

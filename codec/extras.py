@@ -1,0 +1,36 @@
+"""Packages that kafkalog does not need everywhere, and how somebody who lacks one can install it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+from kafkalog.codec.errors import UsageError
+
+__all__ = ["how_to_install", "needed"]
+
+_OPTIONAL = frozenset({
+    "confluent_kafka", "cryptography", "deltalake", "fastavro", "fsspec", "google", "grpc_tools", "numpy",
+    "pyarrow", "pyiceberg", "pyruhvro", "pyspark", "sqlalchemy",
+})  # fmt: skip
+
+
+@contextmanager
+def needed(what: str, extra: str) -> Iterator[None]:
+    """Imports that `what` needs: `UsageError` names the extra of kafkalog where one of its packages is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _OPTIONAL:
+            raise
+        raise UsageError(f"{what} needs the package {package}: {how_to_install(extra)}") from error
+
+
+def how_to_install(extra: str) -> str:
+    """What somebody can do who lacks an extra; the file that brings its own Python has no pip to add one with."""
+    wanted = f"pip install 'kafkalog[{extra}]'"
+    if find_spec("pip") is not None:
+        return f"install kafkalog[{extra}] ({wanted})"
+    return f"this Python has no pip to add it with; where there is another: python3 -m venv DIR && DIR/bin/{wanted}"
