@@ -11,7 +11,7 @@ from kafkalog.codec.model import NO_END
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.broker.manager import BrokerResult, PartitionResult, StartResult
+from kafkalog.recovery.broker.manager import BrokerResult, LoadedPartition, StartResult
 from kafkalog.recovery.damage.census import Census, census
 from kafkalog.recovery.damage.soundness import log_segments
 from kafkalog.recovery.decide.remote_part import held_remotely
@@ -34,7 +34,7 @@ class WayResult:
     """What one way leaves; no tree where the broker would not start."""
 
     tree: Tree | None
-    partitions: Mapping[str, PartitionResult]
+    partitions: Mapping[str, LoadedPartition]
     measured: dict[str, Measured] = field(default_factory=dict)
     """by partition, once it was asked for"""
     refusals: Mapping[str, str] = field(default_factory=dict)

@@ -19,8 +19,8 @@ from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.decide.closed_in_order import Look
 from kafkalog.recovery.decide.counting import Counted, Units, are_counted, count_apart
 from kafkalog.recovery.facts.rules import Rules
-from kafkalog.recovery.safe.recovery import InOrder, Recovered, SafeRecovery
-from kafkalog.recovery.safe.result import SafeResult
+from kafkalog.recovery.safe.recovery import InOrder, SafeRecovery
+from kafkalog.recovery.safe.result import RecoveredPartition, SafeResult
 
 __all__ = ["Examination", "examine"]
 
@@ -42,7 +42,7 @@ class _Examined:
     """One topic-partition."""
 
     started: Started | None
-    recovered: list[Recovered]
+    recovered: list[RecoveredPartition]
     counted: list[Counted]
     checked: dict[str, Sequence[Finding] | None]
 
@@ -76,14 +76,14 @@ def examine(
     def examine_one(group: Group) -> _Examined:
         kafka = forecast.load(tree.part(*group))
         has_started = kafka.outcome == StartResult.LOADED
-        recovery.knows(kafka if has_started else None)
+        recovery.reuse(kafka if has_started else None)
         recovered = recovery.recover(group)
         counted = []
         if units is not None and has_started:
             before, own = tree.part(*group), recovery.part(recovered)
             counted = [count_apart(unit, before, kafka, own, rules.facts) for unit in units.among(before, group)]
         checked = {} if look is None or not counts else {each: look(each) for each in group}
-        return _Examined(forecast.started(group, kafka), recovered, counted, checked)
+        return _Examined(forecast.started(kafka), recovered, counted, checked)
 
     found = list(workers.each(forecast.groups, examine_one))
     counted = [each for one in found for each in one.counted]

@@ -8,7 +8,7 @@ from typing import Any
 from kafkalog.classes import dataclass
 from kafkalog.codec.names import DirectoryState, parse_partition_directory, parse_segment_file, segment_file
 from kafkalog.codec.scanner import Scanner
-from kafkalog.recovery.broker.manager import PartitionResult
+from kafkalog.recovery.broker.manager import LoadedPartition
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.safe.normalize import read_high_watermarks
@@ -77,7 +77,7 @@ class PartitionPlan:
 
 
 def partition_plans(
-    found: Survey, results: list[PartitionResult], actions: list[RecoveryAction]
+    found: Survey, results: list[LoadedPartition], actions: list[RecoveryAction]
 ) -> list[PartitionPlan]:
     """The actions on a survey, told by partition; `results` are the partitions as they are afterwards."""
     watermarks = read_high_watermarks(found.tree())

@@ -27,7 +27,7 @@ from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import (
     BrokerResult,
-    PartitionResult,
+    LoadedPartition,
     StartResult,
     load_log_directory,
     read_topic_id,
@@ -61,7 +61,7 @@ from kafkalog.recovery.safe.normalize import (
     Checkpoints,
 )
 
-__all__ = ["CannotSettleError", "PartitionRun"]
+__all__ = ["CannotSettleError", "PartitionRecovery"]
 
 _CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
 _ROUNDS = 40
@@ -80,7 +80,7 @@ class CannotSettleError(Exception):
         super().__init__(refusal)
 
 
-class PartitionRun:
+class PartitionRecovery:
     """One partition directory on its way to a state that the broker leaves alone."""
 
     def __init__(self, tree: Tree, directory: str, name: PartitionName, points: Checkpoints, rules: Rules) -> None:
@@ -140,10 +140,18 @@ class PartitionRun:
             checkpoints=None if is_blocked else (checkpoints.recovery_points, checkpoints.log_starts),
         )
 
+    def load_again(self, tree: Tree, directory: str, log_start: int) -> BrokerResult | None:
+        """The broker on its own result, unclean and from the first segment; None if it does not start."""
+        if directory != self.directory:  # a stray directory is another one's name now
+            tree = tree.copy()
+            tree.renamed_directories = []
+        result = self.load(tree, recovery_point=self.start, log_start=log_start)
+        return result if result.outcome == StartResult.LOADED else None
+
     def is_stable(self, result: BrokerResult, log_start: int) -> bool:
         """Started on its result again, with everything to be scanned, the broker changes nothing."""
-        directory = self.result_directory(result)
-        again = load_again(self, result.tree, directory, log_start)
+        directory = self.directory_of(result)
+        again = self.load_again(result.tree, directory, log_start)
         return again is not None and holds_the_same(again.tree, result.tree, directory)
 
     def at_rest(self, result: BrokerResult) -> BrokerResult | None:
@@ -163,7 +171,7 @@ class PartitionRun:
                 return result if is_stable else None
             if again.outcome != StartResult.LOADED:
                 break
-            directory = self.result_directory(result)
+            directory = self.directory_of(result)
             if holds_the_same(again.tree, result.tree, directory):
                 if is_stable:
                     return result
@@ -179,17 +187,17 @@ class PartitionRun:
 
     def as_written(self, result: BrokerResult) -> BrokerResult | None:
         """What a broker makes of a result from the recovery point that is left; None if that scans no less than all."""
-        if self.is_metadata or self.name.state.value or self.result_directory(result) != self.directory:
+        if self.is_metadata or self.name.state.value or self.directory_of(result) != self.directory:
             return None
         bases = [base for base, _path in log_segments(result.tree, self.directory)]
         if len(bases) <= 1 or self.start > bases[0]:
             return None
-        end = self.result_of(result).log_end_offset
+        end = self.loaded_of(result).log_end_offset
         return self.load(result.tree, recovery_point=end, log_start=self.log_start)
 
     # -- the way -----------------------------------------------------------------------------------------------------
 
-    def run(self, clean: bool, untouched: Tree, known: BrokerResult | None = None) -> BrokerResult:
+    def recover(self, clean: bool, untouched: Tree, known: BrokerResult | None = None) -> BrokerResult:
         """The broker's own result on the untouched directory where that will do, else ours.
 
         `known` is that result where it is known already.
@@ -223,7 +231,7 @@ class PartitionRun:
 
     def sound_part_of(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> SoundLog:
         """The sound part of the broker's own result; `sound` is that of the directory before."""
-        directory = self.result_directory(theirs)
+        directory = self.directory_of(theirs)
         if directory == self.directory:
             segments = log_segments(before, directory)
             unchanged = all(theirs.tree.files.get(path) == before.files[path] for _base, path in segments)
@@ -269,7 +277,7 @@ class PartitionRun:
         sound = sound_prefix(self.original, self.directory)
         if sound.cut is None:
             rebuilt = self.settle(sound)
-            if logs(rebuilt.tree, self.result_directory(rebuilt)) == logs(self.original, self.directory):
+            if logs(rebuilt.tree, self.directory_of(rebuilt)) == logs(self.original, self.directory):
                 return rebuilt
         cut = self.cut or sound.cut or sound.repeat
         where = self.directory if cut is None else f"{cut.path}, byte {cut.position}: {cut.code}: {cut.detail}"
@@ -318,13 +326,13 @@ class PartitionRun:
                 f"metadata log must not have; {OTHER_COPIES}"
             )
 
-    def result_of(self, result: BrokerResult) -> PartitionResult:
-        """What was made of this directory (its `-future` copy may be beside it)."""
+    def loaded_of(self, result: BrokerResult) -> LoadedPartition:
+        """What a start made of this directory (its `-future` copy may be beside it)."""
         return next(partition for partition in result.partitions if partition.name == self.directory)
 
-    def result_directory(self, result: BrokerResult) -> str:
+    def directory_of(self, result: BrokerResult) -> str:
         """The directory's name after a broker's start."""
-        return self.result_of(result).stray or self.directory
+        return self.loaded_of(result).stray or self.directory
 
     def keeps(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> bool:
         """The broker's logs are sound throughout and hold all that is sound, if only in another order (after a split).
@@ -332,11 +340,11 @@ class PartitionRun:
         And the log ends after all of it: what lies above a broker's log end is there and still out of reach.  That is
         put up with only where ending the log sooner would take more.
         """
-        directory = self.result_directory(theirs)
+        directory = self.directory_of(theirs)
         if directory != self.directory and topic_id_or_none(self.original, self.directory) is not None:
             return False  # it would be stray, and its topic id is known now
         kept, ours = logs(theirs.tree, directory), sound_logs(before, sound)
-        end = self.result_of(theirs).log_end_offset
+        end = self.loaded_of(theirs).log_end_offset
         if kept == ours:
             return sound.repeat is None or end == sound.log_end_offset
         walked = sound_prefix(theirs.tree, directory, start=self.start)
@@ -349,9 +357,9 @@ class PartitionRun:
 
     def reached(self, theirs: BrokerResult) -> Content:
         """The logs of the broker's result if it is stable and the log ends after all of it, else nothing."""
-        directory = self.result_directory(theirs)
+        directory = self.directory_of(theirs)
         walked = sound_prefix(theirs.tree, directory, start=self.start)
-        ends = walked.cut is None and walked.log_end_offset == self.result_of(theirs).log_end_offset
+        ends = walked.cut is None and walked.log_end_offset == self.loaded_of(theirs).log_end_offset
         return logs(theirs.tree, directory) if ends and self.is_stable(theirs, self.log_start) else Content()
 
     def settle(self, sound: SoundLog) -> BrokerResult:
@@ -381,13 +389,13 @@ class PartitionRun:
     def in_the_way(self, result: BrokerResult, sound: SoundLog) -> Cut | None:
         """The repeated offset because of which the broker would not keep or not serve all of it, None if it would."""
         if result.outcome == StartResult.LOADED:
-            partition = self.result_of(result)
+            partition = self.loaded_of(result)
             if partition.emptied is not None:
                 detail = "an older offset that a Kafka index would not accept: Kafka would empty the segment"
                 return Cut(*partition.emptied, FindingCode.OFFSET_NOT_INCREASING, detail)
             if partition.log_end_offset != sound.log_end_offset:
                 return sound.last_repeat
-            for until in hiding(result.tree, self.result_directory(result)):
+            for until in hiding(result.tree, self.directory_of(result)):
                 found = sound_prefix(self.original, self.directory, start=self.start, until=until)
                 if covers(sound_logs(self.original, found), self.floor):
                     return until
@@ -414,10 +422,10 @@ class PartitionRun:
 
         A partition that becomes stray loses what of its leader epochs was not written yet; the next start writes it.
         """
-        directory = self.result_directory(result)
+        directory = self.directory_of(result)
         if directory == self.directory:
             return result.tree
-        again = load_again(self, result.tree, directory, self.log_start)
+        again = self.load_again(result.tree, directory, self.log_start)
         if again is None:
             raise CannotSettleError(f"Kafka would not start on {directory}, which is no longer its own")
         tree = self.original.copy()
@@ -506,20 +514,11 @@ class PartitionRun:
         """Whether a broker starts on it, and changes nothing, with indexes of this many bytes."""
         tried = replace(self.rules.settings(self.name.topic), segment_index_bytes=size)
         rules = replace(self.rules, config=tried.as_names(), topics=NO_FACTS)
-        run = PartitionRun(self.original, self.directory, self.name, Checkpoints({}, {}), rules)
-        first = run.load(tree, recovery_point=0, log_start=self.log_start)
-        return first.outcome == StartResult.LOADED and run.is_stable(first, self.log_start)
+        with_room = PartitionRecovery(self.original, self.directory, self.name, Checkpoints({}, {}), rules)
+        first = with_room.load(tree, recovery_point=0, log_start=self.log_start)
+        return first.outcome == StartResult.LOADED and with_room.is_stable(first, self.log_start)
 
 
 def is_index_full(result: BrokerResult) -> bool:
     """The broker does not start because the indexes do not fit into the size that is set."""
     return result.outcome != StartResult.LOADED and any(text in (result.message or "") for text in _FULL_INDEX)
-
-
-def load_again(run: PartitionRun, tree: Tree, directory: str, log_start: int) -> BrokerResult | None:
-    """The broker on its own result, unclean and from the first segment; None if it does not start."""
-    if directory != run.directory:  # a stray directory is another one's name now
-        tree = tree.copy()
-        tree.renamed_directories = []
-    result = run.load(tree, recovery_point=run.start, log_start=log_start)
-    return result if result.outcome == StartResult.LOADED else None
