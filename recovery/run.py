@@ -227,22 +227,22 @@ def recover_all(
         _refuse_half_a_marker(places)
     keeping = Keeping(None if quarantine is None else os.fspath(quarantine), options.moved)
     with ExitStack() as stack:
-        opened = []
+        transactions = []
         for root, only in places:
             with _about(root, len(places)):
-                at = stack.enter_context(transaction(root, keeping))
-                at.refuse_foreign(options.complete)
-            opened.append((at, only))
+                opened = stack.enter_context(transaction(root, keeping))
+                opened.refuse_foreign(options.complete)
+            transactions.append((opened, only))
         refuse_duplicates([root for root, _only in places])
         settled = options_for_each(options, [root for root, _only in places])
         directories: list[OneDirectory] = []
         refused: list[RecoveryRefused] = []
-        for (at, only), before in zip(opened, wanted, strict=True):
-            directory = OneDirectory(at, only, settled[at.root], workers)
+        for (opened, only), before in zip(transactions, wanted, strict=True):
+            directory = OneDirectory(opened, only, settled[opened.root], workers)
             stack.callback(directory.close)
             directories.append(directory)
             try:
-                with _about(at.root, len(places)):
+                with _about(opened.root, len(places)):
                     directory.plan(before, on_plan)
             except RecoveryRefused as declined:
                 refused.append(declined)

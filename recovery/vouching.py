@@ -10,7 +10,6 @@ from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, encode_clean_shutdown
 from kafkalog.log.directories.workers import Workers
 from kafkalog.recovery.broker.forecast import load_directory
-from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.decide.actions import difference
 from kafkalog.recovery.decide.plan import Plan
@@ -44,7 +43,7 @@ def _of_trust(found: Survey, rules: Rules, workers: Workers) -> str | None:
     tree = found.tree()
     tree.write(CLEAN_SHUTDOWN_FILE, encode_clean_shutdown(NEW_CLEAN_SHUTDOWN))
     started = load_directory(tree, rules, workers)
-    if started.outcome != StartResult.LOADED:
+    if not started.is_loaded:
         return f"a broker that finds a marker would not start: {started.exception}: {started.message}"
     changed = difference(found, started.tree)
     if changed:

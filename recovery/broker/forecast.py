@@ -57,7 +57,7 @@ class Forecast:
 
     def started(self, result: BrokerResult, *, keeps_files: bool = True) -> Started | None:
         """The start on one topic-partition in few words; None if it failed.  `keeps_files`: tell what is different."""
-        if result.outcome != StartResult.LOADED:
+        if not result.is_loaded:
             return None
         return [
             (each, changed_files(self._tree, result.tree, each) if keeps_files else ChangedFiles())
@@ -73,7 +73,7 @@ class Forecast:
         if len(found) < len(parts):
             return self.load(tree)
         root = self.load(tree.part())
-        if root.outcome != StartResult.LOADED:
+        if not root.is_loaded:
             return self.load(tree)
         for partition, files in (each for part in found for each in part):
             files.put(tree, partition)

@@ -103,6 +103,11 @@ class BrokerResult:
     is_before_logs: bool = False
     """it ended before a log was opened, so it ends like this whatever is in the logs"""
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the broker starts."""
+        return self.outcome == StartResult.LOADED
+
 
 def read_topic_id(tree: Tree, directory: str) -> str | None:
     """`PartitionMetadataFile.read`: the topic id, None without a file, or the broker's exception."""

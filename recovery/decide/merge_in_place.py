@@ -90,7 +90,7 @@ def merge_in_place(found: Survey, tree: Tree, copies: Sequence[str], rules: Rule
         result = recover(_with(tree, merged), frozenset(merged), refusals)
         cut = [directory for directory, each in merged.items() if not _holds(result.tree, each)]
         if not cut:
-            result.merged = frozenset(merged)
+            result.helped = frozenset(merged)
             return result
         for directory in cut:
             del merged[directory]

@@ -23,12 +23,11 @@ from kafkalog.codec.names import (
 )  # fmt: skip
 from kafkalog.codec.scanner import Scanner
 from kafkalog.log.storage.content import Content
-from kafkalog.log.storage.java import JavaError
+from kafkalog.log.storage.java import FullIndexError, JavaError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import (
     BrokerResult,
     LoadedPartition,
-    StartResult,
     load_log_directory,
     read_topic_id,
     topic_id_or_none,
@@ -68,7 +67,6 @@ _ROUNDS = 40
 _STARTS = 4
 _SHORTENED = 12
 """Times that a log is shortened to the last offset that was there before; then to the first."""
-_FULL_INDEX = ("full index", "full time index", "newPosition > limit", "no room for its last entry")
 _LARGEST_INDEX = 1 << 30
 
 
@@ -146,7 +144,7 @@ class PartitionRecovery:
             tree = tree.copy()
             tree.renamed_directories = []
         result = self.load(tree, recovery_point=self.start, log_start=log_start)
-        return result if result.outcome == StartResult.LOADED else None
+        return result if result.is_loaded else None
 
     def is_stable(self, result: BrokerResult, log_start: int) -> bool:
         """Started on its result again, with everything to be scanned, the broker changes nothing."""
@@ -163,13 +161,13 @@ class PartitionRecovery:
         """
         fallback: BrokerResult | None = None
         for _ in range(_STARTS):
-            if result.outcome != StartResult.LOADED:
+            if not result.is_loaded:
                 return None  # a start that scans all of it fails
             is_stable = self.is_stable(result, self.log_start)
             again = self.as_written(result)
             if again is None:
                 return result if is_stable else None
-            if again.outcome != StartResult.LOADED:
+            if not again.is_loaded:
                 break
             directory = self.directory_of(result)
             if holds_the_same(again.tree, result.tree, directory):
@@ -181,7 +179,7 @@ class PartitionRecovery:
                 if third is not None and holds_the_same(third.tree, again.tree, directory):
                     fallback = again
             before, result = result, self.load(again.tree, recovery_point=self.start, log_start=self.log_start)
-            if result.outcome == StartResult.LOADED and holds_the_same(result.tree, before.tree, directory):
+            if result.is_loaded and holds_the_same(result.tree, before.tree, directory):
                 break  # starts of both kinds take turns from here on
         return fallback
 
@@ -210,7 +208,7 @@ class PartitionRecovery:
         theirs = known or self.load(
             untouched, recovery_point=self.recovery_point, log_start=self.log_start, clean=clean
         )
-        if theirs.outcome == StartResult.LOADED:
+        if theirs.is_loaded:
             sound = sound_prefix(untouched, self.directory, start=self.start)
             kept = self.keeps(theirs, untouched, sound) and self.keepable(sound) is sound
             kept = kept and not self.goes_on_above_log_start(sound)
@@ -369,13 +367,13 @@ class PartitionRecovery:
         for _ in range(_ROUNDS):
             self.log_start = min(self.log_start, last_start(tree, self.directory, self.log_start))
             result = self.load(tree, recovery_point=self.start, log_start=self.log_start)
-            if sound.repeat is not None and not is_index_full(result):
+            if sound.repeat is not None and not isinstance(result.error, FullIndexError):
                 until = self.in_the_way(result, sound)
                 if until is not None:
                     sound = self.shorter(sound, until)
                     tree = self.kept(sound)
                     continue
-            if result.outcome != StartResult.LOADED:
+            if not result.is_loaded:
                 tree = self.cut_at_failure(tree, result)
                 continue
             rest = self.at_rest(result)
@@ -388,7 +386,7 @@ class PartitionRecovery:
 
     def in_the_way(self, result: BrokerResult, sound: SoundLog) -> Cut | None:
         """The repeated offset because of which the broker would not keep or not serve all of it, None if it would."""
-        if result.outcome == StartResult.LOADED:
+        if result.is_loaded:
             partition = self.loaded_of(result)
             if partition.emptied is not None:
                 detail = "an older offset that a Kafka index would not accept: Kafka would empty the segment"
@@ -472,10 +470,9 @@ class PartitionRecovery:
 
     def cut_at_failure(self, tree: Tree, result: BrokerResult) -> Tree:
         """Cut at the batch that the broker fails at; where it is none, rebuild everything beside the logs."""
-        message = result.message or ""
-        if is_index_full(result):
+        message, error = result.message or "", result.error
+        if isinstance(error, FullIndexError):
             raise CannotSettleError(self.smallest_index(tree))
-        error = result.error
         path = None if error is None else error.segment_path
         if error is None or error.position is None or path is None or path not in tree.files:
             if self.start > 0:
@@ -516,9 +513,4 @@ class PartitionRecovery:
         rules = replace(self.rules, config=tried.as_names(), topics=NO_FACTS)
         with_room = PartitionRecovery(self.original, self.directory, self.name, Checkpoints({}, {}), rules)
         first = with_room.load(tree, recovery_point=0, log_start=self.log_start)
-        return first.outcome == StartResult.LOADED and with_room.is_stable(first, self.log_start)
-
-
-def is_index_full(result: BrokerResult) -> bool:
-    """The broker does not start because the indexes do not fit into the size that is set."""
-    return result.outcome != StartResult.LOADED and any(text in (result.message or "") for text in _FULL_INDEX)
+        return first.is_loaded and with_room.is_stable(first, self.log_start)

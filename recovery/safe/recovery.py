@@ -59,7 +59,7 @@ class _ForecastResults:
         """Replace the start whose results are reused; None: there is none."""
         self._start = start
         self._loaded = {}
-        if self._is_any and start is not None and start.outcome == StartResult.LOADED:
+        if self._is_any and start is not None and start.is_loaded:
             self._loaded = {each.name: each for each in start.partitions if each.stray is None}
 
     def result(self, recovery: PartitionRecovery, before: Tree) -> BrokerResult | None:

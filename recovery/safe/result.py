@@ -59,10 +59,8 @@ class SafeResult:
     """partition directories, in the order of a broker's start"""
     changes: list[Change] = field(default_factory=list)
     """what was put out of the way, and why; that in partition directories too"""
-    left_to_remote: frozenset[str] = frozenset()
-    """partition directories of which damaged segments go because the remote tier has them"""
-    merged: frozenset[str] = frozenset()
-    """partition directories that hold what several copies held"""
+    helped: frozenset[str] = frozenset()
+    """partition directories that hold what several copies held, or leave damaged segments to the remote tier"""
 
     def add(self, recovered: RecoveredPartition) -> None:
         """Take in a partition directory, and put it into the tree."""
