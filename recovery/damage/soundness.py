@@ -34,7 +34,6 @@ __all__ = [
     "SoundLog",
     "bytes_above",
     "end_of_last_sound",
-    "log_segments",
     "sound_prefix",
     "with_next",
 ]
@@ -86,11 +85,6 @@ class SoundLog:
     """where a broker's log ends: after the last batch, and not before the last segment, even an empty one"""
     ends_at_rest: bool = False
     """nothing is wrong but that the last batches do not reach the highest offset, which is why they are cut"""
-
-
-def log_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
-    """Base offset and path of the canonical log files, by base offset."""
-    return tree.logs(directory)
 
 
 def with_next(segments: Sequence[tuple[int, str]], first: int = 0) -> Iterator[tuple[int, str, int | None]]:
@@ -272,7 +266,7 @@ def end_of_last_sound(tree: Tree, directory: str) -> int | None:
 
     What comes after that segment is walked on to, as far as a sound log would go on there.
     """
-    segments = log_segments(tree, directory)
+    segments = tree.logs(directory)
     for number in range(len(segments) - 1, -1, -1):
         if tree.files[segments[number][1]].size == 0:
             continue
@@ -296,7 +290,7 @@ def sound_prefix(tree: Tree, directory: str, *, start: int = 0, until: Cut | Non
     if walk.misplaced is not None:
         walk = _walk(tree, directory, start, walk.misplaced)
     walk.end_behind_front()
-    bases = [base for base, path in log_segments(tree, directory) if path in walk.result.sizes]
+    bases = [base for base, path in tree.logs(directory) if path in walk.result.sizes]
     walk.result.log_end_offset = max(walk.result.end_offset or 0, *bases[-1:], 0)
     return walk.result
 
@@ -305,14 +299,14 @@ def bytes_above(tree: Tree, directory: str, end_offset: int) -> int:
     """Bytes of the batches that reach beyond a log's end; checksums are not examined."""
     return sum(
         batch.size
-        for _base, path in log_segments(tree, directory)
+        for _base, path in tree.logs(directory)
         for batch in Scanner(tree.source(path), check_crc=False)
         if batch.last_offset >= end_offset
     )
 
 
 def _walk(tree: Tree, directory: str, start: int, until: Cut | None) -> _Walk:
-    segments = log_segments(tree, directory)
+    segments = tree.logs(directory)
     walk = _Walk(tree, until)
     first = max((number for number, (base, _) in enumerate(segments) if base <= start), default=0)
     for _base, path in segments[:first]:

@@ -13,7 +13,6 @@ from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, parse_partition_directo
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.damage.bit_repair import Proof
-from kafkalog.recovery.damage.soundness import log_segments
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.counting import Comparer, CountedPartition, WayResult
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory
@@ -266,8 +265,8 @@ class _WayDescriber:
         """The offsets that are then no longer local."""
         ranges = []
         for each in partitions:
-            after = log_segments(result.tree, each.name) if result.tree is not None else []
-            before = log_segments(self._before, each.name)
+            after = result.tree.logs(each.name) if result.tree is not None else []
+            before = self._before.logs(each.name)
             if after and before and before[0][0] < after[0][0]:
                 ranges.append(f"offsets {before[0][0]} to {after[0][0] - 1} of {each.name}")
         more = f" and of {len(ranges) - _SHOWN} more" if len(ranges) > _SHOWN else ""

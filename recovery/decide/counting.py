@@ -13,7 +13,6 @@ from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, LoadedPartition
 from kafkalog.recovery.damage.census import Census, census
-from kafkalog.recovery.damage.soundness import log_segments
 from kafkalog.recovery.decide.remote_part import held_remotely
 from kafkalog.recovery.decide.ways import Measured, PartitionFacts, RecoveryRequest, WayName, logs_of, measure
 from kafkalog.recovery.decide.written_end import written
@@ -204,7 +203,7 @@ class Comparer:
         for facts in partitions:
             is_untouched = not (self.kafka.touches(facts, self.before) or self.own.touches(facts, self.before))
             if is_untouched:
-                paths = (path for each in facts.directories for _base, path in log_segments(self.before, each))
+                paths = (path for each in facts.directories for _base, path in self.before.logs(each))
                 left -= sum(self.before.files[path].size for path in paths)
             found = None if is_untouched and left < 0 else census(self.before, facts.directories, facts.log_start)
             if found is not None and self.topics.is_compacted(facts.topic):
@@ -242,7 +241,7 @@ class Comparer:
         """All that is lost lies below the local part of what is left, and the remote tier has it."""
         key, tiering = (facts.topic, facts.partition), self.topics.tiering
         there = [each for each in facts.directories if each in after.directories]
-        bases = [base for each in there for base, _path in log_segments(after, each)]
+        bases = [base for each in there for base, _path in after.logs(each)]
         if not (found.lost and facts.is_live and bases and tiering.is_tiered(key)):
             return False
         held = held_remotely(self.before, facts.name, key, tiering)
@@ -267,7 +266,7 @@ class Comparer:
             yield tier_gap(facts.name, begins)
         else:
             missing = [*facts.written.lost_start, *missing]
-        bases = (base for base, _ in log_segments(self.before, facts.name))
+        bases = (base for base, _ in self.before.logs(facts.name))
         yield from missing_segments(facts.name, missing, facts.log_start, bases)
 
     @staticmethod

@@ -23,7 +23,6 @@ from kafkalog.log.disk.pointer import half_done
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
-from kafkalog.recovery.decide.set_aside import why_not_set_aside
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey
@@ -91,7 +90,9 @@ def _every_partition_declined(decision: Decision) -> str | None:
 
 
 def _nobody_named(decision: Decision) -> str | None:
-    return why_not_set_aside(decision.survey) if decision.rules.mode is Mode.SET_ASIDE else None
+    if decision.rules.mode is not Mode.SET_ASIDE or decision.survey.is_partial:
+        return None
+    return "mode set-aside moves whole partitions to quarantine: say which, by path or by topic and partition"
 
 
 def _beyond_strict(decision: Decision) -> str | None:

@@ -32,12 +32,12 @@ from kafkalog.recovery.broker.manager import (
     read_topic_id,
     topic_id_or_none,
 )
+from kafkalog.recovery.damage.kept_bytes import KeptBytes
 from kafkalog.recovery.damage.salvage import salvage
 from kafkalog.recovery.damage.soundness import (
     Cut,
     SoundLog,
     bytes_above,
-    log_segments,
     sound_prefix,
 )
 from kafkalog.recovery.facts.metadata_copies import OTHER_COPIES
@@ -45,7 +45,6 @@ from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.topic_facts import NO_FACTS
 from kafkalog.recovery.safe.log_contents import (
     can_go_on,
-    covers,
     has_unknown_versions,
     hiding,
     holds_the_same,
@@ -110,19 +109,19 @@ class PartitionRecovery:
 
     def _first_scanned(self) -> int:
         """Base of the segment that holds the recovery point, so that no odd value hides a segment."""
-        bases = [base for base, _ in log_segments(self.original, self.directory)]
+        bases = [base for base, _ in self.original.logs(self.directory)]
         if self.rules.examines_all or not bases:
             return 0
         return max((base for base in bases if base <= self.recovery_point), default=0)
 
     # -- the broker --------------------------------------------------------------------------------------------------
 
-    def load(self, tree: Tree, *, recovery_point: int, log_start: int, clean: bool = False) -> BrokerResult:
+    def load(self, tree: Tree, recovery_point: int, *, clean: bool = False) -> BrokerResult:
         """What the broker makes of this partition alone."""
         copy = tree.copy()
         for name in _CHECKPOINTS:
             copy.delete(name)
-        checkpoints = Checkpoints({self.key: recovery_point}, {self.key: log_start} if log_start else {})
+        checkpoints = Checkpoints({self.key: recovery_point}, {self.key: self.log_start} if self.log_start else {})
         is_blocked = any(name in copy.links or name in copy.directories for name in _CHECKPOINTS)
         if is_blocked:
             checkpoints.write(copy)
@@ -138,18 +137,18 @@ class PartitionRecovery:
             checkpoints=None if is_blocked else (checkpoints.recovery_points, checkpoints.log_starts),
         )
 
-    def load_again(self, tree: Tree, directory: str, log_start: int) -> BrokerResult | None:
+    def load_again(self, tree: Tree, directory: str) -> BrokerResult | None:
         """The broker on its own result, unclean and from the first segment; None if it does not start."""
         if directory != self.directory:  # a stray directory is another one's name now
             tree = tree.copy()
             tree.renamed_directories = []
-        result = self.load(tree, recovery_point=self.start, log_start=log_start)
+        result = self.load(tree, self.start)
         return result if result.is_loaded else None
 
-    def is_stable(self, result: BrokerResult, log_start: int) -> bool:
+    def is_stable(self, result: BrokerResult) -> bool:
         """Started on its result again, with everything to be scanned, the broker changes nothing."""
         directory = self.directory_of(result)
-        again = self.load_again(result.tree, directory, log_start)
+        again = self.load_again(result.tree, directory)
         return again is not None and holds_the_same(again.tree, result.tree, directory)
 
     def at_rest(self, result: BrokerResult) -> BrokerResult | None:
@@ -163,7 +162,7 @@ class PartitionRecovery:
         for _ in range(_STARTS):
             if not result.is_loaded:
                 return None  # a start that scans all of it fails
-            is_stable = self.is_stable(result, self.log_start)
+            is_stable = self.is_stable(result)
             again = self.as_written(result)
             if again is None:
                 return result if is_stable else None
@@ -178,7 +177,7 @@ class PartitionRecovery:
                 third = self.as_written(again)
                 if third is not None and holds_the_same(third.tree, again.tree, directory):
                     fallback = again
-            before, result = result, self.load(again.tree, recovery_point=self.start, log_start=self.log_start)
+            before, result = result, self.load(again.tree, self.start)
             if result.is_loaded and holds_the_same(result.tree, before.tree, directory):
                 break  # starts of both kinds take turns from here on
         return fallback
@@ -187,11 +186,11 @@ class PartitionRecovery:
         """What a broker makes of a result from the recovery point that is left; None if that scans no less than all."""
         if self.is_metadata or self.name.state.value or self.directory_of(result) != self.directory:
             return None
-        bases = [base for base, _path in log_segments(result.tree, self.directory)]
+        bases = [base for base, _path in result.tree.logs(self.directory)]
         if len(bases) <= 1 or self.start > bases[0]:
             return None
         end = self.loaded_of(result).log_end_offset
-        return self.load(result.tree, recovery_point=end, log_start=self.log_start)
+        return self.load(result.tree, end)
 
     # -- the way -----------------------------------------------------------------------------------------------------
 
@@ -205,9 +204,7 @@ class PartitionRecovery:
         if has_unknown_versions(self.original, self.directory):
             self.start = 0
             return self.settle(self.above_log_start(self.keepable(sound_prefix(self.original, self.directory))))
-        theirs = known or self.load(
-            untouched, recovery_point=self.recovery_point, log_start=self.log_start, clean=clean
-        )
+        theirs = known or self.load(untouched, self.recovery_point, clean=clean)
         if theirs.is_loaded:
             sound = sound_prefix(untouched, self.directory, start=self.start)
             kept = self.keeps(theirs, untouched, sound) and self.keepable(sound) is sound
@@ -231,9 +228,9 @@ class PartitionRecovery:
         """The sound part of the broker's own result; `sound` is that of the directory before."""
         directory = self.directory_of(theirs)
         if directory == self.directory:
-            segments = log_segments(before, directory)
+            segments = before.logs(directory)
             unchanged = all(theirs.tree.files.get(path) == before.files[path] for _base, path in segments)
-            if unchanged and log_segments(theirs.tree, directory) == segments:
+            if unchanged and theirs.tree.logs(directory) == segments:
                 return sound
         return sound_prefix(theirs.tree, directory, start=self.start)
 
@@ -309,7 +306,7 @@ class PartitionRecovery:
 
     def holds_unreadable(self) -> bool:
         """Whether the records of a batch of a log that is sound throughout cannot be read."""
-        for _base, path in log_segments(self.original, self.directory):
+        for _base, path in self.original.logs(self.directory):
             for batch in Scanner(self.original.source(path)):
                 if not batch.header.is_control and look_inside(batch)[0] is Insides.UNREADABLE:
                     return True
@@ -346,7 +343,7 @@ class PartitionRecovery:
         if kept == ours:
             return sound.repeat is None or end == sound.log_end_offset
         walked = sound_prefix(theirs.tree, directory, start=self.start)
-        if not covers(kept, ours) or (walked.cut is not None and not walked.ends_at_rest):
+        if not KeptBytes([kept]).holds_all(ours) or (walked.cut is not None and not walked.ends_at_rest):
             return False
         if walked.ends_at_rest:
             hidden = bytes_above(theirs.tree, directory, end)
@@ -358,7 +355,7 @@ class PartitionRecovery:
         directory = self.directory_of(theirs)
         walked = sound_prefix(theirs.tree, directory, start=self.start)
         ends = walked.cut is None and walked.log_end_offset == self.loaded_of(theirs).log_end_offset
-        return logs(theirs.tree, directory) if ends and self.is_stable(theirs, self.log_start) else Content()
+        return logs(theirs.tree, directory) if ends and self.is_stable(theirs) else Content()
 
     def settle(self, sound: SoundLog) -> BrokerResult:
         """Cut, rebuild, and let the broker look until it changes nothing."""
@@ -366,7 +363,7 @@ class PartitionRecovery:
         tree = self.kept(sound)
         for _ in range(_ROUNDS):
             self.log_start = min(self.log_start, last_start(tree, self.directory, self.log_start))
-            result = self.load(tree, recovery_point=self.start, log_start=self.log_start)
+            result = self.load(tree, self.start)
             if sound.repeat is not None and not isinstance(result.error, FullIndexError):
                 until = self.in_the_way(result, sound)
                 if until is not None:
@@ -395,7 +392,7 @@ class PartitionRecovery:
                 return sound.last_repeat
             for until in hiding(result.tree, self.directory_of(result)):
                 found = sound_prefix(self.original, self.directory, start=self.start, until=until)
-                if covers(sound_logs(self.original, found), self.floor):
+                if KeptBytes([sound_logs(self.original, found)]).holds_all(self.floor):
                     return until
             return None
         error = result.error
@@ -423,7 +420,7 @@ class PartitionRecovery:
         directory = self.directory_of(result)
         if directory == self.directory:
             return result.tree
-        again = self.load_again(result.tree, directory, self.log_start)
+        again = self.load_again(result.tree, directory)
         if again is None:
             raise CannotSettleError(f"Kafka would not start on {directory}, which is no longer its own")
         tree = self.original.copy()
@@ -454,7 +451,7 @@ class PartitionRecovery:
     def keep(self, tree: Tree, sound: SoundLog) -> None:
         """Leave the sound part of the logs; indexes of what is scanned are to be rebuilt."""
         gone: set[int] = set()
-        for base, path in log_segments(tree, self.directory):
+        for base, path in tree.logs(self.directory):
             size = sound.sizes.get(path)
             if path in sound.contents:
                 tree.files[path] = sound.contents[path]
@@ -465,7 +462,7 @@ class PartitionRecovery:
             if size < tree.files[path].size:
                 tree.files[path] = tree.files[path].slice(0, size)
         remove_segments(tree, self.directory, gone)
-        bases = {base for base, _path in log_segments(tree, self.directory)}
+        bases = {base for base, _path in tree.logs(self.directory)}
         reset_indexes(tree, self.directory, {base for base in bases if base >= self.start})
 
     def cut_at_failure(self, tree: Tree, result: BrokerResult) -> Tree:
@@ -483,7 +480,7 @@ class PartitionRecovery:
         self.cut = Cut(path, error.position, FindingCode.BROKER_REFUSES, detail)
         tree.files[path] = tree.files[path].slice(0, error.position)
         base = parse_base(path)
-        bases = {other for other, _ in log_segments(tree, self.directory)}
+        bases = {other for other, _ in tree.logs(self.directory)}
         remove_segments(tree, self.directory, {later for later in bases if later > base})
         reset_indexes(tree, self.directory, bases & {base})
         return tree
@@ -512,5 +509,6 @@ class PartitionRecovery:
         tried = replace(self.rules.settings(self.name.topic), segment_index_bytes=size)
         rules = replace(self.rules, config=tried.as_names(), topics=NO_FACTS)
         with_room = PartitionRecovery(self.original, self.directory, self.name, Checkpoints({}, {}), rules)
-        first = with_room.load(tree, recovery_point=0, log_start=self.log_start)
-        return first.is_loaded and with_room.is_stable(first, self.log_start)
+        with_room.log_start = self.log_start
+        first = with_room.load(tree, 0)
+        return first.is_loaded and with_room.is_stable(first)

@@ -17,7 +17,6 @@ from kafkalog.log.directories.workers import Group, Workers, groups_of
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.changed_files import changed_files
 from kafkalog.recovery.broker.manager import BrokerResult, LoadedPartition, StartResult, read_checkpoints
-from kafkalog.recovery.damage.soundness import log_segments
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.safe.normalize import (
     Change,
@@ -165,7 +164,7 @@ class SafeRecovery:
         loaded = own.loaded_of(result)
         files = changed_files(untouched, result.tree, loaded)
         stays = None if cleared or not (files or changes) else self._as_it_is(own)
-        bases = [base for base, _path in log_segments(result.tree, own.directory_of(result))]
+        bases = [base for base, _path in result.tree.logs(own.directory_of(result))]
         return stays or RecoveredPartition(
             directory,
             name,
