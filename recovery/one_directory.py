@@ -121,7 +121,7 @@ class OneDirectory:
             lambda: survey(self._opened.root, only=self._only, tolerant=True),
             withhold_marker=lambda: self._why_not_clean(self._only),
             workers=self._workers,
-            drops=plan.choice.own.sound_lost > 0 or plan.choice.own.markers_lost > 0,
+            drops=plan.choice.own.drops_sound,
             lost=losses_of(plan.choice),
         )
         place = os.path.join(done.place, done.run_id)

@@ -255,7 +255,7 @@ class _WayDescriber:
             paths = (path for each in partitions for path in result.copies.get(each.name, ()))
             request = replace(request, copies=tuple(dict.fromkeys(paths)))
         strays = any(result.makes_stray(each) for each in partitions)
-        drops = strays or bool(found.sound_lost or found.markers_lost)
+        drops = strays or found.drops_sound
         consent = result.way is WayName.SET_ASIDE or (drops and request is not None and request.mode is not Mode.KAFKA)
         waits = result.way in (WayName.REPLICA, WayName.SET_ASIDE)
         consequence = self._consequence(result, found, partitions) if refusal is None else "it is left as it is"
@@ -277,7 +277,7 @@ class _WayDescriber:
             case WayName.SAFE:
                 if not found.bytes_cut:
                     return "no log is cut"
-                rest = "what comes after it goes" if found.sound_lost or found.markers_lost else "the rest goes"
+                rest = "what comes after it goes" if found.drops_sound else "the rest goes"
                 return f"everything up to the damage is kept, {rest} to quarantine"
             case WayName.REPAIR_BITS:
                 return "flipped bits are corrected where checksum and content prove which they are"

@@ -77,10 +77,10 @@ class PartitionPlan:
 
 
 def partition_plans(
-    found: Survey, results: list[LoadedPartition], actions: list[RecoveryAction]
+    survey: Survey, results: list[LoadedPartition], actions: list[RecoveryAction]
 ) -> list[PartitionPlan]:
     """The actions on a survey, told by partition; `results` are the partitions as they are afterwards."""
-    watermarks = read_high_watermarks(found.tree())
+    watermarks = read_high_watermarks(survey.tree())
     plans = {}
     for each in results:
         parsed = parse_partition_directory(each.name)
@@ -90,7 +90,7 @@ def partition_plans(
         if parsed is not None and parsed.state is DirectoryState.LIVE:
             plan.high_watermark = watermarks.get((parsed.topic, parsed.partition))
         plans[each.name] = plan
-    for path, facts in found.files.items():
+    for path, facts in survey.files.items():
         directory, _, name = path.partition("/")
         if directory in plans and _is_log(name):
             plans[directory].kept_bytes += facts.size
@@ -99,7 +99,7 @@ def partition_plans(
         if directory not in plans or not name:
             continue
         plan = plans[directory]
-        before = found.files[action.path].size if action.path in found.files else 0
+        before = survey.files[action.path].size if action.path in survey.files else 0
         if action.kind is ActionKind.WRITE:
             plan.rebuilt.append(name)
             if _is_log(name) and before > (action.size or 0):  # pieces are left out of it
@@ -113,7 +113,7 @@ def partition_plans(
             kept = action.size or 0
             plan.cut_bytes += before - kept
             plan.kept_bytes -= before - kept
-            _see_last_offset(found, plan, action.path, kept)
+            _see_last_offset(survey, plan, action.path, kept)
     return list(plans.values())
 
 
@@ -123,9 +123,9 @@ def _is_log(name: str) -> bool:
     return parsed is not None and parsed.is_live_log and segment_file(parsed.base_offset, parsed.kind) == name
 
 
-def _see_last_offset(found: Survey, plan: PartitionPlan, path: str, start: int) -> None:
+def _see_last_offset(survey: Survey, plan: PartitionPlan, path: str, start: int) -> None:
     """The last offset among bytes that go, a batch included that is not whole; checksums are not examined."""
-    scanner = Scanner(found.source(path), position=start, check_crc=False)
+    scanner = Scanner(survey.source(path), position=start, check_crc=False)
     lasts = [batch.last_offset for batch in scanner]
     lasts += [each.batch.last_offset for each in scanner.findings if each.batch is not None]
     plan.last_offset_before = max([*lasts, *([] if plan.last_offset_before is None else [plan.last_offset_before])],

@@ -41,7 +41,7 @@ from kafkalog.recovery.checks.owners import other_owners
 from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, ActionKind, RecoveryAction, difference, marker_first
 from kafkalog.recovery.decide.aftermath import LossConsequence, consequences
 from kafkalog.recovery.decide.choice import RecoveryChoice
-from kafkalog.recovery.decide.closed_in_order import told_by_checks
+from kafkalog.recovery.decide.closed_in_order import findings_of_checks
 from kafkalog.recovery.decide.deleted_data import note_of_deleted
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory
 from kafkalog.recovery.decide.partition_plan import PartitionPlan, partition_plans
@@ -144,8 +144,7 @@ class Plan:
 
         Mode kafka asks for nothing: it does what the broker would do.
         """
-        lost = self.choice.own.sound_lost > 0 or self.choice.own.markers_lost > 0
-        return self.mode is not Mode.KAFKA and (lost or bool(self.made_stray))
+        return self.mode is not Mode.KAFKA and (self.choice.own.drops_sound or bool(self.made_stray))
 
     @property
     def made_stray(self) -> tuple[str, ...]:
@@ -323,7 +322,7 @@ def plan_of(
     )
     if mark_clean or plan.is_worth_a_look:
         return plan
-    unseen = told_by_checks(survey, rules.facts.tiering, forecasts.checked)  # else all would be said to be well
+    unseen = findings_of_checks(survey, rules.facts.tiering, forecasts.checked)  # else all would be said to be well
     return replace(plan, findings=[*plan.findings, *unseen])
 
 

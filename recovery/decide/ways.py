@@ -230,6 +230,11 @@ class Measured:
         return bool(self.damage_left or self.records_hidden or self.epoch_falls or self.sound_lost)
 
     @property
+    def drops_sound(self) -> bool:
+        """Whether records or markers go that could still be read."""
+        return bool(self.sound_lost or self.markers_lost)
+
+    @property
     def may_lose(self) -> bool:
         """Whether anything is lost or left wrong, or may be."""
         lost = self.records_lost or self.records_hidden or self.lost or self.markers_damaged or self.damage_left
