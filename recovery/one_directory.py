@@ -137,7 +137,7 @@ class OneDirectory:
 
 
 def refuse_completing(earlier: Earlier, options: RecoveryOptions) -> None:
-    """Raise `RecoveryRefused` where a run that was cut short drops what nobody has agreed to drop now."""
+    """Raise `RecoveryRefused` where an execution that was cut short drops what nobody has agreed to drop now."""
     for run, _located in earlier.fitting:
         is_agreed = options.accept_loss or run.journal.mode == options.rules.mode == Mode.KAFKA
         if run.name == JOURNAL and run.journal.drops and not is_agreed:

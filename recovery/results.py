@@ -30,7 +30,7 @@ class RecoveryResult:
     marker_withheld: str | None = None
     """why no clean-shutdown marker was written, although one was asked for"""
     notes: tuple[str, ...] = ()
-    """what is to be known of the directory and its runs: sentences"""
+    """what is to be known of the directory and its executions: sentences"""
     node: NodeStart | None = None
     """what the node does when it is started on the directory as it is now; None if that was not asked"""
 
@@ -41,7 +41,7 @@ class RecoveryResult:
 
     @property
     def completed(self) -> tuple[str, ...]:
-        """Earlier interrupted runs that were completed first."""
+        """Earlier executions that had been cut short and were completed first."""
         return self.earlier.completed
 
     @property

@@ -1,6 +1,6 @@
 """Whether a clean-shutdown marker would be true: a broker that finds one scans no log (`LogManager.loadLogs`).
 
-The one place that says so, for every run that writes one; each question is put to the files as they are on disk.
+The one place that says so, for every recovery that writes one; each question is put to the files as they are on disk.
 """
 
 from __future__ import annotations

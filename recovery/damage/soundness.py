@@ -12,7 +12,7 @@ keeps it; so does this walk, which asks `rules.out_of_place` and no verdict (ADR
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,7 @@ __all__ = [
     "bytes_above",
     "end_of_last_sound",
     "sound_prefix",
+    "walk_segments",
     "with_next",
 ]
 
@@ -85,6 +86,26 @@ class SoundLog:
     """where a broker's log ends: after the last batch, and not before the last segment, even an empty one"""
     ends_at_rest: bool = False
     """nothing is wrong but that the last batches do not reach the highest offset, which is why they are cut"""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the logs that are sound, or kept."""
+        return sum(self.sizes.values())
+
+
+def walk_segments(
+    tree: Tree, directory: str, start: int, sizes: dict[str, int], walk: Callable[[int, str, int | None], bool]
+) -> None:
+    """Walk the segments from the one that holds `start`, until `walk` says that the log ends; see `with_next`.
+
+    Earlier ones count as sound: all of them is put into `sizes`.
+    """
+    segments = tree.logs(directory)
+    first = max((number for number, (base, _) in enumerate(segments) if base <= start), default=0)
+    sizes.update((path, tree.files[path].size) for _base, path in segments[:first])
+    for segment in with_next(segments, first):
+        if not walk(*segment):
+            break
 
 
 def with_next(segments: Sequence[tuple[int, str]], first: int = 0) -> Iterator[tuple[int, str, int | None]]:
@@ -306,12 +327,6 @@ def bytes_above(tree: Tree, directory: str, end_offset: int) -> int:
 
 
 def _walk(tree: Tree, directory: str, start: int, until: Cut | None) -> _Walk:
-    segments = tree.logs(directory)
     walk = _Walk(tree, until)
-    first = max((number for number, (base, _) in enumerate(segments) if base <= start), default=0)
-    for _base, path in segments[:first]:
-        walk.result.sizes[path] = tree.files[path].size
-    for segment in with_next(segments, first):
-        if not walk.segment(*segment):
-            break
+    walk_segments(tree, directory, start, walk.result.sizes, walk.segment)
     return walk

@@ -172,7 +172,7 @@ def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_
 def marker_first(before: Survey, actions: list[RecoveryAction]) -> list[RecoveryAction]:
     """The actions with the clean-shutdown marker, if there is one, going before anything else is done.
 
-    A run that is cut short is then never trusted by a broker; `undo` takes the removal back last.
+    An execution that is cut short is then never trusted by a broker; `undo` takes the removal back last.
     """
     if CLEAN_SHUTDOWN_FILE not in before.files or not actions:
         return actions

@@ -136,7 +136,7 @@ class Plan:
     is_of_newer_kafka: bool = False
     """`meta.properties` has a version that is not known here; a Kafka that is new enough may start on it"""
     waits_for_a_run: bool = False
-    """a run that was cut short comes first: a recovery in any mode completes that one and does no more"""
+    """an execution that was cut short comes first: a recovery in any mode completes that one and does no more"""
 
     @property
     def needs_consent(self) -> bool:

@@ -188,9 +188,9 @@ def _not_its_own(survey: Survey, actions: Sequence[RecoveryAction]) -> str | Non
     for action in actions:
         facts = survey.files.get(action.path)
         if facts is not None and facts.links > 1 and action.kind in (ActionKind.TRUNCATE, ActionKind.WRITE):
-            for run in half_done(survey.root):  # which keeps what it replaces under a second name
+            for unfinished in half_done(survey.root):  # which keeps what it replaces under a second name
                 rest = f"; until then {action.path} has {facts.links} hard links: if neither can be, work on a copy"
-                return Sentence(run, rest)
+                return Sentence(unfinished, rest)
             return (
                 f"{action.path} has {facts.links} hard links (from a snapshot or backup?), so a change would affect "
                 "those too; work on a copy instead"

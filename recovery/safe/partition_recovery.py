@@ -192,6 +192,19 @@ class PartitionRecovery:
         end = self.loaded_of(result).log_end_offset
         return self.load(result.tree, end)
 
+    # -- its logs ----------------------------------------------------------------------------------------------------
+
+    def sound(self, until: Cut | None = None) -> SoundLog:
+        """The sound part of its logs, and no more than up to the batch of `until`."""
+        return sound_prefix(self.original, self.directory, start=self.start, until=until)
+
+    def salvaged(self, *, resume: bool, looks_inside: bool = False) -> SoundLog:
+        """What can be kept of its logs, flipped bits corrected; with `resume` what comes after damage too."""
+        repair = self.rules.repair_bits
+        return salvage(
+            self.original, self.directory, start=self.start, repair=repair, resume=resume, looks_inside=looks_inside
+        )
+
     # -- the way -----------------------------------------------------------------------------------------------------
 
     def recover(self, clean: bool, untouched: Tree, known: BrokerResult | None = None) -> BrokerResult:
@@ -203,7 +216,7 @@ class PartitionRecovery:
             return self.rebuilt()
         if has_unknown_versions(self.original, self.directory):
             self.start = 0
-            return self.settle(self.above_log_start(self.keepable(sound_prefix(self.original, self.directory))))
+            return self.settle(self.above_log_start(self.keepable(self.sound())))
         theirs = known or self.load(untouched, self.recovery_point, clean=clean)
         if theirs.is_loaded:
             sound = sound_prefix(untouched, self.directory, start=self.start)
@@ -221,7 +234,7 @@ class PartitionRecovery:
                 return rest
             if sound.repeat is not None:
                 self.floor = self.reached(theirs)
-        sound = self.keepable(sound_prefix(self.original, self.directory, start=self.start))
+        sound = self.keepable(self.sound())
         return self.settle(self.above_log_start(sound))
 
     def sound_part_of(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> SoundLog:
@@ -249,7 +262,7 @@ class PartitionRecovery:
         ends_below = max(sound.end_offset or 0, sound.log_end_offset) < self.log_start
         if sound.cut is None or self.rules.resumes or not ends_below:
             return sound
-        found = salvage(self.original, self.directory, start=self.start, repair=self.rules.repair_bits)
+        found = self.salvaged(resume=True)
         reached = max(found.end_offset or 0, self.claimed_end(sound.cut))
         if reached <= self.log_start:
             return sound  # nothing there tells that the log reached so far: its records may be all there is
@@ -269,7 +282,7 @@ class PartitionRecovery:
 
     def rebuilt(self) -> BrokerResult:
         """All indexes rebuilt; a log that is not sound throughout is not for this."""
-        sound = sound_prefix(self.original, self.directory)
+        sound = self.sound()
         if sound.cut is None:
             rebuilt = self.settle(sound)
             if logs(rebuilt.tree, self.directory_of(rebuilt)) == logs(self.original, self.directory):
@@ -287,16 +300,13 @@ class PartitionRecovery:
         if sound.cut is None and not (looks and self.holds_unreadable()):
             if rules.repair_bits is None:
                 return sound
-            found = salvage(self.original, self.directory, start=self.start, repair=rules.repair_bits, resume=False)
-            if not found.repairs or sum(found.sizes.values()) < sum(sound.sizes.values()):
+            found = self.salvaged(resume=False)
+            if not found.repairs or found.size < sound.size:
                 return sound
             self.lost, self.repairs = found.lost, found.repairs
             return found
-        found = salvage(
-            self.original, self.directory, start=self.start, repair=rules.repair_bits, resume=rules.resumes,
-            looks_inside=looks,
-        )  # fmt: skip
-        if not rules.resumes and sum(found.sizes.values()) < sum(sound.sizes.values()):
+        found = self.salvaged(resume=rules.resumes, looks_inside=looks)
+        if not rules.resumes and found.size < sound.size:
             return sound  # it stopped at an older offset, which later ones go on after
         cut = sound.cut or found.cut
         if self.is_metadata and rules.resumes and cut is not None:
@@ -314,8 +324,8 @@ class PartitionRecovery:
 
     def refuse_gap(self, found: SoundLog, cut: Cut) -> None:
         """Each record of the metadata changes what those before it have made: a log with a gap says nothing certain."""
-        up_to = salvage(self.original, self.directory, start=self.start, repair=self.rules.repair_bits, resume=False)
-        if sum(found.sizes.values()) > sum(up_to.sizes.values()):
+        up_to = self.salvaged(resume=False)
+        if found.size > up_to.size:
             raise CannotSettleError(
                 f"{cut.path} is damaged at byte {cut.position}, and mode salvage would leave a gap there, which a "
                 f"metadata log must not have; {OTHER_COPIES}"
@@ -391,7 +401,7 @@ class PartitionRecovery:
             if partition.log_end_offset != sound.log_end_offset:
                 return sound.last_repeat
             for until in hiding(result.tree, self.directory_of(result)):
-                found = sound_prefix(self.original, self.directory, start=self.start, until=until)
+                found = self.sound(until)
                 if KeptBytes([sound_logs(self.original, found)]).holds_all(self.floor):
                     return until
             return None
@@ -405,12 +415,12 @@ class PartitionRecovery:
         """The sound log without what is in the way; in any case with one repeated offset less."""
         self.shortened += 1
         last = sound.last_repeat if self.shortened < _SHORTENED else sound.repeat
-        size = sum(sound.sizes.values())
+        size = sound.size
         for each in (until, last) if last is sound.last_repeat else (last,):
-            found = sound_prefix(self.original, self.directory, start=self.start, until=each)
-            if sum(found.sizes.values()) < size:
+            found = self.sound(each)
+            if found.size < size:
                 return found
-        return sound_prefix(self.original, self.directory, start=self.start, until=sound.repeat)
+        return self.sound(sound.repeat)
 
     def as_started_again(self, result: BrokerResult) -> Tree:
         """What the next start makes of a result, under the directory's own name.
@@ -474,7 +484,7 @@ class PartitionRecovery:
         if error is None or error.position is None or path is None or path not in tree.files:
             if self.start > 0:
                 self.start = 0
-                return self.kept(sound_prefix(self.original, self.directory))
+                return self.kept(self.sound())
             raise CannotSettleError(f"Kafka would not start: {result.exception}: {message}")
         detail = f"Kafka does not start on this batch: {result.exception}: {message}"
         self.cut = Cut(path, error.position, FindingCode.BROKER_REFUSES, detail)
