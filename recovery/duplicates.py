@@ -68,9 +68,7 @@ def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
 
 def _refused(plan: Plan, found: _Duplicate, why: str) -> Plan:
     """A plan with the sentence, and with what a broker makes of this."""
-    ways = [
-        way if way.way is WayName.MERGE else replace(way, refusal=way.refusal or why) for way in plan.choice.ways
-    ]
+    ways = [way if way.way is WayName.MERGE else replace(way, refusal=way.refusal or why) for way in plan.choice.ways]
     broker = plan.broker
     if broker.outcome == StartResult.LOADED:
         places = " and ".join(os.path.join(root, str(found.name)) for root in found.roots)

@@ -31,14 +31,7 @@ from kafkalog.recovery.one_directory import OneDirectory, plan_survey
 from kafkalog.recovery.options import RecoveryOptions, options_for_each, refuse_copies
 from kafkalog.recovery.results import RecoveryResult
 
-__all__ = [
-    "log_directory_of",
-    "plan",
-    "plan_one",
-    "recover",
-    "recover_all",
-    "recover_into",
-]
+__all__ = ["log_directory_of", "plan", "plan_one", "recover", "recover_all", "recover_into"]
 
 
 def log_directory_of(path: PathLike) -> str:

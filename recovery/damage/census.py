@@ -34,19 +34,9 @@ if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderRun
 
 __all__ = [
-    "Census",
-    "Damage",
-    "Identity",
-    "Span",
-    "cannot_be_opened",
-    "census",
-    "count_of",
-    "has_bytes",
-    "identity",
-    "live_segments",
-    "sound_batches",
-    "times_of",
-]
+    "Census", "Damage", "Identity", "Span", "cannot_be_opened", "census", "count_of", "has_bytes", "identity",
+    "live_segments", "sound_batches", "times_of",
+]  # fmt: skip
 
 _V2 = 2
 _MOST_REPEATS = 100_000

@@ -213,16 +213,7 @@ class _Salvage:
         )
         place = stop.position + repair.position
         code = FindingCode.CRC_MISMATCH if stop.repair is None else stop.code
-        self.result.repairs.append(
-            Finding(
-                code,
-                Severity.WARNING,
-                place,
-                header.base_offset,
-                detail,
-                path,
-            )
-        )
+        self.result.repairs.append(Finding(code, Severity.WARNING, place, header.base_offset, detail, path))
         content, end = self._tree.files[path], stop.position + size
         byte = Literal(repaired[repair.position : repair.position + 1])  # the only one that differs
         return [*content.slice(stop.position, place).parts, byte, *content.slice(place + 1, end).parts], end

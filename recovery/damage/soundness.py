@@ -29,15 +29,7 @@ from kafkalog.log.walk.cursor import Cursor
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderRun
 
-__all__ = [
-    "Cut",
-    "SoundLog",
-    "bytes_above",
-    "end_of_last_sound",
-    "sound_prefix",
-    "walk_segments",
-    "with_next",
-]
+__all__ = ["Cut", "SoundLog", "bytes_above", "end_of_last_sound", "sound_prefix", "walk_segments", "with_next"]
 
 
 _TAIL_CODES = codes_with(Trait.TAIL)

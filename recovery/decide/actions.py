@@ -11,12 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.names import (
-    CLEAN_SHUTDOWN_FILE,
-    LOCK_FILE,
-    LOG_START_OFFSET_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-)
+from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LOCK_FILE, LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
 from kafkalog.log.storage.content import Content, Slice, join, same_bytes
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.facts.survey import Survey

@@ -30,14 +30,8 @@ from kafkalog.recovery.facts.unreadable import refusal_of_unreadable
 from kafkalog.recovery.safe.result import SafeResult
 
 __all__ = [
-    "CHECKPOINTS",
-    "REFUSALS",
-    "WRITTEN_BESIDE",
-    "Decision",
-    "refusal_in_every_mode",
-    "refusal_of",
-    "refuse_unsafe",
-]
+    "CHECKPOINTS", "REFUSALS", "WRITTEN_BESIDE", "Decision", "refusal_in_every_mode", "refusal_of", "refuse_unsafe",
+]  # fmt: skip
 
 CHECKPOINTS = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT})
 """What recovery reads, and rewrites."""

@@ -38,18 +38,9 @@ from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 
 __all__ = [
-    "NOT_SIMULATED",
-    "LostRange",
-    "Measured",
-    "PartitionFacts",
-    "RecoveryRequest",
-    "RecoveryWay",
-    "WayName",
-    "logs_of",
-    "measure",
-    "recommended",
-    "total",
-]
+    "NOT_SIMULATED", "LostRange", "Measured", "PartitionFacts", "RecoveryRequest", "RecoveryWay", "WayName", "logs_of",
+    "measure", "recommended", "total",
+]  # fmt: skip
 
 _SHOWN_RANGES = 1000
 """Ranges of lost offsets that a way lists; of more, the last one reaches to the end of all."""

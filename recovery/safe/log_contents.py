@@ -13,19 +13,11 @@ from kafkalog.codec.index_files import (
     TIME_ENTRY,
     each_slot,
 )
-from kafkalog.codec.names import (
-    FileKind,
-    parse_segment_file,
-    segment_file,
-)
+from kafkalog.codec.names import FileKind, parse_segment_file, segment_file
 from kafkalog.codec.scanner import Scanner
 from kafkalog.log.storage.content import Content, join
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.damage.soundness import (
-    Cut,
-    SoundLog,
-    end_of_last_sound,
-)
+from kafkalog.recovery.damage.soundness import Cut, SoundLog, end_of_last_sound
 
 __all__ = [
     "can_go_on", "entries_of", "has_unknown_versions", "hiding", "holds_the_same", "last_start", "logs",

@@ -34,12 +34,7 @@ from kafkalog.recovery.broker.manager import (
 )
 from kafkalog.recovery.damage.kept_bytes import KeptBytes
 from kafkalog.recovery.damage.salvage import salvage
-from kafkalog.recovery.damage.soundness import (
-    Cut,
-    SoundLog,
-    bytes_above,
-    sound_prefix,
-)
+from kafkalog.recovery.damage.soundness import Cut, SoundLog, bytes_above, sound_prefix
 from kafkalog.recovery.facts.metadata_copies import OTHER_COPIES
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.topic_facts import NO_FACTS
@@ -55,9 +50,7 @@ from kafkalog.recovery.safe.log_contents import (
     reset_indexes,
     sound_logs,
 )
-from kafkalog.recovery.safe.normalize import (
-    Checkpoints,
-)
+from kafkalog.recovery.safe.normalize import Checkpoints
 
 __all__ = ["CannotSettleError", "PartitionRecovery"]
 
