@@ -38,7 +38,10 @@ _SAFE = RecoveryRequest()
 
 
 def compare_ways(directory: SurveyedDirectory, forecasts: Forecasts) -> RecoveryChoice:
-    """What each way keeps and loses; `forecasts` have counted every topic-partition."""
+    """Simulate the other ways, and compare all: what each keeps, loses and needs, in all and for each hurt partition.
+
+    `forecasts` must have counts.
+    """
     before, counted = directory.survey.tree(), forecasts.counted or ()
     comparer = Comparer(before, forecasts.kafka, forecasts.own, directory.rules)
     copies = {each.name: directory.copies_of(each.facts) for each in counted}
@@ -64,7 +67,7 @@ def _has_less(partition: CountedPartition, merged: Mapping[str, Measured]) -> bo
 def _carried_out(
     directory: SurveyedDirectory, forecasts: Forecasts, comparer: Comparer, hurt: Sequence[CountedPartition]
 ) -> list[WayResult]:
-    """A start and the recoveries that nothing else has to help with, the start first."""
+    """Results of a start, which is the first, and of the recoveries that take nothing from elsewhere."""
     rules, own = directory.rules, forecasts.own
     asked = RecoveryRequest.of(rules)
     ways = [comparer.kafka]
@@ -122,10 +125,7 @@ def _with_help(
     counted: Sequence[CountedPartition],
     copies: Mapping[str, Sequence[str]] | None = None,
 ) -> WayResult | None:
-    """What a mode would leave that takes from other copies or leaves to the remote tier; measured is what it helps.
-
-    None if it helps none of the partitions.
-    """
+    """Result of mode `merge` or `remote`, measured only for the partitions that it helps; None if it helps none."""
     if not counted:
         return None
     request, rules, before = RecoveryRequest(mode=mode), directory.rules, comparer.before

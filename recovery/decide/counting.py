@@ -1,4 +1,4 @@
-"""The topic-partitions of one log directory, what can be read of each, and what ways of recovering make of them."""
+"""Counts for each topic-partition of a log directory: records that can be read, that a way keeps, and that it loses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _COUNTED_BYTES = 1 << 30
 
 @dataclass(slots=True)
 class CountedPartition:
-    """What can be read of a topic-partition, and what this recovery and a broker's start keep and lose of it."""
+    """Counts for one topic-partition: what can be read, and what this recovery and a broker's start keep and lose."""
 
     facts: PartitionFacts
     census: Census | None
@@ -48,7 +48,7 @@ class CountedPartition:
 
 @dataclass(slots=True, kw_only=True)
 class WayResult:
-    """What one way leaves, and what it keeps and loses of each partition."""
+    """Result of one way: the tree that it leaves, and what it keeps and loses of each partition."""
 
     request: RecoveryRequest | None
     """None: no recovery, but the start of a broker that fetches"""
@@ -99,7 +99,7 @@ class WayResult:
         return list(WayName).index(self.way), *((True, True) if self.request is None else self.request.order)
 
     def refusal_of(self, partitions: Iterable[PartitionFacts]) -> str | None:
-        """Why nothing is done for these topic-partitions; None if something is done for one of them."""
+        """Why nothing is done for any of these topic-partitions; None if something is done for one of them."""
         refusals = [
             next((self.refusals[each] for each in partition.directories if each in self.refusals), None)
             for partition in partitions
@@ -154,11 +154,11 @@ class TopicPartitions:
             self._keys.update(dict.fromkeys(directories, key))
 
     def facts(self, tree: Tree) -> list[PartitionFacts]:
-        """What is known of all of them."""
+        """Facts about every topic-partition."""
         return [self._facts(tree, key) for key in self._directories]
 
     def facts_among(self, tree: Tree, directories: Iterable[str]) -> list[PartitionFacts]:
-        """What is known of those in some directories, in a tree that may hold nothing else."""
+        """Facts about the topic-partitions in some directories; the tree need not hold more than these."""
         keys = dict.fromkeys(self._keys[each] for each in directories if each in self._keys)
         return [self._facts(tree, key) for key in keys]
 
@@ -188,7 +188,7 @@ def are_counted(sizes: Iterable[int]) -> bool:
 
 
 class Comparer:
-    """Counts what a broker's start, the plan itself and every other way leave of topic-partitions."""
+    """Counts the records that a broker's start, the recovery that was asked for and other ways keep and lose."""
 
     def __init__(self, before: Tree, kafka: BrokerResult, own: SafeResult | None, rules: Rules) -> None:
         self.before = before
@@ -198,7 +198,7 @@ class Comparer:
         self.own = self.kafka if own is None else WayResult.of_safe(RecoveryRequest.of(rules), own)
 
     def count(self, partitions: Iterable[PartitionFacts]) -> list[CountedPartition]:
-        """What can be read now; logs that nobody touches only if there are not too many of them."""
+        """Count each partition; one whose logs nothing changes has no census once 1 GiB of such logs is passed."""
         left, counted = _COUNTED_BYTES, []
         for facts in partitions:
             is_untouched = not (self.kafka.touches(facts, self.before) or self.own.touches(facts, self.before))
@@ -212,7 +212,7 @@ class Comparer:
         return counted
 
     def counted(self, facts: PartitionFacts, original: Census | None, *, is_untouched: bool) -> CountedPartition:
-        """One partition with what the plan itself and a broker's start keep and lose of it."""
+        """Counts for one partition by its census, None if its logs were not read."""
         is_same = is_untouched and original is not None and not original.hidden and (
             min(self.kafka.log_end(facts), self.own.log_end(facts)) >= original.end_offset
         )  # fmt: skip
@@ -221,7 +221,7 @@ class Comparer:
         return CountedPartition(facts, original, is_untouched, by_own, by_kafka)
 
     def measured(self, partition: CountedPartition, way: WayResult) -> Measured:
-        """What a way makes of one partition; what it declines stays as it is."""
+        """Counts of a way for one partition; a way that declines it leaves it as it is."""
         if way is self.own or way is self.kafka:
             return partition.by_own if way is self.own else partition.by_kafka
         name = partition.name

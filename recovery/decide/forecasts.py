@@ -1,8 +1,7 @@
-"""What is found out about one log directory before ways are compared: a broker's start, and this recovery.
+"""Forecasts for one log directory, before ways are compared: a broker's start, and the recovery that was asked for.
 
-Both, and the counts of what they keep, are one after the other for a whole log directory; of one topic-partition none
-of them needs another one's.  So each topic-partition is examined by itself where that is possible, here or by another
-process, which reads its files once and gives back only what is different from the survey.
+Each topic-partition is examined by itself if that is possible, here or by another process: it reads the partition's
+files once, simulates both, counts what both keep, and sends back only what is different from the survey.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ __all__ = ["Forecasts", "SurveyedDirectory", "examine_apart", "forecast"]
 
 @dataclass(frozen=True, slots=True)
 class Forecasts:
-    """What a broker's start and this recovery would leave; nothing on disk is different."""
+    """Results of a simulated broker's start and of the simulated recovery; nothing on disk is changed."""
 
     kafka: BrokerResult
     own: SafeResult | None
-    """what the rules that were given leave; None in mode kafka, where that is the broker's"""
+    """result of the recovery that was asked for; None in mode kafka, where it is the broker's"""
     counted: Sequence[CountedPartition] | None = None
-    """every topic-partition with what both keep and lose; None: not counted"""
+    """counts for every topic-partition, in the order of `TopicPartitions`; None: not counted"""
     checked: Mapping[str, Sequence[Finding]] = field(default_factory=dict)
     """partition directory -> what checks found, where they looked"""
 
@@ -121,7 +120,10 @@ class SurveyedDirectory:
 
 
 def forecast(directory: SurveyedDirectory, workers: Workers, *, counts: bool = True) -> Forecasts:
-    """Let a broker's start and this recovery run over virtual copies; `counts`: count too what both would keep."""
+    """Simulate a broker's start and the recovery that was asked for on virtual copies.
+
+    `counts`: count too what both keep and lose.  `workers` are told of the progress.
+    """
     survey, rules = directory.survey, directory.rules
     apart = examine_apart(directory, workers, counts=counts)
     if apart is None:
@@ -159,7 +161,8 @@ class _PartitionForecast:
 def examine_apart(directory: SurveyedDirectory, workers: Workers, *, counts: bool) -> Forecasts | None:
     """Examine each topic-partition by itself, and put the results together.
 
-    None where the log directory has to be started as a whole.  The counts are None if they are still to be made.
+    None if the log directory has to be started as a whole.  `counted` is None if the counts are still to be made: a
+    start failed, or there are more logs than are counted whatever happens to them.
     """
     rules, sizes, look = directory.rules, directory.sizes, directory.look
     if rules.mode in NOT_SIMULATED:

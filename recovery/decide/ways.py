@@ -73,7 +73,7 @@ NOT_SIMULATED = (Mode.KAFKA, Mode.SET_ASIDE, Mode.MERGE, Mode.REMOTE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryRequest:
-    """What a recovery is asked for that takes a way; everything else is as it was asked for before."""
+    """Mode and options of the recovery that takes a way; options that are not here are those that were asked for."""
 
     mode: Mode = Mode.SAFE
     proof: Proof | None = None
@@ -85,7 +85,7 @@ class RecoveryRequest:
 
     @classmethod
     def of(cls, rules: Rules) -> RecoveryRequest:
-        """Which of the ways a recovery by these rules takes; mode strict leaves what mode safe does, or nothing."""
+        """The way that a recovery by these rules takes; mode strict leaves what mode safe leaves, or nothing."""
         if rules.mode in NOT_SIMULATED:
             return cls(mode=rules.mode)
         return cls(mode=Mode.SALVAGE if rules.mode is Mode.SALVAGE else Mode.SAFE, proof=rules.repair_bits)

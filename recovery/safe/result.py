@@ -1,4 +1,4 @@
-"""What mode safe leaves of a log directory, and of each partition directory in it."""
+"""Result of a recovery for a log directory, and for each partition directory in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["RecoveredPartition", "SafeResult"]
 
 @dataclass(slots=True)
 class RecoveredPartition:
-    """What a recovery leaves of one partition directory; all is as it was if there is a `refusal`."""
+    """Result of a recovery for one partition directory; nothing is changed if there is a `refusal`."""
 
     directory: str
     name: PartitionName
@@ -34,7 +34,7 @@ class RecoveredPartition:
     lost: list[tuple[int, int]] = field(default_factory=list)
     """first and last offset of ranges that are gone inside the log that is kept"""
     loaded: LoadedPartition | None = None
-    """what a start makes of it afterwards; None if there is a refusal"""
+    """the directory as a start loads it afterwards; None if there is a refusal"""
     files: ChangedFiles = field(default_factory=ChangedFiles)
     removed_directories: list[str] = field(default_factory=list)
     """inside it"""
@@ -52,7 +52,7 @@ class RecoveredPartition:
 
 @dataclass(slots=True)
 class SafeResult:
-    """The tree to leave, and what led to it."""
+    """Result of a recovery for a log directory: the tree that it leaves, and why."""
 
     tree: Tree
     recovered: list[RecoveredPartition] = field(default_factory=list)
@@ -63,14 +63,14 @@ class SafeResult:
     """partition directories that hold what several copies held, or leave damaged segments to the remote tier"""
 
     def add(self, recovered: RecoveredPartition) -> None:
-        """Take in a partition directory, and put it into the tree."""
+        """Add the result for a partition directory, and change the tree accordingly."""
         self.recovered.append(recovered)
         self.changes += recovered.changes
         recovered.put(self.tree)
 
     @property
     def partitions(self) -> list[LoadedPartition]:
-        """What a start makes of the directories that are not left as they are."""
+        """Partition directories as a start loads them afterwards, without those that are left as they are."""
         return [each.loaded for each in self.recovered if each.loaded is not None]
 
     @property
