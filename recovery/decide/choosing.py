@@ -42,18 +42,20 @@ def compare_ways(directory: SurveyedDirectory, forecasts: Forecasts) -> Recovery
 
     `forecasts` must have counts.
     """
-    before, counted = directory.survey.tree(), forecasts.counted or ()
-    comparer = Comparer(before, forecasts.kafka, forecasts.own, directory.rules)
-    copies = {each.name: directory.copies_of(each.facts) for each in counted}
-    from_copies = [each for each in counted if copies[each.name]]
+    if forecasts.counted is None:
+        raise AssertionError(directory.survey.root)
+    counted = forecasts.counted
+    comparer = Comparer(directory.survey.tree(), forecasts.kafka, forecasts.own, directory.rules)
+    copies = {partition.name: directory.copies_of(partition.facts) for partition in counted}
+    from_copies = [partition for partition in counted if copies[partition.name]]
     merging = _with_help(Mode.MERGE, directory, forecasts, comparer, from_copies, copies)
     merged = {} if merging is None else merging.measured
-    names = {each.name for each in counted if comparer.is_hurt(each) or _has_less(each, merged)}
+    names = {partition.name for partition in counted if comparer.is_hurt(partition) or _has_less(partition, merged)}
     counted = _with_commits(counted, comparer, directory)
-    hurt = [each for each in counted if each.name in names]
+    hurt = [partition for partition in counted if partition.name in names]
     ways = _carried_out(directory, forecasts, comparer, hurt)
     tiering = directory.rules.facts.tiering
-    is_tiered = any(tiering.is_tiered((each.facts.topic, each.facts.partition)) for each in hurt)
+    is_tiered = any(tiering.is_tiered((partition.facts.topic, partition.facts.partition)) for partition in hurt)
     remote = _with_help(Mode.REMOTE, directory, forecasts, comparer, hurt) if is_tiered else None
     return _compared(comparer, counted, hurt, ways, [each for each in (remote, merging) if each is not None])
 
@@ -83,7 +85,7 @@ def _carried_out(
     part = comparer.before.part(*_directories(comparer.before, hurt))
 
     def carry_out(request: RecoveryRequest) -> SafeResult | None:
-        if any(each.request == request for each in ways):
+        if any(way.request == request for way in ways):
             return None
         result = directory.recover(part.copy(), request.applied_to(rules))
         if request.proof is None or result.repairs:
@@ -96,7 +98,7 @@ def _carried_out(
     if repaired is None or repaired.repairs:  # beside other damage, which it does not help with
         carry_out(RecoveryRequest(mode=Mode.SALVAGE, proof=level))
     carry_out(RecoveryRequest(mode=Mode.SALVAGE))
-    if not rules.full and any(comparer.measured(each, _safe(ways)).leaves_to_mend for each in hurt):
+    if not rules.full and any(comparer.measured(partition, _safe(ways)).leaves_to_mend for partition in hurt):
         carry_out(RecoveryRequest(proof=level, full=True))  # what is wrong may lie below the recovery point
     return ways
 
@@ -106,14 +108,14 @@ def _with_commits(
 ) -> list[CountedPartition]:
     """The partitions; one whose log ends in damage was written at least as far as groups have committed offsets."""
     found = []
-    for each in counted:
-        facts, original = each.facts, each.census
+    for partition in counted:
+        facts, original = partition.facts, partition.census
         if original is not None and facts.is_live and original.ends_in_damage:
             end = directory.coordinators.highest_commit(facts.topic, facts.partition)
             if end > facts.written.end:
                 facts = replace(facts, written=replace(facts.written, end=end))
-                each = comparer.counted(facts, original, is_untouched=each.is_untouched)
-        found.append(each)
+                partition = comparer.counted(facts, original, is_untouched=partition.is_untouched)
+        found.append(partition)
     return found
 
 
@@ -134,14 +136,15 @@ def _with_help(
     else:
         recovered = directory.recover(before.part(*_directories(before, counted)), request.applied_to(rules))
         way = WayResult.of_safe(request, recovered)
-    measured = {each.name: comparer.measured(each, way) for each in counted if each.name in recovered.helped}
+    helped = [partition for partition in counted if partition.name in recovered.helped]
+    measured = {partition.name: comparer.measured(partition, way) for partition in helped}
     from_copies = {name: copies[name] for name in measured} if copies else {}
     return replace(way, measured=measured, copies=from_copies) if measured else None
 
 
 def _directories(tree: Tree, counted: Sequence[CountedPartition]) -> list[str]:
     """All directories of some topic-partitions, `-future` copies too."""
-    keys = {(each.facts.topic, each.facts.partition) for each in counted}
+    keys = {(partition.facts.topic, partition.facts.partition) for partition in counted}
     named = ((name, parse_partition_directory(name)) for name in tree.subdirectories())
     return [name for name, parsed in named if parsed is not None and (parsed.topic, parsed.partition) in keys]
 
@@ -154,18 +157,18 @@ def _compared(
     with_help: Sequence[WayResult],
 ) -> RecoveryChoice:
     """`with_help` are ways that help only the partitions that they have measured: something else has them too."""
-    names = {each.name for each in hurt}
+    names = {partition.name for partition in hurt}
     for way in ways:
-        is_whole = way is comparer.own or way is comparer.kafka
+        is_whole = way is comparer.own or way is comparer.kafka  # not only for the partitions that are hurt
         way.measured = {
             each.name: comparer.measured(each, way) if is_whole or each.name in names else each.by_own
             for each in counted
         }
-    ways = [each for each in ways if not each.is_both or _gains(each, ways)]
-    ways = [each for each in ways if not each.is_full or _mends(each, ways)]
+    ways = [way for way in ways if not way.is_both or _gains(way, ways)]
+    ways = [way for way in ways if not way.is_full or _mends(way, ways)]
     safe = _safe(ways)
-    held = {each.name: found for each in hurt if (found := comparer.replica(each)) is not None}
-    again = {each.name for each in hurt if comparer.is_fetched_again(each)}
+    held = {partition.name: found for partition in hurt if (found := comparer.replica(partition)) is not None}
+    again = {partition.name for partition in hurt if comparer.is_fetched_again(partition)}
     elsewhere = {
         WayName.REPLICA: {name: found for name, found in held.items() if name in again},
         WayName.SET_ASIDE: {name: found for name, found in held.items() if name not in again},
@@ -180,25 +183,26 @@ def _compared(
         replace(results[name], measured={**safe.measured, **found}) for name, found in elsewhere.items() if found
     )]  # fmt: skip
     candidates.sort(key=lambda each: each.order)
-    describer = _WayDescriber(comparer, [each.facts for each in hurt])
+    hurt_facts = [partition.facts for partition in hurt]
+    describer = _WayDescriber(comparer, hurt_facts)
     by_partition = {
-        each.name: [
-            describer.way(way, way.measured[each.name], [each.facts])
+        partition.name: [
+            describer.way(way, way.measured[partition.name], [partition.facts])
             for way in candidates
-            if each.name in elsewhere.get(way.way, way.measured)
+            if partition.name in elsewhere.get(way.way, way.measured)
         ]
-        for each in hurt
+        for partition in hurt
     }
-    own = {each.name: each.by_own for each in counted}
+    own = {partition.name: partition.by_own for partition in counted}
     return RecoveryChoice(
-        ways=[describer.way(way, total(way.measured.values()), [each.facts for each in hurt]) for way in candidates],
+        ways=[describer.way(way, total(way.measured.values()), hurt_facts) for way in candidates],
         by_partition=by_partition,
         own=total(own.values()),
         own_by_partition=own,
-        kafka_by_partition={each.name: each.by_kafka for each in counted},
+        kafka_by_partition={partition.name: partition.by_kafka for partition in counted},
         missing=comparer.missing(counted),
         damaged=comparer.damaged(counted),
-        loses_metadata=any(_loses_metadata(each, by_partition[each.name]) for each in hurt),
+        loses_metadata=any(_loses_metadata(partition, by_partition[partition.name]) for partition in hurt),
     )
 
 
@@ -212,20 +216,20 @@ def _loses_metadata(partition: CountedPartition, ways: Sequence[RecoveryWay]) ->
 
 
 def _safe(ways: Sequence[WayResult]) -> WayResult:
-    return next((each for each in ways if each.way is WayName.SAFE), ways[0])
+    return next((way for way in ways if way.way is WayName.SAFE), ways[0])
 
 
 def _gains(both: WayResult, ways: Sequence[WayResult]) -> bool:
     """Two options together lose less than one of them."""
     lost = total(both.measured.values()).records_lost
-    single = [total(each.measured.values()).records_lost for each in ways if not each.is_both]
+    single = [total(way.measured.values()).records_lost for way in ways if not way.is_both]
     return lost is not None and all(each is None or lost < each for each in single)
 
 
 def _mends(full: WayResult, ways: Sequence[WayResult]) -> bool:
     """Bits corrected in all segments leave less damage, or lose less, than those in some; and drop nothing sound."""
     whole = total(full.measured.values())
-    part = [total(each.measured.values()) for each in ways if each.way is full.way and not each.is_full]
+    part = [total(way.measured.values()) for way in ways if way.way is full.way and not way.is_full]
     return not whole.sound_lost and all(_harm(whole) < _harm(each) for each in part)
 
 
