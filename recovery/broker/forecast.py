@@ -61,7 +61,7 @@ class Forecast:
             return None
         return [
             (each, changed_files(self._tree, result.tree, each) if keeps_files else ChangedFiles())
-            for each in result.partitions
+            for each in result.partitions.values()
         ]
 
     def whole(self, parts: Sequence[Started | None]) -> BrokerResult:
@@ -84,7 +84,7 @@ class Forecast:
             tree.files[name] = root.tree.files[name]
         order = {name: number for number, name in enumerate(self._directories)}
         partitions = sorted((each for part in found for each, _files in part), key=lambda each: order[each.name])
-        return BrokerResult(StartResult.LOADED, tree, root.clean, partitions=partitions)
+        return BrokerResult(StartResult.LOADED, tree, root.clean, partitions={each.name: each for each in partitions})
 
 
 def load_directory(tree: Tree, rules: Rules, workers: Workers, *, keeps_files: bool = True) -> BrokerResult:

@@ -97,7 +97,8 @@ class BrokerResult:
     clean: bool
     exception: str | None = None
     message: str | None = None
-    partitions: list[LoadedPartition] = field(default_factory=list)
+    partitions: dict[str, LoadedPartition] = field(default_factory=dict)
+    """by directory, in the order in which they are loaded"""
     error: JavaError | None = None
     """the exception itself, which may say what batch caused it"""
     is_before_logs: bool = False
@@ -334,7 +335,7 @@ def load_log_directory(
         result.outcome = StartResult.START_FAILS
         result.exception, result.message, result.error = error.java_class, str(error), error
         return result
-    result.partitions = directory.results
+    result.partitions = {each.name: each for each in directory.results}
     if directory.offline is not None:
         result.outcome = StartResult.DIR_OFFLINE
         result.exception, result.message = directory.offline.java_class, str(directory.offline)

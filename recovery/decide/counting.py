@@ -65,18 +65,13 @@ class WayResult:
     @classmethod
     def of_kafka(cls, result: BrokerResult) -> WayResult:
         """The result of a broker's start."""
-        partitions = {each.name: each for each in result.partitions}
-        return cls(
-            request=RecoveryRequest(mode=Mode.KAFKA),
-            tree=result.tree if result.is_loaded else None,
-            partitions=partitions,
-        )
+        tree = result.tree if result.is_loaded else None
+        return cls(request=RecoveryRequest(mode=Mode.KAFKA), tree=tree, partitions=result.partitions)
 
     @classmethod
     def of_safe(cls, request: RecoveryRequest, result: SafeResult) -> WayResult:
         """The result of a recovery."""
-        partitions = {each.name: each for each in result.partitions}
-        return cls(request=request, tree=result.tree, partitions=partitions, refusals=result.refusals)
+        return cls(request=request, tree=result.tree, partitions=result.partitions, refusals=result.refusals)
 
     @property
     def way(self) -> WayName:

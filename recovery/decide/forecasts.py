@@ -180,8 +180,7 @@ def examine_apart(directory: SurveyedDirectory, workers: Workers, *, counts: boo
 
     def examine(group: Group) -> _PartitionForecast:
         kafka = start.load(tree.part(*group))
-        recovery.reuse(kafka if kafka.is_loaded else None)
-        recovered = recovery.recover(group)
+        recovered = recovery.recover(group, kafka)
         counted: list[CountedPartition] = []
         if partitions is not None and kafka.is_loaded:
             before = tree.part(*group)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import field
 from typing import Any
 
@@ -77,7 +78,7 @@ class PartitionPlan:
 
 
 def partition_plans(
-    survey: Survey, results: list[LoadedPartition], actions: list[RecoveryAction]
+    survey: Survey, results: Iterable[LoadedPartition], actions: list[RecoveryAction]
 ) -> list[PartitionPlan]:
     """The actions on a survey, told by partition; `results` are the partitions as they are afterwards."""
     watermarks = read_high_watermarks(survey.tree())

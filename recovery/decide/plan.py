@@ -260,13 +260,14 @@ def plan_of(
     survey, rules, kafka, own = directory.survey, directory.rules, forecasts.kafka, forecasts.own
     actions = _actions(forecasts, survey)
     result, compared = kafka if own is None else own, RecoveryChoice() if choice is None else choice
-    partitions = partition_plans(survey, [] if own is None and not kafka.is_loaded else result.partitions, actions)
+    loaded = [] if own is None and not kafka.is_loaded else result.partitions.values()
+    partitions = partition_plans(survey, loaded, actions)
     for partition in partitions:
         partition.gaps = [] if own is None else own.lost.get(partition.name, [])
     own_findings = [] if own is None else own.findings()
     findings = own_findings
     if choice is not None:
-        ends = {each.name: each.log_end_offset for each in result.partitions}
+        ends = {name: each.log_end_offset for name, each in result.partitions.items()}
         findings = [*_with_what_is_missing(survey, rules.facts, choice, own_findings), *_outside(survey, ends)]
         if own is not None and not survey.is_partial:
             findings += _of_different_moments(survey, ends, [*choice.damaged, *own_findings])
@@ -280,10 +281,10 @@ def plan_of(
         kafka.outcome,
         kafka.exception,
         kafka.message,
-        {partition.name: partition.log_end_offset for partition in kafka.partitions},
+        {name: partition.log_end_offset for name, partition in kafka.partitions.items()},
         kafka.clean,
         compared.lost_by_kafka() if kafka.is_loaded else None,
-        tuple(rules.facts.strays(partition.name for partition in kafka.partitions if partition.stray is None)),
+        tuple(rules.facts.strays(name for name, partition in kafka.partitions.items() if partition.stray is None)),
     )
     ways = compared.ways
     if kafka.is_loaded or rules.mode is not Mode.KAFKA:
@@ -318,7 +319,9 @@ def plan_of(
     plan = replace(
         plan,
         deleted=note_of_deleted(survey, rules.facts.tiering),
-        consequences=tuple(consequences(result.tree, result.partitions, lost, rules.facts, directory.coordinators)),
+        consequences=tuple(
+            consequences(result.tree, result.partitions.values(), lost, rules.facts, directory.coordinators)
+        ),
     )
     if mark_clean or plan.is_worth_a_look:
         return plan

@@ -326,7 +326,7 @@ class PartitionRecovery:
 
     def loaded_of(self, result: BrokerResult) -> LoadedPartition:
         """What a start made of this directory (its `-future` copy may be beside it)."""
-        return next(partition for partition in result.partitions if partition.name == self.directory)
+        return result.partitions[self.directory]
 
     def directory_of(self, result: BrokerResult) -> str:
         """The directory's name after a broker's start."""

@@ -16,7 +16,7 @@ from kafkalog.codec.names import (
 from kafkalog.log.directories.workers import Group, Workers, groups_of
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.changed_files import changed_files
-from kafkalog.recovery.broker.manager import BrokerResult, LoadedPartition, StartResult, read_checkpoints
+from kafkalog.recovery.broker.manager import BrokerResult, StartResult, read_checkpoints
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.safe.normalize import (
     Change,
@@ -49,30 +49,23 @@ class _ForecastResults:
 
     def __init__(self, tree: Tree, changes: Sequence[Change]) -> None:
         checkpoints = read_checkpoints(tree)
-        self._is_any = not changes and checkpoints is not None and CLEAN_SHUTDOWN_FILE not in tree.directories
+        self._is_valid = not changes and checkpoints is not None and CLEAN_SHUTDOWN_FILE not in tree.directories
         self._points, self._starts = checkpoints or ({}, {})
-        self._start: BrokerResult | None = None
-        self._loaded: dict[str, LoadedPartition] = {}
 
-    def take(self, start: BrokerResult | None) -> None:
-        """Replace the start whose results are reused; None: there is none."""
-        self._start = start
-        self._loaded = {}
-        if self._is_any and start is not None and start.is_loaded:
-            self._loaded = {each.name: each for each in start.partitions if each.stray is None}
-
-    def result(self, recovery: PartitionRecovery, before: Tree) -> BrokerResult | None:
-        """The result of the only directory in a tree; None where it is to be loaded."""
-        loaded = self._loaded.get(recovery.directory)
-        if self._start is None or loaded is None or recovery.name.state is not DirectoryState.LIVE:
+    def of(self, start: BrokerResult | None, recovery: PartitionRecovery, before: Tree) -> BrokerResult | None:
+        """The result for the only directory in a tree, taken from a start on more; None if it has to be loaded."""
+        loaded = None if start is None else start.partitions.get(recovery.directory)
+        if start is None or loaded is None or loaded.stray is not None or not (self._is_valid and start.is_loaded):
             return None
-        if recovery.name.topic == CLUSTER_METADATA_TOPIC or before.subdirectories() != [recovery.directory]:
+        name, key = recovery.name, recovery.key
+        if name.state is not DirectoryState.LIVE or name.topic == CLUSTER_METADATA_TOPIC:
             return None
-        key = recovery.key
+        if before.subdirectories() != [recovery.directory]:
+            return None
         if (self._points.get(key, 0), self._starts.get(key, 0)) != (recovery.recovery_point, recovery.log_start):
             return None
-        tree = self._start.tree.part(recovery.directory)
-        return BrokerResult(StartResult.LOADED, tree, self._start.clean, partitions=[loaded])
+        tree = start.tree.part(recovery.directory)
+        return BrokerResult(StartResult.LOADED, tree, start.clean, partitions={loaded.name: loaded})
 
 
 class SafeRecovery:
@@ -108,17 +101,16 @@ class SafeRecovery:
         """Nothing in the log directory itself had to be put out of the way."""
         return not self._result.changes
 
-    def reuse(self, start: BrokerResult | None) -> None:
-        """Reuse what the broker makes of the same partitions by the same rules."""
-        self._forecast.take(start)
+    def recover(self, group: Group, start: BrokerResult | None = None) -> list[RecoveredPartition]:
+        """The directories of one topic-partition; the tree stays as it is.
 
-    def recover(self, group: Group) -> list[RecoveredPartition]:
-        """The directories of one topic-partition; the tree stays as it is."""
+        `start` is the broker's result on the same tree, or on this group of it alone, if that is known.
+        """
         own = self._result.tree.part(*group)
         recovered = []
         for directory in group:
             if directory in self._names:
-                recovered.append(self._recover(own, directory))
+                recovered.append(self._recover(own, directory, start))
                 if len(group) > 1:
                     recovered[-1].put(own)
         return recovered
@@ -146,7 +138,7 @@ class SafeRecovery:
             return CLUSTER_METADATA_TOPIC_ID
         return self._donors().get(topic) or self._topic_id(topic)
 
-    def _recover(self, tree: Tree, directory: str) -> RecoveredPartition:
+    def _recover(self, tree: Tree, directory: str, start: BrokerResult | None) -> RecoveredPartition:
         """One directory, in a tree of its own with those of the same topic-partition."""
         name = self._names[directory]
         if directory in self._declined:
@@ -158,7 +150,8 @@ class SafeRecovery:
         changes = normalize_partition(tree, directory, lambda: self._id_of(name.topic))
         own = PartitionRecovery(_with_copy(tree, directory, name), directory, name, self._points, self._rules)
         try:
-            result = own.recover(self._is_clean, untouched, None if cleared else self._forecast.result(own, untouched))
+            known = None if cleared else self._forecast.of(start, own, untouched)
+            result = own.recover(self._is_clean, untouched, known)
         except CannotSettleError as error:
             return self._as_it_is(own) or RecoveredPartition(directory, name, error.refusal)
         loaded = own.loaded_of(result)
@@ -210,8 +203,8 @@ def recover_safely(
     `declined` are those of `SafeRecovery`; `forecast` is what the broker makes of the same tree by the same rules.
     """
     recovery = SafeRecovery(tree, rules, topic_id, is_in_order, declined)
-    recovery.reuse(forecast)
-    return recovery.whole((workers or Workers()).each(recovery.groups, recovery.recover))
+    recovered = (workers or Workers()).each(recovery.groups, lambda group: recovery.recover(group, forecast))
+    return recovery.whole(recovered)
 
 
 def _with_copy(tree: Tree, directory: str, name: PartitionName) -> Tree:

@@ -69,9 +69,9 @@ class SafeResult:
         recovered.put(self.tree)
 
     @property
-    def partitions(self) -> list[LoadedPartition]:
+    def partitions(self) -> dict[str, LoadedPartition]:
         """Partition directories as a start loads them afterwards, without those that are left as they are."""
-        return [each.loaded for each in self.recovered if each.loaded is not None]
+        return {each.directory: each.loaded for each in self.recovered if each.loaded is not None}
 
     @property
     def refusals(self) -> dict[str, str]:

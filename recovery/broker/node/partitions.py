@@ -99,7 +99,7 @@ def list_partitions(
     `results` are what loading the logs came to.
     """
     ends = {(root, each.name): each.log_end_offset for root, result in (results or {}).items()
-            for each in result.partitions}  # fmt: skip
+            for each in result.partitions.values()}  # fmt: skip
     found = []
     for root in roots:
         try:

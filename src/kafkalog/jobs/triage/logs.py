@@ -152,7 +152,7 @@ def _read(disks: BrokerDisks, log_dir: LogDir, rules: Rules, workers: Workers, f
         disks.online.append(log_dir)
         before = _segment_bytes({path: facts.size for path, facts in listed.files.items()})
         after = _segment_bytes({path: result.tree.source(path).size for path in result.tree.files})
-        for each in result.partitions:
+        for each in result.partitions.values():
             name = parse_partition_directory(each.name)
             if name is None or name.state.value or each.stray is not None:
                 continue
