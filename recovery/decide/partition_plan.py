@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -78,16 +78,24 @@ class PartitionPlan:
 
 
 def partition_plans(
-    survey: Survey, results: Iterable[LoadedPartition], actions: list[RecoveryAction]
+    survey: Survey,
+    results: Iterable[LoadedPartition],
+    actions: list[RecoveryAction],
+    gaps: Mapping[str, list[tuple[int, int]]],
 ) -> list[PartitionPlan]:
-    """The actions on a survey, told by partition; `results` are the partitions as they are afterwards."""
+    """What the actions on a survey mean for each partition directory, in the order of `results`.
+
+    `results` are the directories as a start loads them afterwards; `gaps` are the offsets that are gone, by directory.
+    """
     watermarks = read_high_watermarks(survey.tree())
     plans = {}
     for each in results:
         parsed = parse_partition_directory(each.name)
         is_deleted = parsed is not None and parsed.state is DirectoryState.DELETE
         end = None if is_deleted else each.log_end_offset
-        plan = PartitionPlan(each.name, each.log_start_offset, end, renamed_to=each.stray)
+        plan = PartitionPlan(
+            each.name, each.log_start_offset, end, renamed_to=each.stray, gaps=gaps.get(each.name, [])
+        )
         if parsed is not None and parsed.state is DirectoryState.LIVE:
             plan.high_watermark = watermarks.get((parsed.topic, parsed.partition))
         plans[each.name] = plan

@@ -261,9 +261,7 @@ def plan_of(
     actions = _actions(forecasts, survey)
     result, compared = kafka if own is None else own, RecoveryChoice() if choice is None else choice
     loaded = [] if own is None and not kafka.is_loaded else result.partitions.values()
-    partitions = partition_plans(survey, loaded, actions)
-    for partition in partitions:
-        partition.gaps = [] if own is None else own.lost.get(partition.name, [])
+    partitions = partition_plans(survey, loaded, actions, {} if own is None else own.lost)
     own_findings = [] if own is None else own.findings()
     findings = own_findings
     if choice is not None:
