@@ -54,24 +54,22 @@ def refuse_duplicates(roots: Sequence[str]) -> None:
 
 def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
     """The plans; each of two that claim the same partition says so and how it is there: `recover` declines both."""
-    by_root = {made.root: made for made in plans}
-    told = dict(by_root)
+    by_root = {plan.root: plan for plan in plans}
+    refused = dict(by_root)
     for found in _duplicates(list(by_root)):
         both = [by_root[root] for root in found.roots]
-        if all(told[made.root] is not made for made in both):
+        if all(refused[plan.root] is not plan for plan in both):
             continue  # a further partition changes nothing
-        states = "; ".join(f"the one in {made.root} {_state(made, str(found.name))}" for made in both)
+        states = "; ".join(f"the one in {plan.root} {_state(plan, str(found.name))}" for plan in both)
         why = f"{found.sentence}; {states}; move one of them away"
-        told |= {made.root: _told(told[made.root], found, why) for made in both}
-    return [told[made.root] for made in plans]
+        refused |= {plan.root: _refused(refused[plan.root], found, why) for plan in both}
+    return [refused[plan.root] for plan in plans]
 
 
-def _told(made: Plan, found: _Duplicate, why: str) -> Plan:
+def _refused(plan: Plan, found: _Duplicate, why: str) -> Plan:
     """A plan with the sentence, and with what a broker makes of this."""
-    ways = [
-        way if way.way is WayName.MERGE else replace(way, refusal=way.refusal or why) for way in made.choice.ways
-    ]
-    broker = made.broker
+    ways = [way if way.way is WayName.MERGE else replace(way, refusal=way.refusal or why) for way in plan.choice.ways]
+    broker = plan.broker
     if broker.outcome == StartResult.LOADED:
         places = " and ".join(os.path.join(root, str(found.name)) for root in found.roots)
         broker = replace(
@@ -81,16 +79,16 @@ def _told(made: Plan, found: _Duplicate, why: str) -> Plan:
             message=f"Duplicate log directories for {found.name} are found in both {places}",
             valid_records_lost=None,
         )
-    return replace(made, refusal=made.refusal or why, choice=replace(made.choice, ways=ways), broker=broker)
+    return replace(plan, refusal=plan.refusal or why, choice=replace(plan.choice, ways=ways), broker=broker)
 
 
-def _state(made: Plan, name: str) -> str:
+def _state(plan: Plan, name: str) -> str:
     """Whether it is damaged, and what could be kept of it."""
-    kept = made.choice.own_by_partition.get(name)
-    if kept is None or name in made.declined:
+    kept = plan.choice.own_by_partition.get(name)
+    if kept is None or name in plan.declined:
         return "could not be examined"
-    end = next((f" and ends at {each.log_end_offset}" for each in made.partitions if each.name == name), "")
+    end = next((f" and ends at {each.log_end_offset}" for each in plan.partitions if each.name == name), "")
     held = "" if kept.records_kept is None else f": {counted(kept.records_kept, 'record')} of it can be kept"
-    if name in made.choice.by_partition:
+    if name in plan.choice.by_partition:
         return f"is damaged, or lacks records{held}"
     return f"is sound{end}"

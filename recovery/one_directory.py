@@ -14,8 +14,9 @@ from kafkalog.recovery.act.journal import JOURNAL
 from kafkalog.recovery.act.runner import Earlier
 from kafkalog.recovery.act.transaction import Transaction
 from kafkalog.recovery.act.unfinished_business import sentence_of_stranger
-from kafkalog.recovery.decide.closed_in_order import Look, checks_of, left_by, left_in_place
-from kafkalog.recovery.decide.forecasts import Forecasts, find_out
+from kafkalog.recovery.decide.choosing import compare_ways
+from kafkalog.recovery.decide.closed_in_order import checks_of, left_by, left_in_place
+from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory, forecast
 from kafkalog.recovery.decide.node_part import start_now, with_node
 from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.facts.modes import Mode
@@ -23,42 +24,41 @@ from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.unreadable import around_unreadable
 from kafkalog.recovery.options import RecoveryOptions
 from kafkalog.recovery.results import RecoveryResult, losses_of, nothing_done, refuse_declined
-from kafkalog.recovery.safe.recovery import InOrder, no_checks
+from kafkalog.recovery.safe.recovery import no_checks
 from kafkalog.recovery.vouching import why_not_clean
 
 __all__ = ["OneDirectory", "plan_survey"]
 
 
 def plan_survey(found: Survey, workers: Workers, options: RecoveryOptions, *, compare: bool = True) -> Plan:
-    """By rules that are settled.
+    """Plan by rules that are settled.
 
-    What was closed in order stays as it is only where nothing changes: a run removes the marker that vouched for it.
+    What was closed in order stays as it is only where nothing changes: a recovery removes the marker that vouched for
+    it.
     """
-    rules, mark_clean, copies = options.rules, options.mark_clean, options.copies
+    rules, mark_clean = options.rules, options.mark_clean
+    tiering = rules.facts.tiering
     with_beginnings: Callable[[Plan], Plan] | None = None
     if options.remote_logs is not None and rules.mode is Mode.REMOTE:
         with_beginnings = options.remote_logs.beginnings(found, options.select, rules.facts)
 
-    def plan_with(
-        is_in_order: InOrder, readable: Survey, at_work: Workers, look: Look | None = None
-    ) -> tuple[Plan, Forecasts]:
-        outcomes = find_out(readable, rules, is_in_order, at_work, compare=compare, copies=copies, look=look)
-        return plan_of(outcomes, readable, rules, mark_clean=mark_clean, copies=copies), outcomes
+    def plan_of_directory(directory: SurveyedDirectory, at_work: Workers) -> tuple[Plan, Forecasts]:
+        forecasts = forecast(directory, at_work, counts=compare)
+        choice = compare_ways(directory, forecasts) if compare else None
+        return plan_of(directory, forecasts, choice, mark_clean=mark_clean), forecasts
 
     def make(readable: Survey, at_work: Workers) -> Plan:
-        is_in_order, look = (no_checks, None) if mark_clean else checks_of(readable, rules.facts.tiering)
-        made, outcomes = plan_with(is_in_order, readable, at_work, look)
-        if rules.mode is Mode.SET_ASIDE or not (made.actions or with_beginnings):
-            return with_node(made, rules, outcomes.kafka) if compare else made
-        tiering = rules.facts.tiering
-        if is_in_order is no_checks:
-            left = left_in_place(made.actions, made.findings, readable, tiering, made.choice.by_partition)
-        else:
-            made, _ = plan_with(no_checks, readable, at_work)
-            left = left_by(made.actions, made.findings, readable, tiering, outcomes.checked)
-        if not compare:
-            return made
-        return with_node(replace(made, findings=[*made.findings, *left]), rules, outcomes.kafka)
+        is_in_order, look = (no_checks, None) if mark_clean else checks_of(readable, tiering)
+        directory = SurveyedDirectory(readable, rules, is_in_order, options.copies, look)
+        plan, forecasts = plan_of_directory(directory, at_work)
+        if rules.mode is not Mode.SET_ASIDE and (plan.actions or with_beginnings):
+            if is_in_order is no_checks:
+                left = left_in_place(plan.actions, plan.findings, readable, tiering, plan.choice.by_partition)
+            else:
+                plan, _ = plan_of_directory(SurveyedDirectory(readable, rules, copies=options.copies), at_work)
+                left = left_by(plan.actions, plan.findings, readable, tiering, forecasts.checked)
+            plan = replace(plan, findings=[*plan.findings, *left]) if compare else plan
+        return with_node(plan, rules, forecasts.kafka) if compare else plan
 
     whole = around_unreadable(found.without(options.lacking), make, workers)
     return whole if with_beginnings is None else with_beginnings(whole)
@@ -68,38 +68,38 @@ class OneDirectory:
     """One log directory on its way from a plan to a result; its lock is held."""
 
     def __init__(
-        self, at: Transaction, only: frozenset[str] | None, options: RecoveryOptions, workers: Workers
+        self, opened: Transaction, only: frozenset[str] | None, options: RecoveryOptions, workers: Workers
     ) -> None:
-        self._at = at
+        self._opened = opened
         self._only = only
         self._options = options
         self._workers = workers
-        self._found: Survey | None = None
+        self._survey: Survey | None = None
         self._plan: Plan | None = None
 
     def close(self) -> None:
         """Close the files that the plan has open."""
-        if self._found is not None:
-            self._found.close()
+        if self._survey is not None:
+            self._survey.close()
 
     def plan(self, expected: Plan | None, on_plan: Callable[[Plan], None] | None) -> None:
         """Decide what is to be done; `on_plan` is told of a plan, whether it can be carried out or not."""
         if self._options.rules.rebuild_indexes:
-            self._at.refuse_unfinished()
-        if self._at.earlier.fitting:
-            refuse_completing(self._at.earlier, self._options)
+            self._opened.refuse_unfinished()
+        if self._opened.earlier.fitting:
+            refuse_completing(self._opened.earlier, self._options)
             return
-        made = self._make_plan(expected)
+        plan = self._make_plan(expected)
         if on_plan is not None:
-            on_plan(made)
+            on_plan(plan)
         if expected is not None:
-            _check_as_readable(expected, made)
-        refuse_declined(made, accept_loss=self._options.accept_loss)
-        self._at.refuse_place(made)
+            _check_as_readable(expected, plan)
+        refuse_declined(plan, accept_loss=self._options.accept_loss)
+        self._opened.refuse_place(plan)
 
     def _make_plan(self, expected: Plan | None = None) -> Plan:
-        found = self._found = survey(self._at.root, only=self._only, on_read=self._workers.read, tolerant=True)
-        self._at.refuse_changed(None if expected is None else expected.survey, found)
+        found = self._survey = survey(self._opened.root, only=self._only, on_read=self._workers.read, tolerant=True)
+        self._opened.refuse_changed(None if expected is None else expected.survey, found)
         self._plan = plan_survey(found, self._workers, self._options)
         return self._plan
 
@@ -110,34 +110,34 @@ class OneDirectory:
     def act(self) -> RecoveryResult:
         """Do it: complete what was cut short, or else what was planned."""
         if self._plan is None:
-            completed = self._at.complete(lambda: self._why_not_clean(None))
+            completed = self._opened.complete(lambda: self._why_not_clean(None))
             return RecoveryResult(self._make_plan(), None, None, completed, notes=self._notes())
-        made, notes = self._plan, self._notes()
-        earlier = self._at.settle()
-        if not made.changes:
-            return RecoveryResult(made, None, None, earlier, notes=notes, node=made.broker.node)
-        done = self._at.act(
-            made,
-            lambda: survey(self._at.root, only=self._only, tolerant=True),
+        plan, notes = self._plan, self._notes()
+        earlier = self._opened.settle()
+        if not plan.changes:
+            return RecoveryResult(plan, None, None, earlier, notes=notes, node=plan.broker.node)
+        done = self._opened.act(
+            plan,
+            lambda: survey(self._opened.root, only=self._only, tolerant=True),
             withhold_marker=lambda: self._why_not_clean(self._only),
             workers=self._workers,
-            drops=made.choice.own.sound_lost > 0 or made.choice.own.markers_lost > 0,
-            lost=losses_of(made.choice),
+            drops=plan.choice.own.drops_sound,
+            lost=losses_of(plan.choice),
         )
         place = os.path.join(done.place, done.run_id)
-        node = None if made.survey.is_partial else start_now(self._at.root, self._options.rules)
-        return RecoveryResult(made, done.run_id, place, earlier, done.marker_withheld, notes, node)
+        node = None if plan.survey.is_partial else start_now(self._opened.root, self._options.rules)
+        return RecoveryResult(plan, done.run_id, place, earlier, done.marker_withheld, notes, node)
 
     def _why_not_clean(self, only: frozenset[str] | None) -> str | None:
-        return _why_not_clean(self._at.root, only, self._options, self._workers)
+        return _why_not_clean(self._opened.root, only, self._options, self._workers)
 
     def _notes(self) -> tuple[str, ...]:
-        moved = () if self._at.note is None else (self._at.note,)
-        return (*moved, *map(sentence_of_stranger, self._at.runs.strangers()))
+        moved = () if self._opened.note is None else (self._opened.note,)
+        return (*moved, *map(sentence_of_stranger, self._opened.runs.strangers()))
 
 
 def refuse_completing(earlier: Earlier, options: RecoveryOptions) -> None:
-    """Raise `RecoveryRefused` where a run that was cut short drops what nobody has agreed to drop now."""
+    """Raise `RecoveryRefused` where an execution that was cut short drops what nobody has agreed to drop now."""
     for run, _located in earlier.fitting:
         is_agreed = options.accept_loss or run.journal.mode == options.rules.mode == Mode.KAFKA
         if run.name == JOURNAL and run.journal.drops and not is_agreed:
@@ -159,8 +159,8 @@ def _why_not_clean(root: str, only: frozenset[str] | None, options: RecoveryOpti
         return why_not_clean(found, plan_survey(found, workers, again, compare=False), options.rules, workers)
 
 
-def _check_as_readable(expected: Plan, made: Plan) -> None:
+def _check_as_readable(expected: Plan, plan: Plan) -> None:
     """What was left out, and is to be read now, changes the plan; so does what was read and can no longer be."""
-    for name in sorted({*expected.survey.unreadable} ^ {*made.survey.unreadable}):
-        how = "can no longer be read" if name in made.survey.unreadable else "can be read now"
+    for name in sorted({*expected.survey.unreadable} ^ {*plan.survey.unreadable}):
+        how = "can no longer be read" if name in plan.survey.unreadable else "can be read now"
         raise RecoveryRefused(f"{name} {how}, unlike when the plan was made; make a new one", reason="changed")

@@ -53,9 +53,9 @@ class RecoveryOptions:
     accept_loss: bool = False
     """go on where records that can still be read would be dropped"""
     complete: str | None = None
-    """a run that another machine began and that is to be completed all the same"""
+    """an execution that another machine began and that is to be completed all the same"""
     moved: bool = False
-    """the directory is the one that its runs were on, although that cannot be seen"""
+    """the directory is the one that its executions were on, although that cannot be seen"""
     remote_logs: RemoteLogSource | None = None
     """the remote part of tiered logs: in mode remote, lost logs begin after it; into a copy, it is copied"""
     lacking: Mapping[str, StorageError] = field(default_factory=dict)

@@ -30,7 +30,7 @@ class RecoveryResult:
     marker_withheld: str | None = None
     """why no clean-shutdown marker was written, although one was asked for"""
     notes: tuple[str, ...] = ()
-    """what is to be known of the directory and its runs: sentences"""
+    """what is to be known of the directory and its executions: sentences"""
     node: NodeStart | None = None
     """what the node does when it is started on the directory as it is now; None if that was not asked"""
 
@@ -41,7 +41,7 @@ class RecoveryResult:
 
     @property
     def completed(self) -> tuple[str, ...]:
-        """Earlier interrupted runs that were completed first."""
+        """Earlier executions that had been cut short and were completed first."""
         return self.earlier.completed
 
     @property
@@ -68,24 +68,24 @@ class RecoveryResult:
         }
 
 
-def refuse_declined(made: Plan, *, accept_loss: bool, earlier: CompletedRuns | None = None) -> None:
+def refuse_declined(plan: Plan, *, accept_loss: bool, earlier: CompletedRuns | None = None) -> None:
     """Raise `RecoveryRefused`, with the report, for a plan that is not carried out, or not without consent."""
     advice: tuple[Advice, ...] = ()
-    if made.refusal is not None:
-        reason, why = "unreadable" if made.is_unreadable else "mode", made.refusal
-    elif made.needs_consent and not accept_loss:
-        reason, why, advice = "loss", _why_consent(made), tuple(_advice_on_consent(made))
+    if plan.refusal is not None:
+        reason, why = "unreadable" if plan.is_unreadable else "mode", plan.refusal
+    elif plan.needs_consent and not accept_loss:
+        reason, why, advice = "loss", _why_consent(plan), tuple(_advice_on_consent(plan))
     else:
         return
-    refused = RecoveryRefused(why, reason=reason, report=nothing_done(made, earlier).as_dict(), advice=advice)
-    refused.is_unreadable = made.is_unreadable
+    refused = RecoveryRefused(why, reason=reason, report=nothing_done(plan, earlier).as_dict(), advice=advice)
+    refused.is_unreadable = plan.is_unreadable
     raise refused
 
 
-def _why_consent(made: Plan) -> str:
+def _why_consent(plan: Plan) -> str:
     """What the plan would drop, or take out of service."""
-    own, strays = made.choice.own, made.made_stray
-    lost = [sentence_of_loss(made.choice)] if own.sound_lost or own.markers_lost else []
+    strays = plan.made_stray
+    lost = [sentence_of_loss(plan.choice)] if plan.choice.own.drops_sound else []
     if strays:
         more = f" and {len(strays) - 1} more" if len(strays) > 1 else ""
         lost.append(
@@ -95,11 +95,11 @@ def _why_consent(made: Plan) -> str:
     return "; ".join(lost)
 
 
-def _advice_on_consent(made: Plan) -> Iterator[Advice]:
-    if made.made_stray:
+def _advice_on_consent(plan: Plan) -> Iterator[Advice]:
+    if plan.made_stray:
         yield Advice("to keep it in service, name the topic's id with {}", Ask.TOPIC_ID)
-    if made.choice.own.sound_lost or made.choice.own.markers_lost:
-        yield from advice_on_loss(made.choice)
+    if plan.choice.own.drops_sound:
+        yield from advice_on_loss(plan.choice)
     else:
         yield Advice("to do so anyway, add {}", Ask.ACCEPT_LOSS)
 
@@ -107,18 +107,18 @@ def _advice_on_consent(made: Plan) -> Iterator[Advice]:
 def refuse_any_declined(plans: Sequence[Plan], *, accept_loss: bool) -> None:
     """Refuse what several plans decline, as `refuse_declined` does: of several refusals one that names them all."""
     refused = []
-    for made in plans:
+    for plan in plans:
         try:
-            refuse_declined(made, accept_loss=accept_loss)
+            refuse_declined(plan, accept_loss=accept_loss)
         except RecoveryRefused as declined:
-            refused.append(declined.about(made.root) if len(plans) > 1 else declined)
+            refused.append(declined.about(plan.root) if len(plans) > 1 else declined)
     if refused:
         raise RecoveryRefused.of_several(refused)
 
 
-def nothing_done(made: Plan, earlier: CompletedRuns | None = None) -> RecoveryResult:
+def nothing_done(plan: Plan, earlier: CompletedRuns | None = None) -> RecoveryResult:
     """The result of a plan that is not carried out."""
-    return RecoveryResult(made, None, None, earlier or CompletedRuns())
+    return RecoveryResult(plan, None, None, earlier or CompletedRuns())
 
 
 def losses_of(choice: RecoveryChoice) -> list[LossOfRun]:

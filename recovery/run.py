@@ -31,14 +31,7 @@ from kafkalog.recovery.one_directory import OneDirectory, plan_survey
 from kafkalog.recovery.options import RecoveryOptions, options_for_each, refuse_copies
 from kafkalog.recovery.results import RecoveryResult
 
-__all__ = [
-    "log_directory_of",
-    "plan",
-    "plan_one",
-    "recover",
-    "recover_all",
-    "recover_into",
-]
+__all__ = ["log_directory_of", "plan", "plan_one", "recover", "recover_all", "recover_into"]
 
 
 def log_directory_of(path: PathLike) -> str:
@@ -227,22 +220,22 @@ def recover_all(
         _refuse_half_a_marker(places)
     keeping = Keeping(None if quarantine is None else os.fspath(quarantine), options.moved)
     with ExitStack() as stack:
-        opened = []
+        transactions = []
         for root, only in places:
             with _about(root, len(places)):
-                at = stack.enter_context(transaction(root, keeping))
-                at.refuse_foreign(options.complete)
-            opened.append((at, only))
+                opened = stack.enter_context(transaction(root, keeping))
+                opened.refuse_foreign(options.complete)
+            transactions.append((opened, only))
         refuse_duplicates([root for root, _only in places])
         settled = options_for_each(options, [root for root, _only in places])
         directories: list[OneDirectory] = []
         refused: list[RecoveryRefused] = []
-        for (at, only), before in zip(opened, wanted, strict=True):
-            directory = OneDirectory(at, only, settled[at.root], workers)
+        for (opened, only), before in zip(transactions, wanted, strict=True):
+            directory = OneDirectory(opened, only, settled[opened.root], workers)
             stack.callback(directory.close)
             directories.append(directory)
             try:
-                with _about(at.root, len(places)):
+                with _about(opened.root, len(places)):
                     directory.plan(before, on_plan)
             except RecoveryRefused as declined:
                 refused.append(declined)

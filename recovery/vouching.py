@@ -1,6 +1,6 @@
 """Whether a clean-shutdown marker would be true: a broker that finds one scans no log (`LogManager.loadLogs`).
 
-The one place that says so, for every run that writes one; each question is put to the files as they are on disk.
+The one place that says so, for every recovery that writes one; each question is put to the files as they are on disk.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, encode_clean_shutdown
 from kafkalog.log.directories.workers import Workers
 from kafkalog.recovery.broker.forecast import load_directory
-from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.decide.actions import difference
 from kafkalog.recovery.decide.plan import Plan
@@ -20,12 +19,12 @@ from kafkalog.recovery.facts.survey import Survey
 __all__ = ["why_not_clean"]
 
 
-def why_not_clean(found: Survey, again: Plan, rules: Rules, workers: Workers) -> str | None:
-    """Why a marker may not be written beside what `found` saw; None if it may.
+def why_not_clean(survey: Survey, again: Plan, rules: Rules, workers: Workers) -> str | None:
+    """Why a marker may not be written beside what `survey` saw; None if it may.
 
     `again` is a plan for all of it that trusts nothing; `rules` are settled.  Reads everything.
     """
-    return _of_plan(again) or _of_trust(found, rules, workers) or _of_verify(found)
+    return _of_plan(again) or _of_trust(survey, rules, workers) or _of_verify(survey)
 
 
 def _of_plan(again: Plan) -> str | None:
@@ -39,22 +38,22 @@ def _of_plan(again: Plan) -> str | None:
     return None
 
 
-def _of_trust(found: Survey, rules: Rules, workers: Workers) -> str | None:
+def _of_trust(survey: Survey, rules: Rules, workers: Workers) -> str | None:
     """A broker that trusts the marker must leave the logs as they are, too."""
-    tree = found.tree()
+    tree = survey.tree()
     tree.write(CLEAN_SHUTDOWN_FILE, encode_clean_shutdown(NEW_CLEAN_SHUTDOWN))
     started = load_directory(tree, rules, workers)
-    if started.outcome != StartResult.LOADED:
+    if not started.is_loaded:
         return f"a broker that finds a marker would not start: {started.exception}: {started.message}"
-    changed = difference(found, started.tree)
+    changed = difference(survey, started.tree)
     if changed:
         return f"a broker that finds a marker would change something: {changed[0].kind} {changed[0].path}"
     return None
 
 
-def _of_verify(found: Survey) -> str | None:
+def _of_verify(survey: Survey) -> str | None:
     """What `verify` calls an error; whether a broker starts was answered before, with the settings that were given."""
-    for finding in verify(found.root).findings:
+    for finding in verify(survey.root).findings:
         if finding.severity is Severity.ERROR and finding.code is not FindingCode.BROKER_REFUSES:
             return f"`verify` reports {_told(finding)}"
     return None

@@ -15,7 +15,16 @@ from kafkalog.log.disk.pointer import cut_short, ends_of
 from kafkalog.recovery.act.apply import Located, locate, roll_back, roll_forward
 from kafkalog.recovery.act.belonging import mount_of
 from kafkalog.recovery.act.fs import FileSystem
-from kafkalog.recovery.act.journal import CLOSING, JOURNAL, MANIFEST, PREPARING, SUPERSEDED, UNDOING, Journal, LossOfRun
+from kafkalog.recovery.act.journal import (
+    CLOSING,
+    JOURNAL,
+    MANIFEST,
+    PREPARING,
+    SUPERSEDED,
+    UNDOING,
+    Journal,
+    LossOfRun,
+)
 from kafkalog.recovery.act.machine_id import machine_id
 from kafkalog.recovery.act.operations import Disks
 from kafkalog.recovery.act.permissions import refuse_without_permission

@@ -16,8 +16,6 @@ from kafkalog.recovery.broker.node_start import node_start
 
 __all__ = ["ANYTHING", "StartQuestion", "findings_for", "others_of_node", "start_with"]
 
-_IN_NAMES = "Found directory"
-
 
 @dataclass(frozen=True, slots=True)
 class StartQuestion:
@@ -45,7 +43,7 @@ def start_with(
     `controllers` are log directories of other nodes of the cluster, for the metadata that they have.
     """
     others = others_of_node(root, roots)
-    is_of_logs = not result.is_before_logs or (result.message or "").startswith(_IN_NAMES)
+    is_of_logs = not result.is_before_logs or result.error is not None  # else it is of `meta.properties`
     return node_start(
         [root, *others],
         properties=asked.properties or None,

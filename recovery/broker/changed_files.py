@@ -12,6 +12,7 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.names import FileKind
 from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.broker.manager import LoadedPartition
 
 __all__ = ["ChangedFiles", "changed_files"]
 
@@ -26,24 +27,28 @@ class ChangedFiles:
     def __bool__(self) -> bool:
         return bool(self.changed or self.gone)
 
-    def put(self, tree: Tree, directory: str) -> None:
-        """Let the directory of a tree, which is as it was before, be as it is afterwards."""
+    def put(self, tree: Tree, loaded: LoadedPartition) -> None:
+        """Let the directory of a tree, which is as it was before, be as it is afterwards, its name too."""
+        directory = loaded.name
         tree.forget_times(directory)
         for name in self.gone:
             tree.delete(f"{directory}/{name}")
         for name, content in self.changed.items():
             tree.files[f"{directory}/{name}"] = content
+        if loaded.stray is not None:
+            tree.rename_directory(directory, loaded.stray)
 
 
 _UNCHANGED = ChangedFiles()
 
 
-def changed_files(before: Tree, directory: str, after: Tree, its_name: str) -> ChangedFiles:
-    """What is different in a directory, which has another name afterwards if it is a stray.
+def changed_files(before: Tree, after: Tree, loaded: LoadedPartition) -> ChangedFiles:
+    """What is different in a directory after a start, which has another name then if it is a stray.
 
     A file that was rewritten with the same bytes does not count, and one with fewer of them is cut; except a log: the
     bytes of logs are not compared.
     """
+    directory, its_name = loaded.name, loaded.stray or loaded.name
     names = before.all_names(directory)
     left = after.all_names(its_name)
     changed = {}

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, REMOTE_INDEX_CACHE, parse_partition_directory
 from kafkalog.log.directories.workers import Group, Workers, groups_of
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.changed_files import ChangedFiles, changed_files
 from kafkalog.recovery.broker.manager import (
     BrokerResult,
-    PartitionResult,
+    LoadedPartition,
     StartResult,
     load_log_directory,
     read_checkpoints,
@@ -24,16 +23,8 @@ from kafkalog.recovery.facts.rules import Rules
 
 __all__ = ["Forecast", "Started", "load_directory"]
 
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """The directories of one topic-partition after the broker's start and stop."""
-
-    group: Group
-    partitions: list[PartitionResult]
-    renamed: list[tuple[str, str]]
-    files: list[ChangedFiles]
-    """of each directory; of none if nobody asked for them"""
+Started = list[tuple[LoadedPartition, ChangedFiles]]
+"""Each directory of one topic-partition after the broker's start and stop, and what is different in it."""
 
 
 class Forecast:
@@ -64,15 +55,14 @@ class Forecast:
             on_partition=on_partition,
         )
 
-    def started(self, group: Group, result: BrokerResult, *, keeps_files: bool = True) -> Started | None:
-        """The start on one topic-partition in few words; None if it failed."""
-        if result.outcome != StartResult.LOADED:
+    def started(self, result: BrokerResult, *, keeps_files: bool = True) -> Started | None:
+        """The start on one topic-partition in few words; None if it failed.  `keeps_files`: tell what is different."""
+        if not result.is_loaded:
             return None
-        if not keeps_files:
-            return Started(group, result.partitions, [], [])
-        names = dict(result.tree.renamed_directories)
-        files = [changed_files(self._tree, each, result.tree, names.get(each, each)) for each in group]
-        return Started(group, result.partitions, result.tree.renamed_directories, files)
+        return [
+            (each, changed_files(self._tree, result.tree, each) if keeps_files else ChangedFiles())
+            for each in result.partitions.values()
+        ]
 
     def whole(self, parts: Sequence[Started | None]) -> BrokerResult:
         """The start on the whole tree, which is changed, from those on all of its parts; in the broker's order if one
@@ -83,21 +73,18 @@ class Forecast:
         if len(found) < len(parts):
             return self.load(tree)
         root = self.load(tree.part())
-        if root.outcome != StartResult.LOADED:
+        if not root.is_loaded:
             return self.load(tree)
-        for part in found:
-            for directory, files in zip(part.group, part.files, strict=False):
-                files.put(tree, directory)
-            for old, new in part.renamed:
-                tree.rename_directory(old, new)
+        for partition, files in (each for part in found for each in part):
+            files.put(tree, partition)
         for name in tree.names(""):
             if name not in root.tree.files:
                 tree.delete(name)
         for name in root.tree.names(""):
             tree.files[name] = root.tree.files[name]
         order = {name: number for number, name in enumerate(self._directories)}
-        partitions = sorted((each for part in found for each in part.partitions), key=lambda each: order[each.name])
-        return BrokerResult(StartResult.LOADED, tree, root.clean, partitions=partitions)
+        partitions = sorted((each for part in found for each, _files in part), key=lambda each: order[each.name])
+        return BrokerResult(StartResult.LOADED, tree, root.clean, partitions={each.name: each for each in partitions})
 
 
 def load_directory(tree: Tree, rules: Rules, workers: Workers, *, keeps_files: bool = True) -> BrokerResult:
@@ -110,6 +97,6 @@ def load_directory(tree: Tree, rules: Rules, workers: Workers, *, keeps_files: b
         return forecast.load(tree, workers.done)
 
     def start(group: Group) -> Started | None:
-        return forecast.started(group, forecast.load(tree.part(*group)), keeps_files=keeps_files)
+        return forecast.started(forecast.load(tree.part(*group)), keeps_files=keeps_files)
 
     return forecast.whole(list(workers.each(forecast.groups, start)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode
-from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, PARTITION_METADATA
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, PARTITION_METADATA, parse_java_long
+from kafkalog.codec.properties import decode_properties
 from kafkalog.codec.text import MetaProperties, decode_meta_properties
 from kafkalog.log.directories.identities import meta_properties_of, refused_id
 from kafkalog.log.storage.java import TooLargeError
@@ -12,7 +13,7 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
 
-__all__ = ["meta_properties_finding", "with_identity"]
+__all__ = ["meta_properties_finding", "names_newer_version", "with_identity"]
 
 
 def with_identity(result: BrokerResult, tree: Tree, root: str, facts: TopicFacts = NO_FACTS) -> BrokerResult:
@@ -83,6 +84,15 @@ def _read(tree: Tree) -> MetaProperties | str | None:
         return error.message
     except TooLargeError as error:
         return str(error)
+
+
+def names_newer_version(tree: Tree) -> bool:
+    """Whether `meta.properties` has a version that is not known here: a newer Kafka's, or damaged."""
+    try:
+        text = decode_properties(tree.read(META_PROPERTIES)).get("version") if META_PROPERTIES in tree.files else None
+    except (FormatError, TooLargeError):
+        return False
+    return text is not None and parse_java_long(text.strip(), 32) not in (None, 0, 1)
 
 
 def _has_topic_ids(tree: Tree) -> bool:

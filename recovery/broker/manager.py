@@ -46,8 +46,8 @@ from kafkalog.log.storage.tree import Tree
 
 __all__ = [
     "BrokerResult",
+    "LoadedPartition",
     "Offsets",
-    "PartitionResult",
     "StartResult",
     "is_kraft",
     "load_log_directory",
@@ -75,16 +75,14 @@ class StartResult:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionResult:
-    """One partition after loading; `stray` is the new directory name where the broker renames it."""
+class LoadedPartition:
+    """One partition directory after a broker's start; `stray` is its new name if the broker renames it."""
 
     name: str
     log_start_offset: int
     log_end_offset: int
-    recovery_point: int
-    segments: int
-    first_scanned: int | None
-    cut_at: int | None
+    cut_at: int | None = None
+    """base offset of the segment in which the loader cut the log; None if it cut nothing"""
     emptied: tuple[str, int] | None = None
     """log file and position of the batch because of which a segment was emptied"""
     stray: str | None = None
@@ -99,11 +97,17 @@ class BrokerResult:
     clean: bool
     exception: str | None = None
     message: str | None = None
-    partitions: list[PartitionResult] = field(default_factory=list)
+    partitions: dict[str, LoadedPartition] = field(default_factory=dict)
+    """by directory, in the order in which they are loaded"""
     error: JavaError | None = None
     """the exception itself, which may say what batch caused it"""
     is_before_logs: bool = False
     """it ended before a log was opened, so it ends like this whatever is in the logs"""
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the broker starts."""
+        return self.outcome == StartResult.LOADED
 
 
 def read_topic_id(tree: Tree, directory: str) -> str | None:
@@ -203,7 +207,7 @@ class _Directory:
         self.clean = tree.exists(CLEAN_SHUTDOWN_FILE)
         self.live: dict[tuple[str, int, bool], str] = {}
         self.loaded: list[tuple[str, LogLoader, LoadedLog]] = []
-        self.results: list[PartitionResult] = []
+        self.results: list[LoadedPartition] = []
 
     def checkpoint(self, name: str) -> dict[tuple[str, int], int]:
         """An offset checkpoint; an unreadable one counts as empty, and may take the directory offline."""
@@ -252,13 +256,10 @@ class _Directory:
                 self._register(directory, name)
         self.loaded.append((directory, loader, loaded))
         self.results.append(
-            PartitionResult(
+            LoadedPartition(
                 name=directory,
                 log_start_offset=loaded.log_start_offset,
                 log_end_offset=loaded.log_end_offset,
-                recovery_point=loaded.recovery_point,
-                segments=len(loaded.segments),
-                first_scanned=loaded.first_scanned,
                 cut_at=loaded.cut_at,
                 emptied=loaded.emptied,
                 stray=stray,
@@ -334,7 +335,7 @@ def load_log_directory(
         result.outcome = StartResult.START_FAILS
         result.exception, result.message, result.error = error.java_class, str(error), error
         return result
-    result.partitions = directory.results
+    result.partitions = {each.name: each for each in directory.results}
     if directory.offline is not None:
         result.outcome = StartResult.DIR_OFFLINE
         result.exception, result.message = directory.offline.java_class, str(directory.offline)

@@ -23,15 +23,8 @@ from kafkalog.codec.rules import MAGICS
 from kafkalog.codec.source import BufferSource, Source
 
 __all__ = [
-    "MAX_BYTES",
-    "BitRepair",
-    "Neighbors",
-    "Proof",
-    "flipped_bit",
-    "outside_checksum",
-    "repair_at",
-    "repair_batch",
-]
+    "MAX_BYTES", "BitRepair", "Neighbors", "Proof", "flipped_bit", "outside_checksum", "repair_at", "repair_batch",
+]  # fmt: skip
 
 MAX_BYTES = 256 * 1024 * 1024
 """Beyond this a syndrome no longer means one bit."""

@@ -28,25 +28,15 @@ from kafkalog.log.walk.cursor import Cursor
 from kafkalog.log.walk.ending import EndOfWalk
 from kafkalog.log.walk.missing import MissingOffsets, was_emptied
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
-from kafkalog.recovery.damage.soundness import log_segments, with_next
+from kafkalog.recovery.damage.soundness import with_next
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderRun
 
 __all__ = [
-    "Census",
-    "Damage",
-    "Identity",
-    "Span",
-    "cannot_be_opened",
-    "census",
-    "count_of",
-    "has_bytes",
-    "identity",
-    "live_segments",
-    "sound_batches",
-    "times_of",
-]
+    "Census", "Damage", "Identity", "Span", "cannot_be_opened", "census", "count_of", "has_bytes", "identity",
+    "live_segments", "sound_batches", "times_of",
+]  # fmt: skip
 
 _V2 = 2
 _MOST_REPEATS = 100_000
@@ -148,11 +138,11 @@ def live_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
     does if a file is `.cleaned` still, of the same segment or one before.  A replacement that is empty or damaged does
     not count beside the original: a start puts it in place all the same, and what it lacks is lost then.
     """
-    originals = {base for base, _path in log_segments(tree, directory)}
+    originals = {base for base, _path in tree.logs(directory)}
     swaps = []
     names = tree.names(directory)
     if not any(name.endswith(SWAP) for name in names):
-        return log_segments(tree, directory)
+        return tree.logs(directory)
     parsed_names = [(name, parse_segment_file(name)) for name in names]
     cleaned = [each.base_offset for _name, each in parsed_names if each is not None and each.pending == CLEANED]
     complete_below = min(cleaned, default=None)
@@ -168,7 +158,7 @@ def live_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
                 swaps.append((parsed.base_offset, path, parsed.base_offset if last is None else last))
     kept = [
         (base, path)
-        for base, path in log_segments(tree, directory)
+        for base, path in tree.logs(directory)
         if not any(first <= base <= last for first, _path, last in swaps)
     ]
     return sorted([*kept, *((base, path) for base, path, _last in swaps)])

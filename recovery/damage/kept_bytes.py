@@ -12,6 +12,8 @@ from kafkalog.log.storage.content import Content, Slice
 
 __all__ = ["KeptBytes"]
 
+_LOGS = (FileKind.LOG.value, FileKind.LOG.value + SWAP)
+
 
 @dataclass(slots=True)
 class _Ranges:
@@ -30,16 +32,16 @@ class _Ranges:
 
 
 class KeptBytes:
-    """The ranges of each original log that the logs afterwards hold; a look-up takes time by the ranges it meets."""
+    """The ranges of each original file that some contents hold; a look-up takes time by the ranges it meets."""
 
     def __init__(self, contents: Iterable[Content]) -> None:
         slices: dict[str, list[tuple[int, int]]] = {}
-        for content in contents:
-            for part in content.parts:
-                if isinstance(part, Slice) and part.origin.endswith((FileKind.LOG.value, FileKind.LOG.value + SWAP)):
-                    slices.setdefault(part.origin, []).append((part.start, part.start + part.length))
-        self.size = sum(end - start for each in slices.values() for start, end in each)
-        """bytes in all; those that are held twice count twice"""
+        self.size = 0
+        """bytes of logs in all; those that are held twice count twice"""
+        for part in (part for content in contents for part in content.parts):
+            if isinstance(part, Slice):
+                slices.setdefault(part.origin, []).append((part.start, part.start + part.length))
+                self.size += part.length if part.origin.endswith(_LOGS) else 0
         self._ranges: dict[str, _Ranges] = {}
         for path, found in slices.items():
             ranges = self._ranges[path] = _Ranges()
@@ -51,6 +53,13 @@ class KeptBytes:
         ranges = self._ranges.get(path, _Ranges())
         number = bisect_right(ranges.ends, position)
         return number < len(ranges.ends) and ranges.starts[number] <= position
+
+    def holds_all(self, content: Content) -> bool:
+        """All of a content is bytes of original files, and kept, in whatever order."""
+        return all(
+            isinstance(each, Slice) and not list(self.missing(each.origin, each.start, each.start + each.length))
+            for each in content.parts
+        )
 
     def missing(self, path: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         """The ranges between two positions of an original log that are not kept, in order, ends exclusive."""

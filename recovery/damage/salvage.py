@@ -18,7 +18,7 @@ from kafkalog.log.storage.content import Literal, Part, join
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.recovery.damage.bit_repair import BitRepair, Neighbors, Proof, outside_checksum, repair_at
-from kafkalog.recovery.damage.soundness import Cut, SoundLog, log_segments, with_next
+from kafkalog.recovery.damage.soundness import Cut, SoundLog, walk_segments
 
 __all__ = ["salvage"]
 
@@ -213,16 +213,7 @@ class _Salvage:
         )
         place = stop.position + repair.position
         code = FindingCode.CRC_MISMATCH if stop.repair is None else stop.code
-        self.result.repairs.append(
-            Finding(
-                code,
-                Severity.WARNING,
-                place,
-                header.base_offset,
-                detail,
-                path,
-            )
-        )
+        self.result.repairs.append(Finding(code, Severity.WARNING, place, header.base_offset, detail, path))
         content, end = self._tree.files[path], stop.position + size
         byte = Literal(repaired[repair.position : repair.position + 1])  # the only one that differs
         return [*content.slice(stop.position, place).parts, byte, *content.slice(place + 1, end).parts], end
@@ -241,12 +232,6 @@ def salvage(
     `repair` is the least proof for turning a bit over (None: never); `resume` goes on after damage that stays.  What
     cannot be read inside is taken out too, with `looks_inside`.
     """
-    segments = log_segments(tree, directory)
-    run = _Salvage(tree, repair, resume, looks_inside)
-    first = max((number for number, (base, _) in enumerate(segments) if base <= start), default=0)
-    for _base, path in segments[:first]:
-        run.result.sizes[path] = tree.files[path].size
-    for segment in with_next(segments, first):
-        if not run.segment(*segment):
-            break
-    return run.result
+    walk = _Salvage(tree, repair, resume, looks_inside)
+    walk_segments(tree, directory, start, walk.result.sizes, walk.segment)
+    return walk.result

@@ -12,7 +12,7 @@ keeps it; so does this walk, which asks `rules.out_of_place` and no verdict (ADR
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -29,15 +29,7 @@ from kafkalog.log.walk.cursor import Cursor
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderRun
 
-__all__ = [
-    "Cut",
-    "SoundLog",
-    "bytes_above",
-    "end_of_last_sound",
-    "log_segments",
-    "sound_prefix",
-    "with_next",
-]
+__all__ = ["Cut", "SoundLog", "bytes_above", "end_of_last_sound", "sound_prefix", "walk_segments", "with_next"]
 
 
 _TAIL_CODES = codes_with(Trait.TAIL)
@@ -87,10 +79,25 @@ class SoundLog:
     ends_at_rest: bool = False
     """nothing is wrong but that the last batches do not reach the highest offset, which is why they are cut"""
 
+    @property
+    def size(self) -> int:
+        """Bytes of the logs that are sound, or kept."""
+        return sum(self.sizes.values())
 
-def log_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
-    """Base offset and path of the canonical log files, by base offset."""
-    return tree.logs(directory)
+
+def walk_segments(
+    tree: Tree, directory: str, start: int, sizes: dict[str, int], walk: Callable[[int, str, int | None], bool]
+) -> None:
+    """Walk the segments from the one that holds `start`, until `walk` says that the log ends; see `with_next`.
+
+    Earlier ones count as sound: all of them is put into `sizes`.
+    """
+    segments = tree.logs(directory)
+    first = max((number for number, (base, _) in enumerate(segments) if base <= start), default=0)
+    sizes.update((path, tree.files[path].size) for _base, path in segments[:first])
+    for segment in with_next(segments, first):
+        if not walk(*segment):
+            break
 
 
 def with_next(segments: Sequence[tuple[int, str]], first: int = 0) -> Iterator[tuple[int, str, int | None]]:
@@ -272,7 +279,7 @@ def end_of_last_sound(tree: Tree, directory: str) -> int | None:
 
     What comes after that segment is walked on to, as far as a sound log would go on there.
     """
-    segments = log_segments(tree, directory)
+    segments = tree.logs(directory)
     for number in range(len(segments) - 1, -1, -1):
         if tree.files[segments[number][1]].size == 0:
             continue
@@ -296,7 +303,7 @@ def sound_prefix(tree: Tree, directory: str, *, start: int = 0, until: Cut | Non
     if walk.misplaced is not None:
         walk = _walk(tree, directory, start, walk.misplaced)
     walk.end_behind_front()
-    bases = [base for base, path in log_segments(tree, directory) if path in walk.result.sizes]
+    bases = [base for base, path in tree.logs(directory) if path in walk.result.sizes]
     walk.result.log_end_offset = max(walk.result.end_offset or 0, *bases[-1:], 0)
     return walk.result
 
@@ -305,19 +312,13 @@ def bytes_above(tree: Tree, directory: str, end_offset: int) -> int:
     """Bytes of the batches that reach beyond a log's end; checksums are not examined."""
     return sum(
         batch.size
-        for _base, path in log_segments(tree, directory)
+        for _base, path in tree.logs(directory)
         for batch in Scanner(tree.source(path), check_crc=False)
         if batch.last_offset >= end_offset
     )
 
 
 def _walk(tree: Tree, directory: str, start: int, until: Cut | None) -> _Walk:
-    segments = log_segments(tree, directory)
     walk = _Walk(tree, until)
-    first = max((number for number, (base, _) in enumerate(segments) if base <= start), default=0)
-    for _base, path in segments[:first]:
-        walk.result.sizes[path] = tree.files[path].size
-    for segment in with_next(segments, first):
-        if not walk.segment(*segment):
-            break
+    walk_segments(tree, directory, start, walk.result.sizes, walk.segment)
     return walk

@@ -11,12 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.names import (
-    CLEAN_SHUTDOWN_FILE,
-    LOCK_FILE,
-    LOG_START_OFFSET_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-)
+from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LOCK_FILE, LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
 from kafkalog.log.storage.content import Content, Slice, join, same_bytes
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.facts.survey import Survey
@@ -172,7 +167,7 @@ def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_
 def marker_first(before: Survey, actions: list[RecoveryAction]) -> list[RecoveryAction]:
     """The actions with the clean-shutdown marker, if there is one, going before anything else is done.
 
-    A run that is cut short is then never trusted by a broker; `undo` takes the removal back last.
+    An execution that is cut short is then never trusted by a broker; `undo` takes the removal back last.
     """
     if CLEAN_SHUTDOWN_FILE not in before.files or not actions:
         return actions

@@ -18,7 +18,7 @@ from kafkalog.codec.names import DirectoryState, FileKind, PartitionName, parse_
 from kafkalog.codec.wording import counted
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.broker.manager import PartitionResult
+from kafkalog.recovery.broker.manager import LoadedPartition
 from kafkalog.recovery.decide.ways import Measured
 from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.topic_facts import TopicFacts
@@ -47,7 +47,7 @@ class LossConsequence:
 
 def consequences(
     after: Tree,
-    results: Iterable[PartitionResult],
+    results: Iterable[LoadedPartition],
     measured: Mapping[str, Measured],
     topics: TopicFacts,
     coordinators: Coordinators,
@@ -70,7 +70,7 @@ def consequences(
             yield LossConsequence("older_values_return", result.name, detail)
 
 
-def _of_groups(result: PartitionResult, name: PartitionName, coordinators: Coordinators) -> Iterator[LossConsequence]:
+def _of_groups(result: LoadedPartition, name: PartitionName, coordinators: Coordinators) -> Iterator[LossConsequence]:
     commits = coordinators.commits.get((name.topic, name.partition), ())
     end = result.log_end_offset
     beyond = sorted((commit for commit in commits if commit.offset > end), key=lambda commit: -commit.offset)
@@ -87,7 +87,7 @@ def _of_groups(result: PartitionResult, name: PartitionName, coordinators: Coord
 
 
 def _of_transactions(
-    after: Tree, result: PartitionResult, name: PartitionName, coordinators: Coordinators, *, is_hurt: bool
+    after: Tree, result: LoadedPartition, name: PartitionName, coordinators: Coordinators, *, is_hurt: bool
 ) -> Iterator[LossConsequence]:
     """Transactions that are open at the log's end afterwards although their coordinator has ended them.
 

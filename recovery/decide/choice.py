@@ -43,10 +43,10 @@ class RecoveryChoice:
         return None if self.loses_metadata else recommended(self.ways)
 
 
-def sentence_of_loss(comparison: RecoveryChoice) -> str:
+def sentence_of_loss(choice: RecoveryChoice) -> str:
     """Why recovery asks for consent."""
-    own = comparison.own
-    hurt = {name: each for name, each in comparison.own_by_partition.items() if each.sound_lost or each.markers_lost}
+    own = choice.own
+    hurt = {name: each for name, each in choice.own_by_partition.items() if each.drops_sound}
     name, worst = max(hurt.items(), key=lambda item: (item[1].sound_lost, item[1].markers_lost))
     ranges = ranges_text(worst.lost)
     others = f", and {counted(len(hurt) - 1, 'more partition')}" if len(hurt) > 1 else ""
@@ -57,13 +57,13 @@ def sentence_of_loss(comparison: RecoveryChoice) -> str:
     if own.markers_lost:
         what.append(f"{counted(own.markers_lost, 'sound marker')} of the end of a transaction")
     text = f"this would drop {' and '.join(what)} ({where})"
-    return f"{text}; {OTHER_COPIES}" if comparison.loses_metadata else text
+    return f"{text}; {OTHER_COPIES}" if choice.loses_metadata else text
 
 
-def advice_on_loss(comparison: RecoveryChoice) -> Iterator[Advice]:
+def advice_on_loss(choice: RecoveryChoice) -> Iterator[Advice]:
     """What would lose less, and the consent."""
-    best = comparison.recommended
-    if best is not None and _lost(best.measured) < _lost(comparison.own):
+    best = choice.recommended
+    if best is not None and _lost(best.measured) < _lost(choice.own):
         text = f"{best.way} loses least, {sentence_of_lost(best.measured)}"
         yield Advice(f"{text}, and needs {{}}", Ask.WAY, best.as_dict())
     yield Advice("to drop them anyway, add {}", Ask.ACCEPT_LOSS)

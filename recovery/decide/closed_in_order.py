@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kafkalog.recovery.checks.beside import Beside
     from kafkalog.recovery.decide.actions import RecoveryAction
 
-__all__ = ["Look", "checks_of", "left_by", "left_in_place", "told_by_checks"]
+__all__ = ["Look", "checks_of", "findings_of_checks", "left_by", "left_in_place"]
 
 Look = Callable[[str], Sequence[Finding] | None]
 """What is wrong with a partition directory by the checks, not what is only worth knowing; None if it is unreadable."""
@@ -44,15 +44,15 @@ _STAYS = "; below the recovery point, where only a full examination changes anyt
 class _Checks:
     """The checks of the partitions of a survey; without decoding records, which no plan depends on."""
 
-    def __init__(self, found: Survey, tiering: Tiering) -> None:
+    def __init__(self, survey: Survey, tiering: Tiering) -> None:
         from kafkalog.recovery.checks.beside import Beside  # checks every index: most plans need none of it
 
-        tree = found.tree()
-        self._found = found
+        tree = survey.tree()
+        self._survey = survey
         self._log_starts = Checkpoints.read(tree).log_starts
         tiering = tiering.with_checkpoint(tree.directories, self._log_starts)
         self._beside: Beside = Beside(self._log_starts, read_high_watermarks(tree), tiering)
-        logs = (facts.size for path, facts in found.files.items() if path.endswith(FileKind.LOG.value))
+        logs = (facts.size for path, facts in survey.files.items() if path.endswith(FileKind.LOG.value))
         self.reads_all = are_counted(logs)
         self._last: tuple[str, list[Finding] | None] | None = None
 
@@ -76,7 +76,7 @@ class _Checks:
         if not self.reads_all:
             examined = tuple(each for each in partition.segments if each.base_offset >= first)
             partition = replace(partition, segments=examined)
-        report = verify_beside(partition, self._beside, deep=False, tables=self._found.tables)
+        report = verify_beside(partition, self._beside, deep=False, tables=self._survey.tables)
         return [*_worse_than_info(report.findings)]
 
     def _partition(self, directory: str) -> Partition | None:
@@ -84,21 +84,21 @@ class _Checks:
         if name is None:
             return None
         start = None if name.state.value else self._log_starts.get((name.topic, name.partition))
-        return read_partition(os.path.join(self._found.root, directory), name, start)
+        return read_partition(os.path.join(self._survey.root, directory), name, start)
 
 
 def _worse_than_info(findings: Iterable[Finding]) -> Iterator[Finding]:
     return (each for each in findings if each.severity is not Severity.INFO)
 
 
-def checks_of(found: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
+def checks_of(survey: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
     """For safe recovery: whether the checks find nothing in a partition of a log directory that was closed in order.
 
     And how to look into every one of them, where a plan that changes nothing is to tell of all.
     """
-    if CLEAN_SHUTDOWN_FILE not in found.files:
+    if CLEAN_SHUTDOWN_FILE not in survey.files:
         return no_checks, None
-    checks = _Checks(found, tiering)
+    checks = _Checks(survey, tiering)
 
     def finds_nothing(directory: str, first: int) -> bool:
         return checks.findings(directory, first) == []
@@ -106,29 +106,29 @@ def checks_of(found: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
     return finds_nothing, checks.findings if checks.reads_all else None
 
 
-def told_by_checks(found: Survey, tiering: Tiering, checked: Checked = _NOTHING) -> Iterator[Finding]:
+def findings_of_checks(survey: Survey, tiering: Tiering, checked: Checked = _NOTHING) -> Iterator[Finding]:
     """What is wrong although nothing is to be done; nothing where there are more logs than a plan counts.
 
     `checked` is what the checks have found already.
     """
-    checks = _Checks(found, tiering)
+    checks = _Checks(survey, tiering)
     if not checks.reads_all:
         return
-    for each in [*_worse_than_info(_of_directory(found)), *_of_partitions(found, checks, checked)]:
-        yield replace(each, file=None if each.file is None else os.path.relpath(each.file, found.root))
+    for each in [*_worse_than_info(_of_directory(survey)), *_of_partitions(survey, checks, checked)]:
+        yield replace(each, file=None if each.file is None else os.path.relpath(each.file, survey.root))
 
 
 def left_by(
-    actions: Iterable[RecoveryAction], findings: Collection[Finding], found: Survey, tiering: Tiering, checked: Checked
+    actions: Iterable[RecoveryAction], findings: Collection[Finding], survey: Survey, tiering: Tiering, checked: Checked
 ) -> Iterator[Finding]:
     """What is wrong before a plan and after it, in files that it does not change, and that its findings do not tell.
 
     A start examines a log from its recovery point on; what is wrong before stays, and is for `--full` or a copy.
     """
     changed = {path for action in actions for path in (action.path, action.target) if path is not None}
-    told = {_place(each) for each in findings}
-    for each in told_by_checks(found, tiering, checked):
-        if _place(each) in told or (each.file is not None and _is_mended(each, each.file, changed)):
+    reported = {_place(each) for each in findings}
+    for each in findings_of_checks(survey, tiering, checked):
+        if _place(each) in reported or (each.file is not None and _is_mended(each, each.file, changed)):
             continue
         yield replace(each, detail=f"{each.detail}{_STAYS}") if each.code in _OF_INDEXES else each
 
@@ -136,7 +136,7 @@ def left_by(
 def left_in_place(
     actions: Iterable[RecoveryAction],
     findings: Collection[Finding],
-    found: Survey,
+    survey: Survey,
     tiering: Tiering,
     directories: Collection[str],
 ) -> Iterator[Finding]:
@@ -146,9 +146,9 @@ def left_in_place(
     """
     if not directories:
         return
-    told = {(each.file, each.position) for each in findings}
-    for each in left_by(actions, findings, found.only(directories), tiering, _NOTHING):
-        if each.position is not None and (each.file, each.position) not in told:
+    reported = {(each.file, each.position) for each in findings}
+    for each in left_by(actions, findings, survey.only(directories), tiering, _NOTHING):
+        if each.position is not None and (each.file, each.position) not in reported:
             yield each
 
 
@@ -168,17 +168,17 @@ def _is_mended(finding: Finding, file: str, changed: Set[str]) -> bool:
             return not changed.isdisjoint((file, directory))
 
 
-def _of_directory(found: Survey) -> Iterator[Finding]:
-    if found.is_partial:
+def _of_directory(survey: Survey) -> Iterator[Finding]:
+    if survey.is_partial:
         return
     try:
-        yield from log_dir_findings(found.root)
+        yield from log_dir_findings(survey.root)
     except KafkaLogError:
         return
 
 
-def _of_partitions(found: Survey, checks: _Checks, checked: Checked) -> Iterator[Finding]:
-    for directory in found.directories:
+def _of_partitions(survey: Survey, checks: _Checks, checked: Checked) -> Iterator[Finding]:
+    for directory in survey.directories:
         if "/" not in directory:
             known = checked.get(directory)  # what cannot be read is told by whoever needs it
             yield from (checks.findings(directory) or ()) if known is None else known

@@ -1,4 +1,4 @@
-"""The topic-partitions of one log directory, what can be read of each, and what a way of recovering makes of it."""
+"""Counts for each topic-partition of a log directory: records that can be read, that a way keeps, and that it loses."""
 
 from __future__ import annotations
 
@@ -11,77 +11,119 @@ from kafkalog.codec.model import NO_END
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.broker.manager import BrokerResult, PartitionResult, StartResult
+from kafkalog.recovery.broker.manager import BrokerResult, LoadedPartition
 from kafkalog.recovery.damage.census import Census, census
-from kafkalog.recovery.damage.soundness import log_segments
 from kafkalog.recovery.decide.remote_part import held_remotely
-from kafkalog.recovery.decide.ways import Measured, Unit, logs_of, measure
-from kafkalog.recovery.decide.written_to import written
+from kafkalog.recovery.decide.ways import Measured, PartitionFacts, RecoveryRequest, WayName, logs_of, measure
+from kafkalog.recovery.decide.written_end import written
+from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
-from kafkalog.recovery.facts.topic_facts import TopicFacts
 from kafkalog.recovery.safe.normalize import Checkpoints, partitions_of, read_high_watermarks
 from kafkalog.recovery.safe.result import SafeResult
 from kafkalog.tiers.tiering import tier_gap
 
-__all__ = ["Comparer", "Counted", "Units", "WayResult", "are_counted", "count_apart"]
+__all__ = ["Comparer", "CountedPartition", "TopicPartitions", "WayResult", "are_counted"]
 
 _COUNTED_BYTES = 1 << 30
 """Of logs that no way touches: if there are more, the records in them are not counted."""
 
 
 @dataclass(slots=True)
-class WayResult:
-    """What one way leaves; no tree where the broker would not start."""
+class CountedPartition:
+    """Counts for one topic-partition: what can be read, and what this recovery and a broker's start keep and lose."""
 
+    facts: PartitionFacts
+    census: Census | None
+    """None: neither changes its logs, and there are too many to read them all"""
+    is_untouched: bool
+    """both leave its logs as they are"""
+    by_own: Measured
+    by_kafka: Measured
+
+    @property
+    def name(self) -> str:
+        """Name of its first directory."""
+        return self.facts.name
+
+
+@dataclass(slots=True, kw_only=True)
+class WayResult:
+    """Result of one way: the tree that it leaves, and what it keeps and loses of each partition."""
+
+    request: RecoveryRequest | None
+    """None: no recovery, but the start of a broker that fetches"""
     tree: Tree | None
-    partitions: Mapping[str, PartitionResult]
-    measured: dict[str, Measured] = field(default_factory=dict)
-    """by partition, once it was asked for"""
+    """None: a broker would not start"""
+    partitions: Mapping[str, LoadedPartition] = field(default_factory=dict)
     refusals: Mapping[str, str] = field(default_factory=dict)
     """partition directory -> why it is left as it is"""
+    measured: dict[str, Measured] = field(default_factory=dict)
+    """by partition, as far as they were measured"""
+    copies: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """by partition, the directories from which something comes"""
 
     @classmethod
     def of_kafka(cls, result: BrokerResult) -> WayResult:
         """The result of a broker's start."""
-        started = result.outcome == StartResult.LOADED
-        return cls(result.tree if started else None, {each.name: each for each in result.partitions})
+        tree = result.tree if result.is_loaded else None
+        return cls(request=RecoveryRequest(mode=Mode.KAFKA), tree=tree, partitions=result.partitions)
 
     @classmethod
-    def of_safe(cls, result: SafeResult) -> WayResult:
+    def of_safe(cls, request: RecoveryRequest, result: SafeResult) -> WayResult:
         """The result of a recovery."""
-        return cls(result.tree, {each.name: each for each in result.partitions}, refusals=result.refusals)
+        return cls(request=request, tree=result.tree, partitions=result.partitions, refusals=result.refusals)
 
-    def refusal_of(self, units: Sequence[Unit]) -> str | None:
-        """Why nothing is done for these topic-partitions; None if something is done for one of them."""
-        found = [next((self.refusals[each] for each in unit.directories if each in self.refusals), None)
-                 for unit in units]  # fmt: skip
-        return found[0] if found and None not in found else None
+    @property
+    def way(self) -> WayName:
+        """Which of the ways it is."""
+        return WayName.REPLICA if self.request is None else self.request.name
 
-    def log_start(self, unit: Unit) -> int:
+    @property
+    def is_full(self) -> bool:
+        """Whether segments below the recovery point are examined only because of this way."""
+        return self.request is not None and self.request.full
+
+    @property
+    def is_both(self) -> bool:
+        """Whether it is salvage, helped by bit repair."""
+        return self.request is not None and self.request.is_both
+
+    @property
+    def order(self) -> tuple[int, bool, bool]:
+        """The order in which the ways are listed."""
+        return list(WayName).index(self.way), *((True, True) if self.request is None else self.request.order)
+
+    def refusal_of(self, partitions: Iterable[PartitionFacts]) -> str | None:
+        """Why nothing is done for any of these topic-partitions; None if something is done for one of them."""
+        refusals = [
+            next((self.refusals[each] for each in partition.directories if each in self.refusals), None)
+            for partition in partitions
+        ]
+        return refusals[0] if refusals and None not in refusals else None
+
+    def log_start(self, partition: PartitionFacts) -> int:
         """Where the log begins then."""
-        found = [self.partitions[each].log_start_offset for each in unit.directories if each in self.partitions]
-        return found[0] if found else unit.log_start
+        loaded = (self.partitions[each] for each in partition.directories if each in self.partitions)
+        return next((each.log_start_offset for each in loaded), partition.log_start)
 
-    def log_end(self, unit: Unit) -> int:
+    def log_end(self, partition: PartitionFacts) -> int:
         """Where a broker goes on: what lies from there on nobody reads, and is written again; `NO_END` if not known."""
-        found = self.partitions.get(unit.name)
-        return NO_END if found is None or found.stray is not None else found.log_end_offset
+        loaded = self.partitions.get(partition.name)
+        return NO_END if loaded is None or loaded.stray is not None else loaded.log_end_offset
 
-    def makes_stray(self, unit: Unit) -> bool:
+    def makes_stray(self, partition: PartitionFacts) -> bool:
         """Whether a live partition with records is renamed to `-stray`, which no broker serves."""
-        found = self.partitions.get(unit.name)
-        return unit.is_live and found is not None and found.stray is not None and found.log_end_offset > 0
+        loaded = self.partitions.get(partition.name)
+        return partition.is_live and loaded is not None and loaded.stray is not None and loaded.log_end_offset > 0
 
-    def touches(self, unit: Unit, before: Tree) -> bool:
+    def touches(self, partition: PartitionFacts, before: Tree) -> bool:
         """Whether it leaves other logs, or begins them elsewhere."""
-        if self.tree is None:
+        if self.tree is None or self.log_start(partition) != partition.log_start:
             return True
-        if self.log_start(unit) != unit.log_start:
-            return True
-        return logs_of(self.tree, unit.directories) != logs_of(before, unit.directories)
+        return logs_of(self.tree, partition.directories) != logs_of(before, partition.directories)
 
 
-class Units:
+class TopicPartitions:
     """The topic-partitions of a tree whose records count, by what its checkpoints say of them.
 
     A `-future` copy beside its replica holds nothing by itself, and what waits for deletion is meant to go.
@@ -92,7 +134,7 @@ class Units:
         self._tiering = rules.facts.tiering.with_checkpoint(tree.directories, self._points.log_starts)
         self._directories: dict[tuple[str, int, str], list[str]] = {}
         self._keys: dict[str, tuple[str, int, str]] = {}
-        """directory -> the unit it belongs to, as a key of `_directories`"""
+        """directory -> its topic-partition, as a key of `_directories`"""
         found = partitions_of(tree, rules.cluster_metadata)
         live = {(name.topic, name.partition) for _directory, name in found if name.state is DirectoryState.LIVE}
         if any(name.state is DirectoryState.FUTURE for _directory, name in found):
@@ -106,26 +148,26 @@ class Units:
         for key, directories in self._directories.items():
             self._keys.update(dict.fromkeys(directories, key))
 
-    def all(self, tree: Tree) -> list[Unit]:
-        """All units of a tree."""
-        return [self._unit(tree, key) for key in self._directories]
+    def facts(self, tree: Tree) -> list[PartitionFacts]:
+        """Facts about every topic-partition."""
+        return [self._facts(tree, key) for key in self._directories]
 
-    def among(self, tree: Tree, directories: Iterable[str]) -> list[Unit]:
-        """The units of some directories, in a tree that may hold nothing else."""
+    def facts_among(self, tree: Tree, directories: Iterable[str]) -> list[PartitionFacts]:
+        """Facts about the topic-partitions in some directories; the tree need not hold more than these."""
         keys = dict.fromkeys(self._keys[each] for each in directories if each in self._keys)
-        return [self._unit(tree, key) for key in keys]
+        return [self._facts(tree, key) for key in keys]
 
-    def in_order(self, units: Iterable[Unit]) -> list[Unit]:
-        """Units in the order that `all` has."""
-        found = {unit.key: unit for unit in units}
-        return [found[key] for key in self._directories]
+    def in_order(self, counted: Iterable[CountedPartition]) -> list[CountedPartition]:
+        """The partitions in the order that `facts` has."""
+        by_key = {each.facts.key: each for each in counted}
+        return [by_key[key] for key in self._directories]
 
-    def _unit(self, tree: Tree, key: tuple[str, int, str]) -> Unit:
+    def _facts(self, tree: Tree, key: tuple[str, int, str]) -> PartitionFacts:
         topic, partition, put_away = key
         directories, named = self._directories[key], (topic, partition)
         if put_away:  # the checkpoints speak of the replica, if there is one
-            return Unit(topic, partition, tuple(directories), 0, None, is_live=False)
-        return Unit(
+            return PartitionFacts(topic, partition, tuple(directories), 0, None, is_live=False)
+        return PartitionFacts(
             topic,
             partition,
             tuple(sorted(directories, key=len)),
@@ -135,193 +177,143 @@ class Units:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """What was counted of one topic-partition by itself."""
-
-    unit: Unit
-    original: Census
-    is_untouched: bool
-    by_own: Measured
-    by_kafka: Measured
-
-
-def count_apart(unit: Unit, before: Tree, kafka: BrokerResult, own: SafeResult, topics: TopicFacts) -> Counted:
-    """Count one topic-partition, in trees that may hold nothing else; `kafka` is a start that went well."""
-    comparer = Comparer(before, kafka, own, topics)
-    comparer.count([unit])
-    original = comparer.originals[unit.name]
-    if original is None:
-        raise AssertionError(unit.name)
-    by_own, by_kafka = (comparer.measured(unit, each) for each in (comparer.of_own, comparer.of_kafka))
-    return Counted(unit, original, unit.name in comparer.untouched, by_own, by_kafka)
-
-
 def are_counted(sizes: Iterable[int]) -> bool:
     """Logs of these sizes are counted, whether a way touches them or not."""
     return sum(sizes) <= _COUNTED_BYTES
 
 
 class Comparer:
-    """What is left of each topic-partition by a broker's start, by the plan itself, and by every other way."""
+    """Counts the records that a broker's start, the recovery that was asked for and other ways keep and lose."""
 
-    def __init__(self, before: Tree, kafka: BrokerResult, own: SafeResult | None, topics: TopicFacts) -> None:
+    def __init__(self, before: Tree, kafka: BrokerResult, own: SafeResult | None, rules: Rules) -> None:
         self.before = before
-        self.kafka = kafka
-        self.topics = topics
-        self.of_kafka = WayResult.of_kafka(kafka)
-        self.of_own = self.of_kafka if own is None else WayResult.of_safe(own)
-        self.refused = {} if own is None else own.refusals
-        self.originals: dict[str, Census | None] = {}
-        self.untouched: set[str] = set()
-        """partitions of which a broker's start and the plan itself leave the logs as they are"""
+        self.topics = rules.facts
+        self.start = kafka
+        self.kafka = WayResult.of_kafka(kafka)
+        self.own = self.kafka if own is None else WayResult.of_safe(RecoveryRequest.of(rules), own)
 
-    def count(self, units: Sequence[Unit]) -> None:
-        """What can be read now; logs that nobody touches only if there are not too many of them."""
-        left = _COUNTED_BYTES
-        for unit in units:
-            touched = self.of_kafka.touches(unit, self.before) or self.of_own.touches(unit, self.before)
-            if not touched:
-                self.untouched.add(unit.name)
-                left -= sum(
-                    self.before.files[path].size
-                    for each in unit.directories
-                    for _base, path in log_segments(self.before, each)
-                )
-            counted = touched or left >= 0
-            found = census(self.before, unit.directories, unit.log_start) if counted else None
-            if found is not None and self.topics.is_compacted(unit.topic):
+    def count(self, partitions: Iterable[PartitionFacts]) -> list[CountedPartition]:
+        """Count each partition; one whose logs nothing changes has no census once 1 GiB of such logs is passed."""
+        left, counted = _COUNTED_BYTES, []
+        for facts in partitions:
+            is_untouched = not (self.kafka.touches(facts, self.before) or self.own.touches(facts, self.before))
+            if is_untouched:
+                paths = (path for each in facts.directories for _base, path in self.before.logs(each))
+                left -= sum(self.before.files[path].size for path in paths)
+            found = None if is_untouched and left < 0 else census(self.before, facts.directories, facts.log_start)
+            if found is not None and self.topics.is_compacted(facts.topic):
                 found.missing = []
-            self.originals[unit.name] = found
+            counted.append(self.counted(facts, found, is_untouched=is_untouched))
+        return counted
 
-    def take(self, counted: Counted) -> None:
-        """What was counted elsewhere."""
-        name = counted.unit.name
-        self.originals[name] = counted.original
-        if counted.is_untouched:
-            self.untouched.add(name)
-        self.of_own.measured[name], self.of_kafka.measured[name] = counted.by_own, counted.by_kafka
+    def counted(self, facts: PartitionFacts, original: Census | None, *, is_untouched: bool) -> CountedPartition:
+        """Counts for one partition by its census, None if its logs were not read."""
+        is_same = is_untouched and original is not None and not original.hidden and (
+            min(self.kafka.log_end(facts), self.own.log_end(facts)) >= original.end_offset
+        )  # fmt: skip
+        by_own = self._measure(facts, original, self.own)
+        by_kafka = by_own if is_same or self.own is self.kafka else self._measure(facts, original, self.kafka)
+        return CountedPartition(facts, original, is_untouched, by_own, by_kafka)
 
-    def missing(self, units: Sequence[Unit]) -> list[Finding]:
-        """Where segments are gone."""
-        return [
-            finding
-            for unit in units
-            if (found := self.originals[unit.name]) is not None and len(unit.directories) == 1 and unit.is_live
-            for finding in self._missing_of(unit, found)
-        ]
+    def measured(self, partition: CountedPartition, way: WayResult) -> Measured:
+        """Counts of a way for one partition; a way that declines it leaves it as it is."""
+        if way is self.own or way is self.kafka:
+            return partition.by_own if way is self.own else partition.by_kafka
+        name = partition.name
+        if name not in way.measured:
+            way.measured[name] = self._measure(partition.facts, partition.census, way)
+        return way.measured[name]
 
-    def _missing_of(self, unit: Unit, original: Census) -> Iterator[Finding]:
-        begins = unit.written.local_start
-        missing = list(original.missing)
-        if begins is not None and begins.lost is not None and begins.is_tiered:
-            yield tier_gap(unit.name, begins)
-        else:
-            missing = [*unit.written.lost_start, *missing]
-        bases = (base for base, _ in log_segments(self.before, unit.name))
-        yield from missing_segments(unit.name, missing, unit.log_start, bases)
-
-    def damaged(self, units: Sequence[Unit]) -> list[Finding]:
-        """What cannot be read, but for what an append leaves that was cut short."""
-        return [
-            Finding(each.code, Severity.ERROR, each.position, each.first_offset, each.detail, each.path)
-            for unit in units
-            if (found := self.originals[unit.name]) is not None
-            for each in found.damages
-            if not each.is_tail and each.reaches(unit.log_start)
-        ]
-
-    def measured(self, unit: Unit, result: WayResult) -> Measured:
-        """What a way makes of one partition; what it declines stays as it is."""
-        if unit.name not in result.measured:
-            result.measured[unit.name] = self._measured_before(unit, result) or self._measure(unit, result)
-        return result.measured[unit.name]
-
-    def forget(self, unit: Unit) -> None:
-        """Measure a partition again when it is asked for next: more is known of it."""
-        for result in (self.of_own, self.of_kafka):
-            result.measured.pop(unit.name, None)
-
-    def _measured_before(self, unit: Unit, result: WayResult) -> Measured | None:
-        """What the other of these two makes of a partition, where both make the same of it."""
-        original = self.originals[unit.name]
-        if unit.name not in self.untouched or original is None or original.hidden:
-            return None
-        if min(self.of_kafka.log_end(unit), self.of_own.log_end(unit)) < original.end_offset:
-            return None
-        if result is self.of_own:
-            return self.of_kafka.measured.get(unit.name)
-        return self.of_own.measured.get(unit.name) if result is self.of_kafka else None
-
-    def _measure(self, unit: Unit, result: WayResult) -> Measured:
-        original = self.originals[unit.name]
-        if result.tree is None:
+    def _measure(self, facts: PartitionFacts, original: Census | None, way: WayResult) -> Measured:
+        if way.tree is None:
             return Measured()
         if original is None:
             return Measured(records_lost=0, bytes_cut=0)
-        found = measure(unit, self.before, original, result.tree, result.log_start(unit), result.log_end(unit))
-        return found.held_elsewhere() if self._is_held_remotely(unit, found, result.tree) else found
+        found = measure(facts, self.before, original, way.tree, way.log_start(facts), way.log_end(facts))
+        return found.held_elsewhere() if self._is_held_remotely(facts, found, way.tree) else found
 
-    def _is_held_remotely(self, unit: Unit, found: Measured, after: Tree) -> bool:
+    def _is_held_remotely(self, facts: PartitionFacts, found: Measured, after: Tree) -> bool:
         """All that is lost lies below the local part of what is left, and the remote tier has it."""
-        key, tiering = (unit.topic, unit.partition), self.topics.tiering
-        there = [each for each in unit.directories if each in after.directories]
-        bases = [base for each in there for base, _path in log_segments(after, each)]
-        if not (found.lost and unit.is_live and bases and tiering.is_tiered(key)):
+        key, tiering = (facts.topic, facts.partition), self.topics.tiering
+        there = [each for each in facts.directories if each in after.directories]
+        bases = [base for each in there for base, _path in after.logs(each)]
+        if not (found.lost and facts.is_live and bases and tiering.is_tiered(key)):
             return False
-        held = held_remotely(self.before, unit.name, key, tiering)
+        held = held_remotely(self.before, facts.name, key, tiering)
         return all(
             each.last is not None and each.last < min(bases) and held.covers(each.first, each.last)
             for each in found.lost
         )
 
-    def is_hurt(self, unit: Unit) -> bool:
+    def missing(self, partitions: Iterable[CountedPartition]) -> list[Finding]:
+        """Where segments are gone."""
+        return [
+            finding
+            for each in partitions
+            if each.census is not None and len(each.facts.directories) == 1 and each.facts.is_live
+            for finding in self._missing_of(each.facts, each.census)
+        ]
+
+    def _missing_of(self, facts: PartitionFacts, original: Census) -> Iterator[Finding]:
+        begins = facts.written.local_start
+        missing = list(original.missing)
+        if begins is not None and begins.lost is not None and begins.is_tiered:
+            yield tier_gap(facts.name, begins)
+        else:
+            missing = [*facts.written.lost_start, *missing]
+        bases = (base for base, _ in self.before.logs(facts.name))
+        yield from missing_segments(facts.name, missing, facts.log_start, bases)
+
+    @staticmethod
+    def damaged(partitions: Iterable[CountedPartition]) -> list[Finding]:
+        """What cannot be read, but for what an append leaves that was cut short."""
+        return [
+            Finding(damage.code, Severity.ERROR, damage.position, damage.first_offset, damage.detail, damage.path)
+            for each in partitions
+            if each.census is not None
+            for damage in each.census.damages
+            if not damage.is_tail and damage.reaches(each.facts.log_start)
+        ]
+
+    def is_hurt(self, partition: CountedPartition) -> bool:
         """Whether something is lost, damaged or made stray, or recovery declines: there is something to choose."""
-        original = self.originals[unit.name]
-        if unit.name in self.refused or self.of_own.makes_stray(unit):
+        original = partition.census
+        if partition.name in self.own.refusals or self.own.makes_stray(partition.facts):
             return True
         if original is not None and (
             original.missing or original.hidden or original.epoch_falls or original.is_damaged
         ):
             return True
-        return bool(self.measured(unit, self.of_own).records_lost or self.measured(unit, self.of_kafka).records_lost)
+        return bool(partition.by_own.records_lost or partition.by_kafka.records_lost)
 
-    def has_less(self, unit: Unit, merged: Measured | None) -> bool:
-        """Other copies hold more than this one ever will."""
-        original = self.originals[unit.name]
-        if merged is None or merged.records_kept is None or original is None:
-            return False
-        return merged.records_kept > original.records
-
-    def replica(self, unit: Unit) -> Measured | None:
+    def replica(self, partition: CountedPartition) -> Measured | None:
         """What other brokers have, as far as the metadata and the high watermark tell."""
-        original = self.originals[unit.name]
-        if original is None or not self.others(unit):
+        facts, original = partition.facts, partition.census
+        if original is None or not self.others(facts):
             return None
         held = original.records + sum(each.records or 0 for each in original.damages)
-        watermark = unit.high_watermark
+        watermark = facts.high_watermark
         if watermark is None:
             return Measured()
         above = 0
         if original.end_offset > watermark:
-            above = census(self.before, unit.directories, max(watermark, unit.log_start)).records
+            above = census(self.before, facts.directories, max(watermark, facts.log_start)).records
         return Measured(
             records_kept=held - above, records_lost=above, is_exact=True, bytes_cut=0, below_high_watermark=False
         )
 
-    def is_fetched_again(self, unit: Unit) -> bool:
+    def is_fetched_again(self, partition: CountedPartition) -> bool:
         """A start cuts the log before all that is wrong, and a follower fetches what comes after its log's end.
 
         Damage below the recovery point stays, as do gaps, because no broker looks there (`LogLoader.recoverLog`).
         """
-        found = self.of_kafka.partitions.get(unit.name)
-        if found is None or self.of_kafka.tree is None or found.stray is not None:
+        loaded, left = self.kafka.partitions.get(partition.name), partition.by_kafka
+        if loaded is None or self.kafka.tree is None or loaded.stray is not None:
             return False
-        left = self.measured(unit, self.of_kafka)
         is_whole = not (left.damage_left or left.records_hidden or left.epoch_falls)
-        return is_whole and all(each.first >= found.log_end_offset for each in left.lost)
+        return is_whole and all(each.first >= loaded.log_end_offset for each in left.lost)
 
-    def others(self, unit: Unit) -> tuple[int, ...]:
+    def others(self, facts: PartitionFacts) -> tuple[int, ...]:
         """Other brokers that were in sync when the metadata beside the log was written."""
-        in_sync = self.topics.in_sync.get((unit.topic, unit.partition), ()) if unit.is_live else ()
+        in_sync = self.topics.in_sync.get((facts.topic, facts.partition), ()) if facts.is_live else ()
         return tuple(each for each in in_sync if each != self.topics.node_id)

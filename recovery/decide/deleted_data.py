@@ -32,9 +32,9 @@ __all__ = ["note_of_deleted"]
 _SHOWN = 3
 
 
-def note_of_deleted(found: Survey, tiering: Tiering) -> str | None:
+def note_of_deleted(survey: Survey, tiering: Tiering) -> str | None:
     """One sentence, None where nothing of the kind is there; reads little."""
-    tree = found.tree()
+    tree = survey.tree()
     live: dict[PartitionName, str] = {}
     gone: list[tuple[PartitionName, str]] = []
     for directory in tree.subdirectories():
@@ -56,7 +56,7 @@ def note_of_deleted(found: Survey, tiering: Tiering) -> str | None:
     more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
     return (
         f"deleted, but still on disk, and held by nothing else here: {', '.join(places[:_SHOWN])}{more}; "
-        f"`kafkalog undelete {shell_word(found.root)}` lists it, and can restore it before a recovery or a broker's "
+        f"`kafkalog undelete {shell_word(survey.root)}` lists it, and can restore it before a recovery or a broker's "
         "start removes it"
     )
 

@@ -67,7 +67,7 @@ class _Merged:
     """by path"""
 
 
-def merge_in_place(found: Survey, tree: Tree, copies: Sequence[str], rules: Rules, recover: Recover) -> SafeResult:
+def merge_in_place(survey: Survey, tree: Tree, copies: Sequence[str], rules: Rules, recover: Recover) -> SafeResult:
     """The tree, a part of that of the survey, with what copies help with, recovered by mode safe.
 
     A partition of which the copies are none, or whose merged log a broker would cut, is left as it is; that is in the
@@ -78,9 +78,9 @@ def merge_in_place(found: Survey, tree: Tree, copies: Sequence[str], rules: Rule
     for directory, name in partitions_of(tree):
         if name.state is not DirectoryState.LIVE or name.topic == CLUSTER_METADATA_TOPIC:
             continue
-        there = copies_of(name.topic, name.partition, found.root, copies)
+        there = copies_of(name.topic, name.partition, survey.root, copies)
         try:
-            each = _merged(found, directory, name, there, rules) if there else None
+            each = _merged(survey, directory, name, there, rules) if there else None
         except (RecoveryRefused, UsageError) as error:
             refusals[directory] = error.sentence
             continue
@@ -90,18 +90,18 @@ def merge_in_place(found: Survey, tree: Tree, copies: Sequence[str], rules: Rule
         result = recover(_with(tree, merged), frozenset(merged), refusals)
         cut = [directory for directory, each in merged.items() if not _holds(result.tree, each)]
         if not cut:
-            result.merged = frozenset(merged)
+            result.helped = frozenset(merged)
             return result
         for directory in cut:
             del merged[directory]
             refusals[directory] = "a broker would not keep all of what the copies hold together"
 
 
-def _merged(found: Survey, directory: str, name: PartitionName, there: Sequence[str], rules: Rules) -> _Merged | None:
+def _merged(survey: Survey, directory: str, name: PartitionName, there: Sequence[str], rules: Rules) -> _Merged | None:
     """None where the partition is not damaged, and lacks nothing that it could get without giving up something; and
     where nothing comes from another copy.
     """
-    own = os.path.join(found.root, directory)
+    own = os.path.join(survey.root, directory)
     (copies,) = of_one_partition([own, *there]).copies.values()
     outside = {
         segment.path: facts_of(os.stat(segment.path))
@@ -131,7 +131,7 @@ def _merged(found: Survey, directory: str, name: PartitionName, there: Sequence[
         )
     if all(part.origin.startswith(f"{directory}/") for parts in contents.values() for part in parts):
         return None
-    found.outside.update(outside)
+    survey.outside.update(outside)
     return _Merged(name, log, {path: join(parts) for path, parts in contents.items()})
 
 

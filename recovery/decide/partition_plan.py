@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.names import DirectoryState, parse_partition_directory, parse_segment_file, segment_file
 from kafkalog.codec.scanner import Scanner
-from kafkalog.recovery.broker.manager import PartitionResult
+from kafkalog.recovery.broker.manager import LoadedPartition
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.safe.normalize import read_high_watermarks
@@ -77,20 +78,28 @@ class PartitionPlan:
 
 
 def partition_plans(
-    found: Survey, results: list[PartitionResult], actions: list[RecoveryAction]
+    survey: Survey,
+    results: Iterable[LoadedPartition],
+    actions: list[RecoveryAction],
+    gaps: Mapping[str, list[tuple[int, int]]],
 ) -> list[PartitionPlan]:
-    """The actions on a survey, told by partition; `results` are the partitions as they are afterwards."""
-    watermarks = read_high_watermarks(found.tree())
+    """What the actions on a survey mean for each partition directory, in the order of `results`.
+
+    `results` are the directories as a start loads them afterwards; `gaps` are the offsets that are gone, by directory.
+    """
+    watermarks = read_high_watermarks(survey.tree())
     plans = {}
     for each in results:
         parsed = parse_partition_directory(each.name)
         is_deleted = parsed is not None and parsed.state is DirectoryState.DELETE
         end = None if is_deleted else each.log_end_offset
-        plan = PartitionPlan(each.name, each.log_start_offset, end, renamed_to=each.stray)
+        plan = PartitionPlan(
+            each.name, each.log_start_offset, end, renamed_to=each.stray, gaps=gaps.get(each.name, [])
+        )
         if parsed is not None and parsed.state is DirectoryState.LIVE:
             plan.high_watermark = watermarks.get((parsed.topic, parsed.partition))
         plans[each.name] = plan
-    for path, facts in found.files.items():
+    for path, facts in survey.files.items():
         directory, _, name = path.partition("/")
         if directory in plans and _is_log(name):
             plans[directory].kept_bytes += facts.size
@@ -99,7 +108,7 @@ def partition_plans(
         if directory not in plans or not name:
             continue
         plan = plans[directory]
-        before = found.files[action.path].size if action.path in found.files else 0
+        before = survey.files[action.path].size if action.path in survey.files else 0
         if action.kind is ActionKind.WRITE:
             plan.rebuilt.append(name)
             if _is_log(name) and before > (action.size or 0):  # pieces are left out of it
@@ -113,7 +122,7 @@ def partition_plans(
             kept = action.size or 0
             plan.cut_bytes += before - kept
             plan.kept_bytes -= before - kept
-            _see_last_offset(found, plan, action.path, kept)
+            _see_last_offset(survey, plan, action.path, kept)
     return list(plans.values())
 
 
@@ -123,9 +132,9 @@ def _is_log(name: str) -> bool:
     return parsed is not None and parsed.is_live_log and segment_file(parsed.base_offset, parsed.kind) == name
 
 
-def _see_last_offset(found: Survey, plan: PartitionPlan, path: str, start: int) -> None:
+def _see_last_offset(survey: Survey, plan: PartitionPlan, path: str, start: int) -> None:
     """The last offset among bytes that go, a batch included that is not whole; checksums are not examined."""
-    scanner = Scanner(found.source(path), position=start, check_crc=False)
+    scanner = Scanner(survey.source(path), position=start, check_crc=False)
     lasts = [batch.last_offset for batch in scanner]
     lasts += [each.batch.last_offset for each in scanner.findings if each.batch is not None]
     plan.last_offset_before = max([*lasts, *([] if plan.last_offset_before is None else [plan.last_offset_before])],

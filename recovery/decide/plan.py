@@ -1,6 +1,6 @@
 """What would be done, decided from bytes alone: the broker's outcome, the actions, and what each partition keeps.
 
-`plan_of` makes a plan of what was found out (`outcomes`); it changes nothing, and is bound to the survey it is of.
+`plan_of` makes a plan of forecasts and the ways beside each other; it changes nothing, and is bound to its survey.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ from kafkalog.codec.names import (
     parse_segment_file,
 )
 from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, CleanShutdown, decode_offset_checkpoint, encode_clean_shutdown
-from kafkalog.codec.wording import NEWER
 from kafkalog.log.disk.pointer import half_done
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.java import TooLargeError
-from kafkalog.recovery.broker.identity import meta_properties_finding
+from kafkalog.recovery.broker.identity import meta_properties_finding, names_newer_version
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends, lost_places
@@ -42,11 +41,11 @@ from kafkalog.recovery.checks.owners import other_owners
 from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, ActionKind, RecoveryAction, difference, marker_first
 from kafkalog.recovery.decide.aftermath import LossConsequence, consequences
 from kafkalog.recovery.decide.choice import RecoveryChoice
-from kafkalog.recovery.decide.closed_in_order import told_by_checks
+from kafkalog.recovery.decide.closed_in_order import findings_of_checks
 from kafkalog.recovery.decide.deleted_data import note_of_deleted
-from kafkalog.recovery.decide.forecasts import Forecasts
+from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory
 from kafkalog.recovery.decide.partition_plan import PartitionPlan, partition_plans
-from kafkalog.recovery.decide.refusals import WRITTEN_BESIDE, Decided, refusal_in_every_mode, refusal_of
+from kafkalog.recovery.decide.refusals import WRITTEN_BESIDE, Decision, refusal_in_every_mode, refusal_of
 from kafkalog.recovery.decide.ways import RecoveryWay, WayName, recommended
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.own_identity import directories_that_name
@@ -134,8 +133,10 @@ class Plan:
     """what follows for others from what is lost, or from where logs end"""
     begins: Mapping[str, int] = field(default_factory=dict)
     """partition directory -> the offset at which a tiered log begins there, empty, after its remote part"""
+    is_of_newer_kafka: bool = False
+    """`meta.properties` has a version that is not known here; a Kafka that is new enough may start on it"""
     waits_for_a_run: bool = False
-    """a run that was cut short comes first: a recovery in any mode completes that one and does no more"""
+    """an execution that was cut short comes first: a recovery in any mode completes that one and does no more"""
 
     @property
     def needs_consent(self) -> bool:
@@ -143,8 +144,7 @@ class Plan:
 
         Mode kafka asks for nothing: it does what the broker would do.
         """
-        lost = self.choice.own.sound_lost > 0 or self.choice.own.markers_lost > 0
-        return self.mode is not Mode.KAFKA and (lost or bool(self.made_stray))
+        return self.mode is not Mode.KAFKA and (self.choice.own.drops_sound or bool(self.made_stray))
 
     @property
     def made_stray(self) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ class Plan:
             return None
         for finding in self.findings:
             if finding.code is FindingCode.META_PROPERTIES_INVALID:
-                if NEWER in finding.detail:
+                if self.is_of_newer_kafka:
                     return f"{META_PROPERTIES} stays as it is; a Kafka that is new enough may start on it"
                 others = ", ".join(each for each in self.identity_in if each != self.root)
                 known = f"{others} says whose it is" if others else (
@@ -254,92 +254,92 @@ class Plan:
 
 
 def plan_of(
-    outcomes: Forecasts, found: Survey, rules: Rules, *, mark_clean: bool = False, copies: Sequence[str] = ()
+    directory: SurveyedDirectory, forecasts: Forecasts, choice: RecoveryChoice | None, *, mark_clean: bool = False
 ) -> Plan:
-    """The plan that follows from what was found out about a survey by settled rules."""
-    kafka, own, choice = outcomes.kafka, outcomes.own, outcomes.choice
-    actions = _actions(outcomes, found, rules)
-    results = [] if own is None and kafka.outcome != StartResult.LOADED else (kafka if own is None else own).partitions
-    partitions = partition_plans(found, results, actions)
-    for partition in partitions:
-        partition.gaps = [] if own is None else own.lost.get(partition.name, [])
-    findings = [] if own is None else own.findings()
-    if outcomes.is_compared:
-        ends = {each.name: each.log_end_offset for each in (kafka if own is None else own).partitions}
-        damaged = (*choice.damaged, *findings)
-        findings = [*_with_what_is_missing(found, rules.facts, choice, findings), *_outside(found, ends)]
-        if own is not None and not found.is_partial:
-            findings += _of_different_moments(found, ends, damaged)
-    declined = {**({} if own is None else own.refusals), **sentences_of_unreadable(found)}
-    decided = Decided(
-        found=found, rules=rules, kafka=kafka, own=own, actions=actions,
-        findings=[] if own is None else own.findings(), declined=declined, mark_clean=mark_clean,
-    )  # fmt: skip
-    refused = refusal_of(decided)
-    starts = kafka.outcome == StartResult.LOADED
+    """The plan that follows from forecasts, and from the ways beside each other; `choice`: None if nobody asked."""
+    survey, rules, kafka, own = directory.survey, directory.rules, forecasts.kafka, forecasts.own
+    actions = _actions(forecasts, survey)
+    result, compared = kafka if own is None else own, RecoveryChoice() if choice is None else choice
+    loaded = [] if own is None and not kafka.is_loaded else result.partitions.values()
+    partitions = partition_plans(survey, loaded, actions, {} if own is None else own.lost)
+    own_findings = [] if own is None else own.findings()
+    findings = own_findings
+    if choice is not None:
+        ends = {name: each.log_end_offset for name, each in result.partitions.items()}
+        findings = [*_with_what_is_missing(survey, rules.facts, choice, own_findings), *_outside(survey, ends)]
+        if own is not None and not survey.is_partial:
+            findings += _of_different_moments(survey, ends, [*choice.damaged, *own_findings])
+    declined = {**({} if own is None else own.refusals), **sentences_of_unreadable(survey)}
+    refused = refusal_of(
+        Decision(
+            survey=survey, rules=rules, kafka=kafka, own=own, actions=actions, declined=declined, mark_clean=mark_clean
+        )
+    )
     broker = BrokerForecast(
         kafka.outcome,
         kafka.exception,
         kafka.message,
-        {partition.name: partition.log_end_offset for partition in kafka.partitions},
+        {name: partition.log_end_offset for name, partition in kafka.partitions.items()},
         kafka.clean,
-        choice.lost_by_kafka() if starts else None,
-        tuple(rules.facts.strays(partition.name for partition in kafka.partitions if partition.stray is None)),
+        compared.lost_by_kafka() if kafka.is_loaded else None,
+        tuple(rules.facts.strays(name for name, partition in kafka.partitions.items() if partition.stray is None)),
     )
-    ways = choice.ways
-    if starts or rules.mode is not Mode.KAFKA:
-        ways = _with_refusals(ways, rules.mode, refusal_in_every_mode(found, actions), refused)
-    unknown = _why_not_predicted(found, kafka)
+    ways = compared.ways
+    if kafka.is_loaded or rules.mode is not Mode.KAFKA:
+        ways = _with_refusals(ways, rules.mode, refusal_in_every_mode(survey, actions), refused)
+    unknown = _why_not_predicted(survey, kafka)
     if unknown is not None:
         broker = replace(broker, outcome=None, exception=None, message=unknown)
         ways = [replace(way, consequence=unknown) if way.way is WayName.KAFKA else way for way in ways]
+    is_marked = mark_clean and rules.mode is not Mode.KAFKA
+    names_newer = META_PROPERTIES not in survey.unreadable and names_newer_version(survey.tree())
     plan = Plan(
-        root=found.root,
+        root=survey.root,
         mode=rules.mode,
         broker=broker,
-        actions=(
-            _with_marker(found, actions, rules.facts.broker_epoch)
-            if mark_clean and rules.mode is not Mode.KAFKA
-            else actions
-        ),
+        actions=_with_marker(survey, actions, rules.facts.broker_epoch) if is_marked else actions,
         partitions=partitions,
-        survey=found,
+        survey=survey,
         refusal=None if refused is None else refused[1],
         refused_by=None if refused is None else refused[0],
-        findings=[*findings, *findings_of_unreadable(found)],
+        findings=[*findings, *findings_of_unreadable(survey)],
         topics=rules.facts,
-        copies=tuple(copies),
+        copies=tuple(directory.copies),
         declined=declined,
-        choice=replace(choice, ways=ways),
-        identity_in=_named_in(found, rules, findings),
-        deleted=note_of_deleted(found, rules.facts.tiering) if outcomes.is_compared else None,
-        consequences=_consequences(outcomes, rules.facts) if outcomes.is_compared else (),
-        waits_for_a_run=bool(half_done(found.root)),
+        choice=replace(compared, ways=ways),
+        identity_in=_named_in(survey, rules, () if names_newer else findings),
+        is_of_newer_kafka=names_newer,
+        waits_for_a_run=bool(half_done(survey.root)),
     )
-    if outcomes.is_compared and not mark_clean and not plan.is_worth_a_look:  # else all would be said to be well
-        return replace(plan, findings=[*plan.findings, *told_by_checks(found, rules.facts.tiering, outcomes.checked)])
-    return plan
+    if choice is None:
+        return plan
+    lost = choice.own_by_partition
+    plan = replace(
+        plan,
+        deleted=note_of_deleted(survey, rules.facts.tiering),
+        consequences=tuple(
+            consequences(result.tree, result.partitions.values(), lost, rules.facts, directory.coordinators)
+        ),
+    )
+    if mark_clean or plan.is_worth_a_look:
+        return plan
+    unseen = findings_of_checks(survey, rules.facts.tiering, forecasts.checked)  # else all would be said to be well
+    return replace(plan, findings=[*plan.findings, *unseen])
 
 
-def _consequences(outcomes: Forecasts, topics: TopicFacts) -> tuple[LossConsequence, ...]:
-    result = outcomes.kafka if outcomes.own is None else outcomes.own
-    measured = outcomes.choice.own_by_partition
-    return tuple(consequences(result.tree, result.partitions, measured, topics, outcomes.coordinators))
-
-
-def _named_in(found: Survey, rules: Rules, findings: Sequence[Finding]) -> tuple[str, ...]:
-    codes = {each.code for each in findings if NEWER not in each.detail}
+def _named_in(survey: Survey, rules: Rules, findings: Sequence[Finding]) -> tuple[str, ...]:
+    codes = {each.code for each in findings}
     is_lost = rules.identity is not None or FindingCode.META_PROPERTIES_INVALID in codes
-    return directories_that_name(found.root, rules.facts) if is_lost and not found.is_partial else ()
+    return directories_that_name(survey.root, rules.facts) if is_lost and not survey.is_partial else ()
 
 
-def _actions(outcomes: Forecasts, found: Survey, rules: Rules) -> list[RecoveryAction]:
+def _actions(forecasts: Forecasts, survey: Survey) -> list[RecoveryAction]:
     """The actions that lead from what is there to what the mode leaves."""
-    kafka, own = outcomes.kafka, outcomes.own
+    kafka, own = forecasts.kafka, forecasts.own
     if own is None:
-        return difference(found, kafka.tree) if kafka.outcome == StartResult.LOADED else []
-    actions = difference(found, own.tree, _NEVER_TOUCHED)
-    starts = kafka.outcome == StartResult.LOADED and Checkpoints.are_readable(found.tree())
+        return difference(survey, kafka.tree) if kafka.is_loaded else []
+    actions = difference(survey, own.tree, _NEVER_TOUCHED)
+    starts = kafka.is_loaded and Checkpoints.are_readable(survey.tree())
     if starts and not any(action.path not in WRITTEN_AT_STOP | WRITTEN_BESIDE for action in actions):
         return []  # the log is in order: no need to have a broker examine it again
     if kafka.clean and not any(_touches_a_partition(action) for action in actions):
@@ -351,7 +351,7 @@ def _touches_a_partition(action: RecoveryAction) -> bool:
     return parse_partition_directory(action.path.partition("/")[0]) is not None
 
 
-def _with_marker(found: Survey, actions: Sequence[RecoveryAction], epoch: int | None) -> list[RecoveryAction]:
+def _with_marker(survey: Survey, actions: Sequence[RecoveryAction], epoch: int | None) -> list[RecoveryAction]:
     """End with a clean-shutdown marker, as the last thing that is written.
 
     It names the broker epoch of the registration, if the metadata here tells it: since 3.8 a broker whose marker names
@@ -362,7 +362,7 @@ def _with_marker(found: Survey, actions: Sequence[RecoveryAction], epoch: int | 
     in_place = (ActionKind.REMOVE_DIRECTORY,)  # a directory that has the marker's name goes first
     rest = [each for each in actions if each.path != CLEAN_SHUTDOWN_FILE or each.kind in in_place]
     written = RecoveryAction(ActionKind.WRITE, CLEAN_SHUTDOWN_FILE, size=content.size, content=content)
-    return marker_first(found, [*rest, written])
+    return marker_first(survey, [*rest, written])
 
 
 def _with_refusals(
@@ -377,47 +377,48 @@ def _with_refusals(
     return [way if way.way in left_alone else replace(way, refusal=way.refusal or refused[1]) for way in ways]
 
 
-def _why_not_predicted(found: Survey, kafka: BrokerResult) -> str | None:
+def _why_not_predicted(survey: Survey, kafka: BrokerResult) -> str | None:
     """What could not be read, where a broker reaches it: it may read it, or fail."""
-    if not found.unreadable or (kafka.is_before_logs and META_PROPERTIES not in found.unreadable):
+    if not survey.unreadable or (kafka.is_before_logs and META_PROPERTIES not in survey.unreadable):
         return None
-    first = findings_of_unreadable(found)[0]
-    return f"the broker's start cannot be predicted: {os.path.join(found.root, first.file or '')}: {first.detail}"
+    first = findings_of_unreadable(survey)[0]
+    return f"the broker's start cannot be predicted: {os.path.join(survey.root, first.file or '')}: {first.detail}"
 
 
 def _with_what_is_missing(
-    found: Survey, topics: TopicFacts, choice: RecoveryChoice, findings: Sequence[Finding]
+    survey: Survey, topics: TopicFacts, choice: RecoveryChoice, findings: Sequence[Finding]
 ) -> list[Finding]:
-    """With what no action is there for, and was found while the ways were compared."""
+    """With what no action is there for, and was noticed while the ways were compared."""
     return [
-        *_of_own_files(found, topics), *findings, *_unnamed(choice.damaged, findings),
-        *_lost_logs(found), *choice.missing,
-        *_missing_partitions(found, topics), *(each.in_file(".") for each in other_owners(found.root, topics)),
+        *_of_own_files(survey, topics), *findings, *_unnamed(choice.damaged, findings),
+        *_lost_logs(survey), *choice.missing,
+        *_missing_partitions(survey, topics), *(each.in_file(".") for each in other_owners(survey.root, topics)),
     ]  # fmt: skip
 
 
-def _outside(found: Survey, ends: Mapping[str, int]) -> list[Finding]:
+def _outside(survey: Survey, ends: Mapping[str, int]) -> list[Finding]:
     """Batches in files that are no partition's, before anything is called lost; files are relative to the root."""
-    names = (os.path.basename(path) for path in found.files if FileKind.LOG.value in path)
-    if not lost_places(found.root) and all(parse_segment_file(name) is not None for name in names):
+    names = (os.path.basename(path) for path in survey.files if FileKind.LOG.value in path)
+    if not lost_places(survey.root) and all(parse_segment_file(name) is not None for name in names):
         return []
     from kafkalog.log.directories.directory import is_log_dir, open_log_dir  # most directories have none of these
 
-    if not is_log_dir(found.root):
+    if not is_log_dir(survey.root):
         return []
-    log_dir = open_log_dir(found.root, tolerant=True)
+    log_dir = open_log_dir(survey.root, tolerant=True)
     ends_at = known_ends({os.path.join(log_dir.path, name): end for name, end in ends.items()})
     return [
-        each.in_file(os.path.relpath(each.file or found.root, found.root)) for each in batches_outside(log_dir, ends_at)
+        each.in_file(os.path.relpath(each.file or survey.root, survey.root))
+        for each in batches_outside(log_dir, ends_at)
     ]
 
 
-def _of_different_moments(found: Survey, ends: Mapping[str, int], damaged: Iterable[Finding]) -> list[Finding]:
+def _of_different_moments(survey: Survey, ends: Mapping[str, int], damaged: Iterable[Finding]) -> list[Finding]:
     """The finding of a copy that was made while a broker ran; `ends` are by partition directory, the damaged too."""
-    if CLEAN_SHUTDOWN_FILE in found.files:
+    if CLEAN_SHUTDOWN_FILE in survey.files:
         return []
     left_out = {(each.file or "").partition("/")[0] for each in damaged}
-    with_logs = {path.partition("/")[0] for path in found.files if path.endswith(FileKind.LOG.value)}
+    with_logs = {path.partition("/")[0] for path in survey.files if path.endswith(FileKind.LOG.value)}
     live = {
         (name.topic, name.partition): end
         for directory, end in ends.items()
@@ -426,7 +427,7 @@ def _of_different_moments(found: Survey, ends: Mapping[str, int], damaged: Itera
         and (name := parse_partition_directory(directory)) is not None
         and name.state is DirectoryState.LIVE
     }
-    return moments_differ(Checkpoints.read(found.tree()).recovery_points, live)
+    return moments_differ(Checkpoints.read(survey.tree()).recovery_points, live)
 
 
 def _of_own_files(survey: Survey, topics: TopicFacts) -> list[Finding]:
@@ -452,28 +453,28 @@ def _unnamed(damaged: Sequence[Finding], named: Sequence[Finding]) -> list[Findi
     return [each for each in damaged if (each.file, each.position) not in places]
 
 
-def _lost_logs(found: Survey) -> list[Finding]:
+def _lost_logs(survey: Survey) -> list[Finding]:
     """Links to nothing in place of logs, which a broker takes for no log at all."""
     detail = "a dangling symbolic link: the log's content is not here, and no count includes it"
     return [
         Finding(FindingCode.FOREIGN_FILE, Severity.ERROR, None, None, detail, path)
-        for path in sorted(found.dangling)
+        for path in sorted(survey.dangling)
         if "/" in path and path.endswith(FileKind.LOG.value)
     ]
 
 
-def _missing_partitions(found: Survey, topics: TopicFacts) -> list[Finding]:
+def _missing_partitions(survey: Survey, topics: TopicFacts) -> list[Finding]:
     """Partitions that checkpoints or metadata name and that are not there; where all directories were examined."""
-    if found.is_partial:
+    if survey.is_partial:
         return []
-    tree = found.tree()
+    tree = survey.tree()
     points = Checkpoints.read(tree)
     checkpoints = {
         RECOVERY_POINT_CHECKPOINT: points.recovery_points,
         LOG_START_OFFSET_CHECKPOINT: points.log_starts,
         REPLICATION_OFFSET_CHECKPOINT: read_high_watermarks(tree),
     }
-    names = dict.fromkeys([path for path in (*found.files, *found.dangling) if "/" not in path], False)
-    names |= {path: what == LINKED_DIRECTORY for path, what in found.special.items() if "/" not in path}
-    names |= dict.fromkeys([*(path for path in found.directories if "/" not in path), *found.unreadable], True)
-    return missing_partitions(found.root, names, checkpoints, topics)
+    names = dict.fromkeys([path for path in (*survey.files, *survey.dangling) if "/" not in path], False)
+    names |= {path: what == LINKED_DIRECTORY for path, what in survey.special.items() if "/" not in path}
+    names |= dict.fromkeys([*(path for path in survey.directories if "/" not in path), *survey.unreadable], True)
+    return missing_partitions(survey.root, names, checkpoints, topics)

@@ -11,7 +11,6 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Sentence
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.finding_codes import Trait, codes_with
-from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     LEADER_EPOCH_CHECKPOINT,
@@ -24,7 +23,6 @@ from kafkalog.log.disk.pointer import half_done
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
-from kafkalog.recovery.decide.set_aside import why_not_set_aside
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey
@@ -32,14 +30,8 @@ from kafkalog.recovery.facts.unreadable import refusal_of_unreadable
 from kafkalog.recovery.safe.result import SafeResult
 
 __all__ = [
-    "CHECKPOINTS",
-    "REFUSALS",
-    "WRITTEN_BESIDE",
-    "Decided",
-    "refusal_in_every_mode",
-    "refusal_of",
-    "refuse_unsafe",
-]
+    "CHECKPOINTS", "REFUSALS", "WRITTEN_BESIDE", "Decision", "refusal_in_every_mode", "refusal_of", "refuse_unsafe",
+]  # fmt: skip
 
 CHECKPOINTS = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT})
 """What recovery reads, and rewrites."""
@@ -50,16 +42,15 @@ _OWN_FILES = CHECKPOINTS | WRITTEN_BESIDE | {CLEAN_SHUTDOWN_FILE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
+class Decision:
     """What is known of a plan when it is asked whether it can be carried out."""
 
-    found: Survey
+    survey: Survey
     rules: Rules
     kafka: BrokerResult
     own: SafeResult | None
     """what the modes other than kafka leave; None in mode kafka"""
     actions: Sequence[RecoveryAction]
-    findings: Sequence[Finding]
     declined: Mapping[str, str]
     """partition directory -> why it is left as it is; those that cannot be read are among them"""
     mark_clean: bool = False
@@ -69,75 +60,72 @@ class Decided:
         """What the broker's own start leaves is what is asked for."""
         return self.rules.mode is Mode.KAFKA
 
-    @property
-    def starts(self) -> bool:
-        """A broker starts on the directory as it is."""
-        return self.kafka.outcome == StartResult.LOADED
 
-
-def _damaged_log(at: Decided) -> str | None:
-    if at.own is None or not at.rules.rebuild_indexes:
+def _damaged_log(decision: Decision) -> str | None:
+    if decision.own is None or not decision.rules.rebuild_indexes:
         return None
-    return next(iter(at.own.refusals.values()), None)
+    return next(iter(decision.own.refusals.values()), None)
 
 
-def _link_in_the_way(at: Decided) -> str | None:
-    return None if at.is_kafka else _dangling_checkpoint(at.found)
+def _link_in_the_way(decision: Decision) -> str | None:
+    return None if decision.is_kafka else _dangling_checkpoint(decision.survey)
 
 
-def _through_a_link(at: Decided) -> str | None:
-    if at.own is not None:
-        return _written_through(at.own.tree)
-    return _written_through(at.kafka.tree) if at.starts else None
+def _through_a_link(decision: Decision) -> str | None:
+    if decision.own is not None:
+        return _written_through(decision.own.tree)
+    return _written_through(decision.kafka.tree) if decision.kafka.is_loaded else None
 
 
-def _every_partition_declined(at: Decided) -> str | None:
+def _every_partition_declined(decision: Decision) -> str | None:
     """Nothing is done for partitions that are not left as they are."""
-    reaches_others = any("/" in each.path or each.kind is ActionKind.REMOVE_DIRECTORY for each in at.actions)
-    return None if at.own is None or reaches_others else next(iter(at.own.refusals.values()), None)
+    reaches_others = any("/" in each.path or each.kind is ActionKind.REMOVE_DIRECTORY for each in decision.actions)
+    return None if decision.own is None or reaches_others else next(iter(decision.own.refusals.values()), None)
 
 
-def _nobody_named(at: Decided) -> str | None:
-    return why_not_set_aside(at.found) if at.rules.mode is Mode.SET_ASIDE else None
+def _nobody_named(decision: Decision) -> str | None:
+    if decision.rules.mode is not Mode.SET_ASIDE or decision.survey.is_partial:
+        return None
+    return "mode set-aside moves whole partitions to quarantine: say which, by path or by topic and partition"
 
 
-def _beyond_strict(at: Decided) -> str | None:
+def _beyond_strict(decision: Decision) -> str | None:
     """What mode strict leaves to a person."""
-    if at.rules.mode is not Mode.STRICT:
+    if decision.rules.mode is not Mode.STRICT or decision.own is None:
         return None
     tails = codes_with(Trait.TAIL)
-    worse = [finding for finding in at.findings if finding.code not in tails]
+    worse = [finding for finding in decision.own.findings() if finding.code not in tails]
     if not worse:
         return None
     more = f" and {len(worse) - 1} more" if len(worse) > 1 else ""
     return f"mode strict removes only torn and zero tails, but there is {worse[0]}{more}"
 
 
-def _unreadable(at: Decided) -> str | None:
-    return refusal_of_unreadable(at.found, at.rules.mode)
+def _unreadable(decision: Decision) -> str | None:
+    return refusal_of_unreadable(decision.survey, decision.rules.mode)
 
 
-def _no_start(at: Decided) -> str | None:
-    if not at.is_kafka or at.starts:
+def _no_start(decision: Decision) -> str | None:
+    if not decision.is_kafka or decision.kafka.is_loaded:
         return None
-    end = "not start" if at.kafka.outcome == StartResult.START_FAILS else "take this directory offline"
-    return f"Kafka would {end} ({at.kafka.exception}: {at.kafka.message}); mode kafka changes nothing then"
+    end = "not start" if decision.kafka.outcome == StartResult.START_FAILS else "take this directory offline"
+    return f"Kafka would {end} ({decision.kafka.exception}: {decision.kafka.message}); mode kafka changes nothing then"
 
 
-def _unsafe(at: Decided) -> str | None:
-    return _not_its_own(at.found, at.actions)
+def _unsafe(decision: Decision) -> str | None:
+    return _not_its_own(decision.survey, decision.actions)
 
 
-def _marker_in_mode_kafka(at: Decided) -> str | None:
-    return "mode kafka never writes a clean-shutdown marker" if at.mark_clean and at.is_kafka else None
+def _marker_in_mode_kafka(decision: Decision) -> str | None:
+    return "mode kafka never writes a clean-shutdown marker" if decision.mark_clean and decision.is_kafka else None
 
 
-def _marker_for_some(at: Decided) -> str | None:
+def _marker_for_some(decision: Decision) -> str | None:
     """A marker vouches for all partitions."""
-    return next(iter(at.declined.values()), None) if at.mark_clean else None
+    return next(iter(decision.declined.values()), None) if decision.mark_clean else None
 
 
-REFUSALS: Mapping[str, Callable[[Decided], str | None]] = {
+REFUSALS: Mapping[str, Callable[[Decision], str | None]] = {
     "damaged_log": _damaged_log,
     "link_in_the_way": _link_in_the_way,
     "through_a_link": _through_a_link,
@@ -153,29 +141,29 @@ REFUSALS: Mapping[str, Callable[[Decided], str | None]] = {
 """In this order; each gives a sentence, or None."""
 
 
-def refusal_of(at: Decided) -> tuple[str, str] | None:
+def refusal_of(decision: Decision) -> tuple[str, str] | None:
     """The name of the first reason that there is, and its sentence."""
     for name, why in REFUSALS.items():
-        sentence = why(at)
+        sentence = why(decision)
         if sentence is not None:
             return name, sentence
     return None
 
 
-def refusal_in_every_mode(found: Survey, actions: Sequence[RecoveryAction]) -> str | None:
+def refusal_in_every_mode(survey: Survey, actions: Sequence[RecoveryAction]) -> str | None:
     """Why a recovery would be declined whatever its mode; strict and kafka have reasons of their own."""
-    return refusal_of_unreadable(found, Mode.SAFE) or _dangling_checkpoint(found) or _not_its_own(found, actions)
+    return refusal_of_unreadable(survey, Mode.SAFE) or _dangling_checkpoint(survey) or _not_its_own(survey, actions)
 
 
-def refuse_unsafe(found: Survey, actions: Sequence[RecoveryAction], after: Tree) -> None:
+def refuse_unsafe(survey: Survey, actions: Sequence[RecoveryAction], after: Tree) -> None:
     """Raise `RecoveryRefused` where acting could touch bytes that are not the directory's own."""
-    why = _dangling_checkpoint(found) or _written_through(after) or _not_its_own(found, actions)
+    why = _dangling_checkpoint(survey) or _written_through(after) or _not_its_own(survey, actions)
     if why is not None:
         raise RecoveryRefused(why, reason="special")
 
 
-def _dangling_checkpoint(found: Survey) -> str | None:
-    for path in found.dangling:
+def _dangling_checkpoint(survey: Survey) -> str | None:
+    for path in survey.dangling:
         name = path.rpartition("/")[2]
         if path in CHECKPOINTS or (path != name and name == LEADER_EPOCH_CHECKPOINT):
             return f"{path} is a dangling symbolic link, which takes the log directory offline: remove it"
@@ -189,19 +177,19 @@ def _written_through(after: Tree) -> str | None:
     return f"{path} is a dangling symbolic link, through which a broker would write: remove it"
 
 
-def _not_its_own(found: Survey, actions: Sequence[RecoveryAction]) -> str | None:
+def _not_its_own(survey: Survey, actions: Sequence[RecoveryAction]) -> str | None:
     """Why acting could touch bytes that are not the directory's own."""
     for action in actions:
-        facts = found.files.get(action.path)
+        facts = survey.files.get(action.path)
         if facts is not None and facts.links > 1 and action.kind in (ActionKind.TRUNCATE, ActionKind.WRITE):
-            for run in half_done(found.root):  # which keeps what it replaces under a second name
+            for unfinished in half_done(survey.root):  # which keeps what it replaces under a second name
                 rest = f"; until then {action.path} has {facts.links} hard links: if neither can be, work on a copy"
-                return Sentence(run, rest)
+                return Sentence(unfinished, rest)
             return (
                 f"{action.path} has {facts.links} hard links (from a snapshot or backup?), so a change would affect "
                 "those too; work on a copy instead"
             )
-    for path, what in found.special.items():
+    for path, what in survey.special.items():
         if "/" in path or path in _OWN_FILES.union(READ_BY_A_BROKER):
             return f"{path} is {what}; recovery does not follow it: put the file itself in its place"
         if what == LINKED_DIRECTORY:

@@ -14,7 +14,7 @@ from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
-from kafkalog.recovery.damage.soundness import log_segments, sound_prefix
+from kafkalog.recovery.damage.soundness import sound_prefix
 from kafkalog.recovery.safe.log_contents import parse_base, remove_segments
 from kafkalog.recovery.safe.normalize import partitions_of
 from kafkalog.tiers.lineage import lineage
@@ -48,7 +48,7 @@ def held_remotely(tree: Tree, directory: str, key: tuple[str, int], tiering: Tie
 def _to_go(tree: Tree, directory: str, name: PartitionName, tiering: Tiering) -> set[int]:
     """Base offsets of the segments up to the last one with damage; none if not all of them were copied."""
     held = held_remotely(tree, directory, (name.topic, name.partition), tiering)
-    bases = [base for base, _path in log_segments(tree, directory)]
+    bases = [base for base, _path in tree.logs(directory)]
     gone: set[int] = set()
     for number in _damaged(tree, directory, bases) if held else ():
         if number + 1 == len(bases) or not held.covers(bases[0], bases[number + 1] - 1):

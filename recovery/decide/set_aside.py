@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.safe.normalize import partitions_of
 from kafkalog.recovery.safe.result import SafeResult
 
-__all__ = ["set_aside", "why_not_set_aside"]
+__all__ = ["set_aside"]
 
 
 def set_aside(tree: Tree) -> SafeResult:
@@ -22,10 +21,3 @@ def set_aside(tree: Tree) -> SafeResult:
         if name.state is DirectoryState.LIVE and name.topic != CLUSTER_METADATA_TOPIC:
             after.remove_directory(directory)
     return SafeResult(after)
-
-
-def why_not_set_aside(found: Survey) -> str | None:
-    """One sentence where nobody said which partitions are meant."""
-    if found.is_partial:
-        return None
-    return "mode set-aside moves whole partitions to quarantine: say which, by path or by topic and partition"

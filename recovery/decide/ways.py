@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.model import NO_END, BatchHeader
+from kafkalog.codec.model import NO_END, BatchHeader, RecordBatch
 from kafkalog.log.storage.content import Content, Slice
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.damage.bit_repair import Proof
@@ -33,22 +33,14 @@ from kafkalog.recovery.damage.census import (
 )
 from kafkalog.recovery.damage.kept_bytes import KeptBytes
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
-from kafkalog.recovery.decide.written_to import Written, indexed_end
+from kafkalog.recovery.decide.written_end import Written, indexed_end
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 
 __all__ = [
-    "How",
-    "LostRange",
-    "Measured",
-    "RecoveryWay",
-    "Unit",
-    "WayName",
-    "logs_of",
-    "measure",
-    "recommended",
-    "total",
-]
+    "NOT_SIMULATED", "LostRange", "Measured", "PartitionFacts", "RecoveryRequest", "RecoveryWay", "WayName", "logs_of",
+    "measure", "recommended", "total",
+]  # fmt: skip
 
 _SHOWN_RANGES = 1000
 """Ranges of lost offsets that a way lists; of more, the last one reaches to the end of all."""
@@ -75,9 +67,13 @@ class WayName(enum.StrEnum):
     """the broker's own start"""
 
 
+NOT_SIMULATED = (Mode.KAFKA, Mode.SET_ASIDE, Mode.MERGE, Mode.REMOTE)
+"""Modes that are not simulated for every partition that is hurt: `kafka` is known, the others are added if possible."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class How:
-    """What a recovery is asked for that takes a way; everything else is as it was asked for before."""
+class RecoveryRequest:
+    """Mode and options of the recovery that takes a way; options that are not here are those that were asked for."""
 
     mode: Mode = Mode.SAFE
     proof: Proof | None = None
@@ -86,6 +82,13 @@ class How:
     """segments below the recovery point too, where that was not asked for"""
     copies: tuple[str, ...] = ()
     """directories that hold other copies, where the way takes from them"""
+
+    @classmethod
+    def of(cls, rules: Rules) -> RecoveryRequest:
+        """The way that a recovery by these rules takes; mode strict leaves what mode safe leaves, or nothing."""
+        if rules.mode in NOT_SIMULATED:
+            return cls(mode=rules.mode)
+        return cls(mode=Mode.SALVAGE if rules.mode is Mode.SALVAGE else Mode.SAFE, proof=rules.repair_bits)
 
     @property
     def name(self) -> WayName:
@@ -142,8 +145,8 @@ class LostRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
-    """A topic-partition: its live directories (two only where both claim it), and what the checkpoints say of it.
+class PartitionFacts:
+    """A topic-partition: its live directories (two only if both claim it), and what the files beside the log say of it.
 
     A directory that was put away by name (`-stray`, or `-future` where there is no other) is one by itself: what is in
     it can be had back.
@@ -162,7 +165,7 @@ class Unit:
 
     @property
     def name(self) -> str:
-        """The unit's name: that of its first directory."""
+        """Name of its first directory."""
         return self.directories[0]
 
     @property
@@ -218,6 +221,11 @@ class Measured:
         return bool(self.damage_left or self.records_hidden or self.epoch_falls or self.sound_lost)
 
     @property
+    def drops_sound(self) -> bool:
+        """Whether records or markers go that could still be read."""
+        return bool(self.sound_lost or self.markers_lost)
+
+    @property
     def may_lose(self) -> bool:
         """Whether anything is lost or left wrong, or may be."""
         lost = self.records_lost or self.records_hidden or self.lost or self.markers_damaged or self.damage_left
@@ -235,7 +243,7 @@ class RecoveryWay:
 
     way: WayName
     measured: Measured
-    how: How | None = None
+    how: RecoveryRequest | None = None
     """the recovery that takes it; None if none does"""
     needs_consent: bool = False
     """records go that could still be read"""
@@ -330,198 +338,206 @@ def logs_of(tree: Tree, directories: Iterable[str]) -> list[Content]:
     ]
 
 
-def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: int, log_end: int = NO_END) -> Measured:
+def measure(
+    facts: PartitionFacts, before: Tree, original: Census, after: Tree, log_start: int, log_end: int = NO_END
+) -> Measured:
     """Count what a way's result holds of a partition, and what of the original it does not.
 
     `log_start` is the way's own, and so is `log_end`, if it has the log go on elsewhere than behind its last record.
     """
-    contents = logs_of(after, unit.directories)
-    kept = KeptBytes(contents)
-    originals = frozenset(path for each in unit.directories for _base, path in live_segments(before, each))
-    in_order = not original.hidden  # else segments that were split read differently
-    is_alike = log_start == unit.log_start and log_end >= original.end_offset
-    if in_order and is_alike and _holds_all(contents, kept, originals, original):
-        left = original  # nothing sound is missing, and nothing was put in: the same can be read
-    else:
-        now = dict(after.renamed_directories)
-        names = [now.get(each, each) for each in unit.directories]
-        left = census(after, [name for name in names if name in after.directories], log_start, log_end)
-    held = sum(before.files[path].size for path in originals)
-    result = Measured(
-        records_kept=left.records,
-        records_hidden=left.hidden,
-        epoch_falls=left.epoch_falls,
-        records_lost=0,
-        bytes_cut=max(held - kept.size, 0),
-        damage_left=sum(
-            (_stays(each, kept) if left is original else not each.is_tail) and each.reaches(log_start)
-            for each in left.damages
-        ),
-    )
-    gone = OffsetRanges()
-    if left is not original:
-        _count_sound(unit, before, after, original, left, kept, result, gone)
-    unknown_from = _count_damaged(unit, original, after, left, kept, result, gone)
-    indexed = indexed_end(before, unit.directories) if original.ends_in_damage else 0
-    for start, end in list(_never_there(unit, original, left, gone, indexed)):
-        for first, last in list(gone.absent(start, end)):  # what is gone of it is counted
-            result.records_lost = (result.records_lost or 0) + last - first + 1
-            gone.add(first, last)
-        result.is_exact, result.is_estimate = False, True
-        if unknown_from is not None and unknown_from <= end:
-            unknown_from = end + 1
-    result.uncounted += unknown_from is not None
-    result.lost = _ranges(unit.name, gone, unknown_from)
-    if unit.high_watermark is not None:  # what is kept above the log's end, no leader serves
-        lost = any(each.first < unit.high_watermark for each in result.lost)
-        result.below_high_watermark = lost or log_end < min(unit.high_watermark, original.end_offset)
-    return result
+    return _Measurement(facts, before, original, after, log_start, log_end).measured
 
 
-def _count_sound(
-    unit: Unit,
-    before: Tree,
-    after: Tree,
-    original: Census,
-    left: Census,
-    kept: KeptBytes,
-    result: Measured,
-    gone: OffsetRanges,
-) -> None:
-    """Add the sound batches that are not kept, and of which no copy is."""
-    dropped: set[Identity] = set()
-    repeated: dict[Identity, tuple[int, int, int]] = {}
-    for span in original.spans:
-        for start, end in kept.missing(span.path, span.start, span.end):
-            behind: int | None = None
-            for batch, first, last in sound_batches(before, Span(span.path, start, end), original.unopened):
-                if behind is None:
-                    behind = _first_of(before, Span(span.path, end, span.end))
-                if last < unit.log_start:
-                    continue
-                key = identity(batch, first)
-                count = count_of(batch, first, unit.log_start)
-                if left.offsets.touches(first, last) or gone.touches(first, last):
-                    # a second copy, or other records with the same offsets
-                    repeated[key] = count, *_before(behind, first, last)
-                    continue
-                if isinstance(batch.header, BatchHeader) and batch.header.is_control:
-                    result.markers_lost += max(batch.header.records_count, 0)
-                if count:
-                    _add_absent(gone, left.offsets, *_before(behind, first, last))
-                    dropped.add(key)
-                    result.sound_lost += count
-                    if cannot_be_opened(batch):
-                        result.is_exact, result.is_estimate = False, True
-    there = times_of(after, left.spans, repeated, original.unopened)
-    for key, (count, first, last) in repeated.items():
-        if count and not there[key] and key not in dropped:
-            result.sound_lost += count
-            _add_absent(gone, left.offsets, first, last)
-    result.records_lost = result.sound_lost
+class _Measurement:
+    """What a way's result holds of a partition, beside what could be read before."""
 
+    def __init__(
+        self, facts: PartitionFacts, before: Tree, original: Census, after: Tree, log_start: int, log_end: int
+    ) -> None:
+        self._facts, self._before, self._original, self._after = facts, before, original, after
+        contents = logs_of(after, facts.directories)
+        self._kept = KeptBytes(contents)
+        originals = frozenset(path for each in facts.directories for _base, path in live_segments(before, each))
+        is_in_order = not original.hidden  # else segments that were split read differently
+        is_alike = log_start == facts.log_start and log_end >= original.end_offset
+        if is_in_order and is_alike and self._holds_all(contents, originals):
+            self._left = original  # nothing sound is missing, and nothing was put in: the same can be read
+        else:
+            now = dict(after.renamed_directories)
+            names = [now.get(each, each) for each in facts.directories]
+            self._left = census(after, [name for name in names if name in after.directories], log_start, log_end)
+        left, held = self._left, sum(before.files[path].size for path in originals)
+        self.measured = Measured(
+            records_kept=left.records,
+            records_hidden=left.hidden,
+            epoch_falls=left.epoch_falls,
+            bytes_cut=max(held - self._kept.size, 0),
+            damage_left=sum(
+                (self._stays(each) if left is original else not each.is_tail) and each.reaches(log_start)
+                for each in left.damages
+            ),
+        )
+        self._lost = 0
+        """records that go"""
+        self._gone = OffsetRanges()
+        """their offsets"""
+        self._count(log_end)
 
-def _add_absent(gone: OffsetRanges, there: OffsetRanges, first: int, last: int) -> None:
-    for absent in there.absent(first, last):
-        gone.add(*absent)
+    def _holds_all(self, contents: Iterable[Content], originals: Set[str]) -> bool:
+        """The logs afterwards hold every sound batch in its place, and nothing but bytes of the original logs."""
+        parts = (part for content in contents for part in content.parts)
+        if any(not isinstance(part, Slice) or part.origin not in originals for part in parts):
+            return False
+        spans = self._original.spans
+        return not any(True for span in spans for _range in self._kept.missing(span.path, span.start, span.end))
 
+    def _stays(self, damage: Damage) -> bool:
+        """A damaged place is still in the log: a consumer stops there."""
+        return not damage.is_tail and self._kept.holds(damage.path, damage.position)
 
-def _first_of(tree: Tree, span: Span) -> int:
-    return next((first for _batch, first, _last in sound_batches(tree, span)), NO_END)
+    def _count(self, log_end: int) -> None:
+        facts, original, measured = self._facts, self._original, self.measured
+        if self._left is not original:
+            self._count_sound()
+        unknown_from = self._count_damaged()
+        for start, end in list(self._never_there()):
+            for first, last in list(self._gone.absent(start, end)):  # what is gone of it is counted
+                self._lost += last - first + 1
+                self._gone.add(first, last)
+            self._estimate()
+            if unknown_from is not None and unknown_from <= end:
+                unknown_from = end + 1
+        measured.records_lost = self._lost
+        measured.uncounted += unknown_from is not None
+        measured.lost = _ranges(facts.name, self._gone, unknown_from)
+        if facts.high_watermark is not None:  # what is kept above the log's end, no leader serves
+            is_lost = any(each.first < facts.high_watermark for each in measured.lost)
+            measured.below_high_watermark = is_lost or log_end < min(facts.high_watermark, original.end_offset)
+
+    def _estimate(self) -> None:
+        self.measured.is_exact, self.measured.is_estimate = False, True
+
+    def _add_absent(self, first: int, last: int) -> None:
+        """Offsets go, but for those that are left."""
+        for absent in self._left.offsets.absent(first, last):
+            self._gone.add(*absent)
+
+    def _count_sound(self) -> None:
+        """Add the sound batches that are not kept, and of which no copy is."""
+        facts, original, left, measured = self._facts, self._original, self._left, self.measured
+        dropped: set[Identity] = set()
+        repeated: dict[Identity, tuple[int, int, int]] = {}
+        for batch, first, last, behind in self._missing_batches():
+            key = identity(batch, first)
+            count = count_of(batch, first, facts.log_start)
+            if left.offsets.touches(first, last) or self._gone.touches(first, last):
+                # a second copy, or other records with the same offsets
+                repeated[key] = count, *_before(behind, first, last)
+                continue
+            if isinstance(batch.header, BatchHeader) and batch.header.is_control:
+                measured.markers_lost += max(batch.header.records_count, 0)
+            if count:
+                self._add_absent(*_before(behind, first, last))
+                dropped.add(key)
+                measured.sound_lost += count
+                if cannot_be_opened(batch):
+                    self._estimate()
+        there = times_of(self._after, left.spans, repeated, original.unopened)
+        for key, (count, first, last) in repeated.items():
+            if count and not there[key] and key not in dropped:
+                measured.sound_lost += count
+                self._add_absent(first, last)
+        self._lost += measured.sound_lost
+
+    def _missing_batches(self) -> Iterator[tuple[RecordBatch, int, int, int]]:
+        """Sound batches that are not kept in their place, with first and last offset, and the offset that comes next.
+
+        That is the first offset of what is kept after them; `NO_END` if nothing is.
+        """
+        before, original = self._before, self._original
+        for span in original.spans:
+            for start, end in self._kept.missing(span.path, span.start, span.end):
+                behind: int | None = None
+                for batch, first, last in sound_batches(before, Span(span.path, start, end), original.unopened):
+                    if behind is None:
+                        following = sound_batches(before, Span(span.path, end, span.end))
+                        behind = next((offset for _batch, offset, _last in following), NO_END)
+                    if last >= self._facts.log_start:
+                        yield batch, first, last, behind
+
+    def _count_damaged(self) -> int | None:
+        """Add what was in damaged places that were not repaired; the offset from which nothing is known."""
+        facts, left, gone, measured = self._facts, self._left, self._gone, self.measured
+        unknown_from: int | None = None
+        for damage in self._original.damages:
+            start, end = damage.first_offset, damage.last_offset
+            if start is None or not damage.reaches(facts.log_start):
+                continue
+            if damage.checksum is not None:
+                self._count_misplaced(damage, damage.checksum)
+                continue
+            if self._is_held(start, damage):
+                continue
+            measured.markers_damaged += damage.markers
+            records = damage.records
+            if end is not None and records is not None and start < facts.log_start:
+                if records != end - start + 1:
+                    self._estimate()
+                start, records = facts.log_start, min(records, end - facts.log_start + 1)
+            if end is None:
+                measured.is_exact = False
+                unknown_from = start
+                if records:
+                    self._lost += records
+                    unknown_from = start + records
+                    gone.add(start, unknown_from - 1)
+            elif records is None:
+                measured.is_exact = False
+                measured.uncounted += 1
+            elif end >= start and not gone.covers(start, end):
+                absent = list(left.offsets.absent(start, end))
+                there = end - start + 1 - sum(last - first + 1 for first, last in absent)  # what a copy has put in
+                if not damage.is_exact or (there and records != end - start + 1):
+                    self._estimate()
+                self._lost += max(records - there, 0)
+                for first, last in absent:
+                    gone.add(first, last)
+        return unknown_from
+
+    def _count_misplaced(self, damage: Damage, checksum: int) -> None:
+        """Count a batch out of its place, whose records can be read, if it goes and no copy of its bytes stays."""
+        if damage.first_offset is None or damage.last_offset is None or self._stays(damage):
+            return
+        if not has_bytes(self._after, self._left.spans, checksum, damage.end - damage.position):
+            self._lost += damage.records or 0
+            self.measured.sound_lost += damage.records or 0
+            self._add_absent(damage.first_offset, damage.last_offset)
+
+    def _is_held(self, first: int, damage: Damage) -> bool:
+        """Whether the result holds what a damaged place held, or all that is known of it and more after it."""
+        last = damage.last_offset
+        return self._left.offsets.covers(first, first + max(damage.records or 0, 1) - 1 if last is None else last)
+
+    def _never_there(self) -> Iterator[tuple[int, int]]:
+        """Offsets that must have been written and are in no batch: first and last of each range.
+
+        They are where a segment is gone, and after the log's end up to the high watermark, to what the files beside the
+        log name, and to the end that its indexes name if it ends in damage.
+        """
+        facts, original, left = self._facts, self._original, self._left
+        for first, last in (*original.missing, *facts.written.lost_start):
+            if last >= facts.log_start:
+                yield from left.offsets.absent(max(first, facts.log_start), last)
+        behind = max([left.end_offset, facts.log_start, facts.written.begins, *(last + 1 for _, last in self._gone)])
+        indexed = indexed_end(self._before, facts.directories) if original.ends_in_damage else 0
+        reached = max(facts.high_watermark or 0, facts.written.end, indexed)
+        if behind < reached:
+            yield behind, reached - 1
 
 
 def _before(behind: int, first: int, last: int) -> tuple[int, int]:
     """The offsets that a batch takes where the next one begins with `behind`: its own, or those its place says."""
     return (first, last) if last < behind else (max(behind - 1 - (last - first), 0), behind - 1)
-
-
-def _count_damaged(
-    unit: Unit,
-    original: Census,
-    after: Tree,
-    left: Census,
-    kept: KeptBytes,
-    result: Measured,
-    gone: OffsetRanges,
-) -> int | None:
-    """Add what was in damaged places that were not repaired; from which offset on it is not known what was there."""
-    lost = before_lost = result.records_lost or 0
-    unknown_from: int | None = None
-    for damage in original.damages:
-        start, end = damage.first_offset, damage.last_offset
-        if start is None or not damage.reaches(unit.log_start):
-            continue
-        if damage.checksum is not None:
-            _count_misplaced(damage, after, left, kept, result, gone)
-            continue
-        if _is_held(damage, left):
-            continue
-        result.markers_damaged += damage.markers
-        records = damage.records
-        if end is not None and records is not None and start < unit.log_start:
-            if records != end - start + 1:
-                result.is_exact, result.is_estimate = False, True
-            start, records = unit.log_start, min(records, end - unit.log_start + 1)
-        if end is None:
-            result.is_exact = False
-            unknown_from = start
-            if records:
-                lost += records
-                unknown_from = start + records
-                gone.add(start, unknown_from - 1)
-        elif records is None:
-            result.is_exact = False
-            result.uncounted += 1
-        elif end >= start and not gone.covers(start, end):
-            absent = list(left.offsets.absent(start, end))
-            there = end - start + 1 - sum(last - first + 1 for first, last in absent)  # what a copy has put in
-            if not damage.is_exact or (there and records != end - start + 1):
-                result.is_exact, result.is_estimate = False, True
-            records = max(records - there, 0)
-            lost += records
-            for first, last in absent:
-                gone.add(first, last)
-    result.records_lost = lost + (result.records_lost or 0) - before_lost
-    return unknown_from
-
-
-def _count_misplaced(
-    damage: Damage, after: Tree, left: Census, kept: KeptBytes, result: Measured, gone: OffsetRanges
-) -> None:
-    """Count a batch out of its place, whose records can be read, if it goes and no copy of its bytes stays."""
-    size = damage.end - damage.position
-    if damage.checksum is None or damage.first_offset is None or damage.last_offset is None or _stays(damage, kept):
-        return
-    if not has_bytes(after, left.spans, damage.checksum, size):
-        result.records_lost = (result.records_lost or 0) + (damage.records or 0)
-        result.sound_lost += damage.records or 0
-        _add_absent(gone, left.offsets, damage.first_offset, damage.last_offset)
-
-
-def _is_held(damage: Damage, left: Census) -> bool:
-    """Whether the result holds what a damaged place held, or all that is known of it and more after it."""
-    if damage.first_offset is None:
-        return False
-    if damage.last_offset is not None:
-        return left.offsets.covers(damage.first_offset, damage.last_offset)
-    return left.offsets.covers(damage.first_offset, damage.first_offset + max(damage.records or 0, 1) - 1)
-
-
-def _never_there(
-    unit: Unit, original: Census, left: Census, gone: OffsetRanges, indexed: int
-) -> Iterator[tuple[int, int]]:
-    """Offsets that must have been written and are in no batch: first and last of each range.
-
-    They are where a segment is gone, and after the log's end up to the high watermark, to what the files beside the log
-    name, and to `indexed`, the end that its indexes name.
-    """
-    for first, last in (*original.missing, *unit.written.lost_start):
-        if last >= unit.log_start:
-            yield from left.offsets.absent(max(first, unit.log_start), last)
-    behind = max([left.end_offset, unit.log_start, unit.written.begins, *(last + 1 for _first, last in gone)])
-    reached = max(unit.high_watermark or 0, unit.written.end, indexed)
-    if behind < reached:
-        yield behind, reached - 1
 
 
 def _ranges(name: str, gone: OffsetRanges, unknown_from: int | None) -> list[LostRange]:
@@ -534,21 +550,3 @@ def _ranges(name: str, gone: OffsetRanges, unknown_from: int | None) -> list[Los
     if unknown_from is not None:
         found.append(LostRange(name, unknown_from, None))
     return found
-
-
-def _holds_all(
-    contents: Iterable[Content],
-    kept: KeptBytes,
-    originals: Set[str],
-    original: Census,
-) -> bool:
-    """The logs afterwards hold every sound batch in its place, and nothing but bytes of the original logs."""
-    for content in contents:
-        if any(not isinstance(part, Slice) or part.origin not in originals for part in content.parts):
-            return False
-    return not any(True for span in original.spans for _range in kept.missing(span.path, span.start, span.end))
-
-
-def _stays(damage: Damage, kept: KeptBytes) -> bool:
-    """A damaged place is still in the log: a consumer stops there."""
-    return not damage.is_tail and kept.holds(damage.path, damage.position)

@@ -39,9 +39,7 @@ def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes |
         )
     first, taken = known[0], {meta.directory_id for meta in known}
     own = _directory_id(root, facts, taken) if first.version else None
-    made = meta_properties(
-        version=first.version, node_id=first.node_id, cluster_id=first.cluster_id, directory_id=own
-    )
+    made = meta_properties(version=first.version, node_id=first.node_id, cluster_id=first.cluster_id, directory_id=own)
     if own is not None and refused_id(made, root, has_topic_ids=True) is not None:
         made = meta_properties(version=first.version, node_id=first.node_id, cluster_id=first.cluster_id)
     return encode_meta_properties(made)

@@ -30,14 +30,7 @@ from kafkalog.tiers.tiering import NO_TIERING, REMOTE_STORAGE_ENABLE, Tiering
 if TYPE_CHECKING:
     from kafkalog.cluster.kraft.metadata_log import MetadataState
 
-__all__ = [
-    "NO_FACTS",
-    "TopicFacts",
-    "directory_id_of",
-    "identity_of",
-    "node_id_of",
-    "read_topic_facts",
-]
+__all__ = ["NO_FACTS", "TopicFacts", "directory_id_of", "identity_of", "node_id_of", "read_topic_facts"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,18 +50,18 @@ _REMEDY = {
 }
 
 
-def sentences_of_unreadable(found: Survey) -> dict[str, str]:
+def sentences_of_unreadable(survey: Survey) -> dict[str, str]:
     """What could not be read of each directory, why, and what to do."""
-    return {name: _sentence(found.root, error) for name, error in found.unreadable.items() if name not in _OWN_FILES}
+    return {name: _sentence(survey.root, error) for name, error in survey.unreadable.items() if name not in _OWN_FILES}
 
 
-def refusal_of_unreadable(found: Survey, mode: Mode) -> str | None:
+def refusal_of_unreadable(survey: Survey, mode: Mode) -> str | None:
     """Why recovery declines where it cannot read a file that it writes, and could not put back; None if it can.
 
     Nor does mode kafka go on without `meta.properties`, which a broker reads before everything else.
     """
     for name in (*_WRITTEN, *([META_PROPERTIES] if mode is Mode.KAFKA else [])):
-        error = found.unreadable.get(name)
+        error = survey.unreadable.get(name)
         if error is not None:
             remedy = _REMEDY.get(error.errno or 0, "see why it cannot be read")
             why = "recovery would write this file again and could not undo that"
@@ -80,11 +80,11 @@ def _sentence(root: str, error: StorageError) -> str:
     return f"{error}; {state}, and nothing in it is counted: {remedy}, and recover again"
 
 
-def findings_of_unreadable(found: Survey) -> list[Finding]:
+def findings_of_unreadable(survey: Survey) -> list[Finding]:
     """One for each directory; as in all findings of a plan, their files are relative to the log directory."""
     return [
-        unreadable(error, name).in_file(_relative(found.root, name, error))
-        for name, error in sorted(found.unreadable.items())
+        unreadable(error, name).in_file(_relative(survey.root, name, error))
+        for name, error in sorted(survey.unreadable.items())
     ]
 
 
@@ -94,34 +94,34 @@ def _relative(root: str, directory: str, error: StorageError) -> str:
     return file if file.startswith(f"{directory}/") else directory
 
 
-def around_unreadable(found: Survey, make: Callable[[Survey, Workers], Made], workers: Workers) -> Made:
+def around_unreadable(survey: Survey, make: Callable[[Survey, Workers], Made], workers: Workers) -> Made:
     """What `make` makes of a survey without the directories that it cannot read.
 
     Nor with those of its own files that it cannot read: they are taken for missing.  Raises `StorageError` where
     something else cannot be read than these or a directory below the root.
     """
-    own = _own_files(found)
-    found = found.without(
-        _with_companions(found, {**_unreadable_beside_logs(found), **_not_files(found), **found.unreadable})
+    own = _own_files(survey)
+    survey = survey.without(
+        _with_companions(survey, {**_unreadable_beside_logs(survey), **_not_files(survey), **survey.unreadable})
     )
-    found = found.without(own)
+    survey = survey.without(own)
     while True:
         try:
-            return make(found, workers)
+            return make(survey, workers)
         except StorageError as error:
-            name = found.directory_of(error.filename)
+            name = survey.directory_of(error.filename)
             if name is None:
                 raise
-            found = found.without(_with_companions(found, {**_unreadable_alone(found, make, workers), name: error}))
+            survey = survey.without(_with_companions(survey, {**_unreadable_alone(survey, make, workers), name: error}))
 
 
-def _own_files(found: Survey) -> dict[str, StorageError]:
+def _own_files(survey: Survey) -> dict[str, StorageError]:
     """The log directory's own files that the operating system cannot read."""
     failed: dict[str, StorageError] = {}
     for name in _OWN_FILES:
-        if name in found.files:
+        if name in survey.files:
             try:
-                found.source(name).read(0, min(found.files[name].size, DEFAULT_LIMITS.checkpoint_bytes))
+                survey.source(name).read(0, min(survey.files[name].size, DEFAULT_LIMITS.checkpoint_bytes))
             except StorageError as error:
                 if error.errno is None:
                     raise
@@ -129,25 +129,25 @@ def _own_files(found: Survey) -> dict[str, StorageError]:
     return failed
 
 
-def _not_files(found: Survey) -> dict[str, StorageError]:
+def _not_files(survey: Survey) -> dict[str, StorageError]:
     """Directories with something in place of a file that is none, except dangling links."""
     failed: dict[str, StorageError] = {}
-    for path, what in sorted(found.special.items()):
+    for path, what in sorted(survey.special.items()):
         directory, separator, _name = path.partition("/")
-        if separator and directory in found.directories:
-            error = NotRegularFileError(errno.EINVAL, what, os.path.join(found.root, path))
+        if separator and directory in survey.directories:
+            error = NotRegularFileError(errno.EINVAL, what, os.path.join(survey.root, path))
             failed.setdefault(directory, error)
     return failed
 
 
-def _unreadable_beside_logs(found: Survey) -> dict[str, StorageError]:
+def _unreadable_beside_logs(survey: Survey) -> dict[str, StorageError]:
     """Directories in which a file that a broker opens beside the logs cannot be opened, or its first byte not read."""
     failed: dict[str, StorageError] = {}
-    for path, facts in found.files.items():
+    for path, facts in survey.files.items():
         directory, _separator, name = path.partition("/")
-        if directory in found.directories and directory not in failed and _is_opened(name):
+        if directory in survey.directories and directory not in failed and _is_opened(name):
             try:
-                found.source(path).read(0, min(facts.size, 1))
+                survey.source(path).read(0, min(facts.size, 1))
             except StorageError as error:
                 failed[directory] = error
     return failed
@@ -161,16 +161,16 @@ def _is_opened(name: str) -> bool:
 
 
 def _unreadable_alone(
-    found: Survey, make: Callable[[Survey, Workers], Made], workers: Workers
+    survey: Survey, make: Callable[[Survey, Workers], Made], workers: Workers
 ) -> dict[str, StorageError]:
     """All directories that cannot be read."""
     failed: dict[str, StorageError] = {}
-    workers.begin("what cannot be read", {path: facts.size for path, facts in found.files.items()})
-    for group in groups_of([path for path in found.directories if "/" not in path]):
+    workers.begin("what cannot be read", {path: facts.size for path, facts in survey.files.items()})
+    for group in groups_of([path for path in survey.directories if "/" not in path]):
         try:
-            make(found.only(group), Workers())
+            make(survey.only(group), Workers())
         except StorageError as error:
-            name = found.directory_of(error.filename)
+            name = survey.directory_of(error.filename)
             if name is None:
                 raise
             failed[name] = error
@@ -179,9 +179,9 @@ def _unreadable_alone(
     return failed
 
 
-def _with_companions(found: Survey, failed: Mapping[str, StorageError]) -> dict[str, StorageError]:
+def _with_companions(survey: Survey, failed: Mapping[str, StorageError]) -> dict[str, StorageError]:
     """With the other directories of the same topic-partitions, which a broker opens and closes together."""
-    everything: Iterable[str] = {*failed, *(path for path in found.directories if "/" not in path)}
+    everything: Iterable[str] = {*failed, *(path for path in survey.directories if "/" not in path)}
     by_group = {
         directory: next(failed[each] for each in group if each in failed)
         for group in groups_of(sorted(everything))

@@ -13,23 +13,14 @@ from kafkalog.codec.index_files import (
     TIME_ENTRY,
     each_slot,
 )
-from kafkalog.codec.names import (
-    FileKind,
-    parse_segment_file,
-    segment_file,
-)
+from kafkalog.codec.names import FileKind, parse_segment_file, segment_file
 from kafkalog.codec.scanner import Scanner
-from kafkalog.log.storage.content import Content, Slice, join
+from kafkalog.log.storage.content import Content, join
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.damage.soundness import (
-    Cut,
-    SoundLog,
-    end_of_last_sound,
-    log_segments,
-)
+from kafkalog.recovery.damage.soundness import Cut, SoundLog, end_of_last_sound
 
 __all__ = [
-    "can_go_on", "covers", "entries_of", "has_unknown_versions", "hiding", "holds_the_same", "last_start", "logs",
+    "can_go_on", "entries_of", "has_unknown_versions", "hiding", "holds_the_same", "last_start", "logs",
     "parse_base", "remove_segments", "reset_indexes", "sound_logs",
 ]  # fmt: skip
 
@@ -50,7 +41,7 @@ def holds_the_same(tree: Tree, other: Tree, directory: str) -> bool:
 
 def logs(tree: Tree, directory: str) -> Content:
     """All logs of a partition after each other."""
-    return join(part for _base, path in log_segments(tree, directory) for part in tree.files[path].parts)
+    return join(part for _base, path in tree.logs(directory) for part in tree.files[path].parts)
 
 
 def sound_logs(before: Tree, sound: SoundLog) -> Content:
@@ -58,31 +49,9 @@ def sound_logs(before: Tree, sound: SoundLog) -> Content:
     return join(part for path, size in sorted(sound.sizes.items()) for part in before.files[path].slice(0, size).parts)
 
 
-def covers(kept: Content, wanted: Content) -> bool:
-    """All bytes of original files that one content has are in the other, in whatever order."""
-    there: dict[str, list[tuple[int, int]]] = {}
-    for part in kept.parts:
-        if isinstance(part, Slice):
-            there.setdefault(part.origin, []).append((part.start, part.start + part.length))
-    for spans in there.values():
-        spans.sort()
-    return all(
-        isinstance(part, Slice) and _spans(there.get(part.origin, []), part.start, part.start + part.length)
-        for part in wanted.parts
-    )
-
-
-def _spans(spans: list[tuple[int, int]], start: int, end: int) -> bool:
-    for low, high in spans:
-        if low > start:
-            break
-        start = max(start, high)
-    return start >= end
-
-
 def hiding(tree: Tree, directory: str) -> Iterator[Cut]:
     """Batches with an index entry that lie below offsets before them: who asks for those is led past them."""
-    for base, path in log_segments(tree, directory):
+    for base, path in tree.logs(directory):
         index = f"{directory}/{segment_file(base, FileKind.OFFSET_INDEX)}"
         indexed = {position for _relative, position in entries_of(tree, index, OFFSET_ENTRY)}
         highest = -1
@@ -116,7 +85,7 @@ def has_unknown_versions(tree: Tree, directory: str) -> bool:
 
 def can_go_on(tree: Tree, directory: str, end_offset: int) -> bool:
     """The active segment's indexes hold nothing from the log's end on: else no append that is indexed succeeds."""
-    base, _path = log_segments(tree, directory)[-1]
+    base, _path = tree.logs(directory)[-1]
     for kind, layout in ((FileKind.OFFSET_INDEX, OFFSET_ENTRY), (FileKind.TIME_INDEX, TIME_ENTRY)):
         path = f"{directory}/{segment_file(base, kind)}"
         relative = 0 if kind is FileKind.OFFSET_INDEX else 1
@@ -157,7 +126,7 @@ def last_start(tree: Tree, directory: str, log_start: int) -> int:
 
     One at the log's end would do too, but makes the leader epochs come and go with every start.
     """
-    segments = log_segments(tree, directory)
+    segments = tree.logs(directory)
     if not segments:
         return log_start
     end = end_of_last_sound(tree, directory)

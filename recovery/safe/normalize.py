@@ -51,15 +51,9 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import is_kraft, read_topic_id
 
 __all__ = [
-    "Change",
-    "Checkpoints",
-    "clear_places",
-    "normalize_partition",
-    "normalize_root",
-    "partitions_of",
-    "read_high_watermarks",
-    "topic_ids",
-]
+    "Change", "Checkpoints", "clear_places", "normalize_partition", "normalize_root", "partitions_of",
+    "read_high_watermarks", "topic_ids",
+]  # fmt: skip
 
 _NUMBERED = (*(kind.value for kind in (FileKind.LOG, *INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT)), CLEANED, SWAP)
 _WORDS = re.compile(r"\s+", re.ASCII)

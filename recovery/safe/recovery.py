@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
 from functools import cache
 from types import MappingProxyType
 
-from kafkalog.classes import dataclass
-from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_TOPIC,
@@ -18,17 +15,8 @@ from kafkalog.codec.names import (
 )
 from kafkalog.log.directories.workers import Group, Workers, groups_of
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.broker.changed_files import ChangedFiles, changed_files
-from kafkalog.recovery.broker.manager import (
-    BrokerResult,
-    PartitionResult,
-    StartResult,
-    read_checkpoints,
-)
-from kafkalog.recovery.damage.soundness import (
-    Cut,
-    log_segments,
-)
+from kafkalog.recovery.broker.changed_files import changed_files
+from kafkalog.recovery.broker.manager import BrokerResult, StartResult, read_checkpoints
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.safe.normalize import (
     Change,
@@ -39,10 +27,10 @@ from kafkalog.recovery.safe.normalize import (
     partitions_of,
     topic_ids,
 )
-from kafkalog.recovery.safe.partition_run import CannotSettleError, PartitionRun
-from kafkalog.recovery.safe.result import SafeResult
+from kafkalog.recovery.safe.partition_recovery import CannotSettleError, PartitionRecovery
+from kafkalog.recovery.safe.result import RecoveredPartition, SafeResult
 
-__all__ = ["InOrder", "Recovered", "SafeRecovery", "no_checks", "recover_safely"]
+__all__ = ["InOrder", "SafeRecovery", "no_checks", "recover_safely"]
 
 InOrder = Callable[[str, int], bool]
 """Whether checks find nothing in a partition directory, from the segment with this base offset on."""
@@ -53,60 +41,31 @@ def no_checks(_directory: str, _first: int) -> bool:
     return False
 
 
-class _Known:
-    """What the broker made of partitions when it was started on several, where each alone gives the same."""
+class _ForecastResults:
+    """Results of one simulated start over many partitions, reused for each.
+
+    Valid only if starting one alone gives the same result.
+    """
 
     def __init__(self, tree: Tree, changes: Sequence[Change]) -> None:
         checkpoints = read_checkpoints(tree)
-        self._is_any = not changes and checkpoints is not None and CLEAN_SHUTDOWN_FILE not in tree.directories
+        self._is_valid = not changes and checkpoints is not None and CLEAN_SHUTDOWN_FILE not in tree.directories
         self._points, self._starts = checkpoints or ({}, {})
-        self._forecast: BrokerResult | None = None
-        self._of: dict[str, PartitionResult] = {}
 
-    def take(self, forecast: BrokerResult | None) -> None:
-        """What it made of them is this."""
-        self._forecast = forecast
-        self._of = {}
-        if self._is_any and forecast is not None and forecast.outcome == StartResult.LOADED:
-            self._of = {each.name: each for each in forecast.partitions if each.stray is None}
-
-    def result(self, run: PartitionRun, before: Tree) -> BrokerResult | None:
-        """The result of the only directory in a tree; None where it is to be loaded."""
-        found = self._of.get(run.directory)
-        if self._forecast is None or found is None or run.name.state is not DirectoryState.LIVE:
+    def of(self, start: BrokerResult | None, recovery: PartitionRecovery, before: Tree) -> BrokerResult | None:
+        """The result for the only directory in a tree, taken from a start on more; None if it has to be loaded."""
+        loaded = None if start is None else start.partitions.get(recovery.directory)
+        if start is None or loaded is None or loaded.stray is not None or not (self._is_valid and start.is_loaded):
             return None
-        if run.name.topic == CLUSTER_METADATA_TOPIC or before.subdirectories() != [run.directory]:
+        name, key = recovery.name, recovery.key
+        if name.state is not DirectoryState.LIVE or name.topic == CLUSTER_METADATA_TOPIC:
             return None
-        if (self._points.get(run.key, 0), self._starts.get(run.key, 0)) != (run.recovery_point, run.log_start):
+        if before.subdirectories() != [recovery.directory]:
             return None
-        tree = self._forecast.tree.part(run.directory)
-        return BrokerResult(StartResult.LOADED, tree, self._forecast.clean, partitions=[found])
-
-
-@dataclass(slots=True)
-class Recovered:
-    """What became of one partition directory."""
-
-    directory: str
-    name: PartitionName
-    refusal: str | None = None
-    changes: list[Change] = field(default_factory=list)
-    cut: Cut | None = None
-    repeat: Cut | None = None
-    repairs: list[Finding] = field(default_factory=list)
-    lost: list[tuple[int, int]] = field(default_factory=list)
-    result: PartitionResult | None = None
-    files: ChangedFiles = field(default_factory=ChangedFiles)
-    removed_directories: list[str] = field(default_factory=list)
-    """inside it"""
-    log_start: int = 0
-    is_whole: bool = False
-    """all of its log was examined"""
-
-    @property
-    def new_directory(self) -> str:
-        """The directory's name after recovery."""
-        return (self.result.stray if self.result is not None else None) or self.directory
+        if (self._points.get(key, 0), self._starts.get(key, 0)) != (recovery.recovery_point, recovery.log_start):
+            return None
+        tree = start.tree.part(recovery.directory)
+        return BrokerResult(StartResult.LOADED, tree, start.clean, partitions={loaded.name: loaded})
 
 
 class SafeRecovery:
@@ -130,7 +89,7 @@ class SafeRecovery:
         self._result = SafeResult(tree.copy())
         self._is_clean = CLEAN_SHUTDOWN_FILE in tree.files
         self._result.changes += normalize_root(self._result.tree)
-        self._known = _Known(tree, self._result.changes)
+        self._forecast = _ForecastResults(tree, self._result.changes)
         self._points = Checkpoints.read(self._result.tree)
         self._names = dict(partitions_of(self._result.tree, rules.cluster_metadata))
         self._donors = cache(lambda: topic_ids(self._result.tree))  # seldom asked for
@@ -142,37 +101,36 @@ class SafeRecovery:
         """Nothing in the log directory itself had to be put out of the way."""
         return not self._result.changes
 
-    def knows(self, forecast: BrokerResult | None) -> None:
-        """What the broker makes of the same partitions by the same rules."""
-        self._known.take(forecast)
+    def recover(self, group: Group, start: BrokerResult | None = None) -> list[RecoveredPartition]:
+        """The directories of one topic-partition; the tree stays as it is.
 
-    def recover(self, group: Group) -> list[Recovered]:
-        """The directories of one topic-partition; the tree stays as it is."""
+        `start` is the broker's result on the same tree, or on this group of it alone, if that is known.
+        """
         own = self._result.tree.part(*group)
-        outcomes = []
+        recovered = []
         for directory in group:
             if directory in self._names:
-                outcomes.append(self._recover(own, directory))
+                recovered.append(self._recover(own, directory, start))
                 if len(group) > 1:
-                    _put(own, outcomes[-1])
-        return outcomes
+                    recovered[-1].put(own)
+        return recovered
 
-    def part(self, outcomes: Sequence[Recovered]) -> SafeResult:
+    def part(self, recovered: Sequence[RecoveredPartition]) -> SafeResult:
         """The result of one topic-partition alone, its checkpoints apart."""
-        result = SafeResult(self._result.tree.part(*(each.directory for each in outcomes)))
-        for outcome in outcomes:
-            _take_over(result, outcome, Checkpoints({}, {}))
+        result = SafeResult(self._result.tree.part(*(each.directory for each in recovered)))
+        for each in recovered:
+            result.add(each)
         return result
 
-    def whole(self, recovered: Iterable[Sequence[Recovered]]) -> SafeResult:
+    def whole(self, recovered: Iterable[Sequence[RecoveredPartition]]) -> SafeResult:
         """The result of all, from those of all topic-partitions."""
-        result, points = self._result, self._points
-        found = {outcome.directory: outcome for outcomes in recovered for outcome in outcomes}
-        after = Checkpoints(dict(points.recovery_points), dict(points.log_starts))
+        by_directory = {each.directory: each for group in recovered for each in group}
+        after = Checkpoints(dict(self._points.recovery_points), dict(self._points.log_starts))
         for directory in self._names:
-            _take_over(result, found[directory], after)
-        after.write(result.tree)
-        return result
+            self._result.add(by_directory[directory])
+            _note_checkpoints(after, by_directory[directory])
+        after.write(self._result.tree)
+        return self._result
 
     def _id_of(self, topic: str) -> str | None:
         """The id of a topic by its other partitions, or as the caller knows it; that of the metadata never changes."""
@@ -180,49 +138,52 @@ class SafeRecovery:
             return CLUSTER_METADATA_TOPIC_ID
         return self._donors().get(topic) or self._topic_id(topic)
 
-    def _recover(self, tree: Tree, directory: str) -> Recovered:
+    def _recover(self, tree: Tree, directory: str, start: BrokerResult | None) -> RecoveredPartition:
         """One directory, in a tree of its own with those of the same topic-partition."""
         name = self._names[directory]
         if directory in self._declined:
-            return Recovered(directory, name, self._declined[directory])
+            return RecoveredPartition(directory, name, self._declined[directory])
         directories = set(tree.directories)
         cleared = clear_places(tree, directory)
         left = set(tree.directories)
         untouched = _with_copy(tree, directory, name)
         changes = normalize_partition(tree, directory, lambda: self._id_of(name.topic))
-        run = PartitionRun(_with_copy(tree, directory, name), directory, name, self._points, self._rules)
+        own = PartitionRecovery(_with_copy(tree, directory, name), directory, name, self._points, self._rules)
         try:
-            loaded = run.run(self._is_clean, untouched, None if cleared else self._known.result(run, untouched))
+            known = None if cleared else self._forecast.of(start, own, untouched)
+            result = own.recover(self._is_clean, untouched, known)
         except CannotSettleError as error:
-            return self._as_it_is(run) or Recovered(directory, name, error.refusal)
-        new = run.result_directory(loaded)
-        files = changed_files(untouched, directory, loaded.tree, new)
-        stays = None if cleared or not (files or changes) else self._as_it_is(run)
-        return stays or Recovered(
+            return self._as_it_is(own) or RecoveredPartition(directory, name, error.refusal)
+        loaded = own.loaded_of(result)
+        files = changed_files(untouched, result.tree, loaded)
+        stays = None if cleared or not (files or changes) else self._as_it_is(own)
+        bases = [base for base, _path in result.tree.logs(own.directory_of(result))]
+        return stays or RecoveredPartition(
             directory,
             name,
-            changes=cleared if run.took_theirs else [*cleared, *changes],
-            cut=run.cut,
-            repeat=run.repeat,
-            repairs=run.repairs,
-            lost=run.lost,
-            result=run.result_of(loaded),
-            removed_directories=sorted(directories - (left if run.took_theirs else set(tree.directories))),
+            changes=cleared if own.took_theirs else [*cleared, *changes],
+            cut=own.cut,
+            repeat=own.repeat,
+            repairs=own.repairs,
+            lost=own.lost,
+            loaded=loaded,
+            removed_directories=sorted(directories - (left if own.took_theirs else set(tree.directories))),
             files=files,
-            log_start=run.log_start,
-            is_whole=run.start <= min((base for base, _ in log_segments(loaded.tree, new)), default=0),
+            log_start=own.log_start,
+            is_whole=own.start <= min(bases, default=0),
         )
 
-    def _as_it_is(self, run: PartitionRun) -> Recovered | None:
+    def _as_it_is(self, own: PartitionRecovery) -> RecoveredPartition | None:
         """A partition that a broker closed in order, trusts and takes nothing from; and no check finds anything in it.
 
         None if it is not such a one, or more than that is wanted.
         """
-        if run.trusted is None or run.takes_something or self._rules.full or run.is_metadata:
+        if own.trusted is None or own.takes_something or self._rules.full or own.is_metadata:
             return None
-        if run.result_directory(run.trusted) != run.directory or not self._is_in_order(run.directory, run.start):
+        loaded = own.loaded_of(own.trusted)
+        if loaded.stray is not None or not self._is_in_order(own.directory, own.start):
             return None
-        return Recovered(run.directory, run.name, result=run.result_of(run.trusted), log_start=run.given_log_start)
+        return RecoveredPartition(own.directory, own.name, loaded=loaded, log_start=own.given_log_start)
 
 
 def recover_safely(
@@ -242,8 +203,8 @@ def recover_safely(
     `declined` are those of `SafeRecovery`; `forecast` is what the broker makes of the same tree by the same rules.
     """
     recovery = SafeRecovery(tree, rules, topic_id, is_in_order, declined)
-    recovery.knows(forecast)
-    return recovery.whole((workers or Workers()).each(recovery.groups, recovery.recover))
+    recovered = (workers or Workers()).each(recovery.groups, lambda group: recovery.recover(group, forecast))
+    return recovery.whole(recovered)
 
 
 def _with_copy(tree: Tree, directory: str, name: PartitionName) -> Tree:
@@ -259,43 +220,17 @@ def _with_copy(tree: Tree, directory: str, name: PartitionName) -> Tree:
     return tree.part(directory, *futures)
 
 
-def _put(tree: Tree, outcome: Recovered) -> None:
-    """Put a partition's result into a tree."""
-    if outcome.result is None:
-        return
-    for path in outcome.removed_directories:
-        tree.remove_directory(path)
-    outcome.files.put(tree, outcome.directory)
-    if outcome.new_directory != outcome.directory:
-        tree.rename_directory(outcome.directory, outcome.new_directory)
-
-
-def _take_over(result: SafeResult, outcome: Recovered, after: Checkpoints) -> None:
-    """Put a partition's result into the whole, and say in the checkpoints what is known now."""
-    if outcome.result is None:
-        result.refusals[outcome.directory] = outcome.refusal or "it cannot be recovered"
-        return
-    _put(result.tree, outcome)
-    result.changes += outcome.changes
-    result.repairs += outcome.repairs
-    if outcome.cut is not None:
-        result.cuts[outcome.directory] = outcome.cut
-    if outcome.repeat is not None:
-        result.repeats[outcome.directory] = outcome.repeat
-    if outcome.lost:
-        result.lost[outcome.directory] = outcome.lost
-    partition, name = outcome.result, outcome.name
-    result.partitions.append(partition)
-    if name.state.value or name.topic == CLUSTER_METADATA_TOPIC:
+def _note_checkpoints(after: Checkpoints, recovered: RecoveredPartition) -> None:
+    """Say in the checkpoints what is known now of a partition directory."""
+    loaded, name = recovered.loaded, recovered.name
+    if loaded is None or name.state.value or name.topic == CLUSTER_METADATA_TOPIC:
         return
     key = (name.topic, name.partition)
-    if partition.stray is not None:  # under its new name too it is this topic-partition to the checkpoint
-        if key in after.log_starts:
-            after.log_starts[key] = outcome.log_start
-        return
-    if outcome.is_whole:
-        after.recovery_points[key] = partition.log_end_offset
-    elif key in after.recovery_points:
-        after.recovery_points[key] = min(after.recovery_points[key], partition.log_end_offset)
     if key in after.log_starts:
-        after.log_starts[key] = outcome.log_start
+        after.log_starts[key] = recovered.log_start
+    if loaded.stray is not None:  # under its new name too it is this topic-partition to the checkpoint
+        return
+    if recovered.is_whole:
+        after.recovery_points[key] = loaded.log_end_offset
+    elif key in after.recovery_points:
+        after.recovery_points[key] = min(after.recovery_points[key], loaded.log_end_offset)

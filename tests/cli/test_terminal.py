@@ -88,7 +88,7 @@ def test_without_consent_the_choice_is_shown_and_nothing_asked(root: Path) -> No
 @pytest.mark.parametrize(
     "moment",
     [
-        "kafkalog.recovery.decide.forecasts.examine",
+        "kafkalog.recovery.decide.forecasts.examine_apart",
         "kafkalog.recovery.decide.counting.census",
         "kafkalog.recovery.act.preparing._Preparation:step",
         "click.confirm",
@@ -136,7 +136,7 @@ def test_interrupted_when_all_is_done(root: Path) -> None:
 
 
 MOMENTS = (
-    "kafkalog.recovery.decide.forecasts.examine", "kafkalog.recovery.decide.counting.census",
+    "kafkalog.recovery.decide.forecasts.examine_apart", "kafkalog.recovery.decide.counting.census",
     "kafkalog.recovery.act.runner.prepare",
     "kafkalog.recovery.act.preparing._Preparation:step", "kafkalog.recovery.act.preparing.write_document",
     "kafkalog.recovery.act.runner.roll_forward", "kafkalog.recovery.act.operations.Link:do",

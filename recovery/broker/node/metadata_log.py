@@ -127,7 +127,7 @@ def load_metadata_log(files: NodeFiles, now_ms: int) -> LoadedMetadata:
         message = in_full(result.message or "", files.metadata_root)
         words = without_cause(message) if result.outcome == StartResult.DIR_OFFLINE else message
         raise ends(Part.METADATA_LOG, "unreadable", directory, result.exception or "", words, detail=message)
-    log = next((each for each in result.partitions if each.name == _NAME), None)
+    log = result.partitions.get(_NAME)
     if log is None:
         return LoadedMetadata(directory, 0, 0, None, None, (), None)
     _refuse_other_topic(directory, tree)

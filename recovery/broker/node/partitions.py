@@ -99,7 +99,7 @@ def list_partitions(
     `results` are what loading the logs came to.
     """
     ends = {(root, each.name): each.log_end_offset for root, result in (results or {}).items()
-            for each in result.partitions}  # fmt: skip
+            for each in result.partitions.values()}  # fmt: skip
     found = []
     for root in roots:
         try:
@@ -136,6 +136,7 @@ def open_partitions(
     """
     offline: list[StartConsequence] = []
     faults: list[Fault] = []
+    messages: list[str] = []
     for root, result in results.items():
         message = in_full(result.message or "", root)
         unread = None if result.outcome != StartResult.LOADED else _unread_checkpoint(files, root)
@@ -149,10 +150,9 @@ def open_partitions(
         detail = f"{root} goes offline: {message}"
         offline.append(StartConsequence(ConsequenceKind.DIRECTORY_OFFLINE, detail, root))
         faults.append(Fault(Part.LOGS, "offline", root, detail))
+        messages.append(message)
     if offline and len(offline) == len(results):
-        first = faults[0]
-        message = first.detail.partition(" goes offline: ")[2]
-        raise ends(Part.LOGS, "offline", first.file, _IO, without_cause(message), detail=message)
+        raise ends(Part.LOGS, "offline", faults[0].file, _IO, without_cause(messages[0]), detail=messages[0])
     return offline, faults
 
 

@@ -13,14 +13,13 @@ import pytest
 
 from kafkalog.log.directories.workers import Workers
 from kafkalog.recovery import Mode
-from kafkalog.recovery.decide.forecasts import find_out
+from kafkalog.recovery.decide.forecasts import SurveyedDirectory, forecast
 from kafkalog.recovery.decide.plan import Plan, plan_of
-from kafkalog.recovery.decide.refusals import REFUSALS, Decided, refusal_of
+from kafkalog.recovery.decide.refusals import REFUSALS, Decision, refusal_of
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import survey
 from kafkalog.recovery.options import RecoveryOptions
 from kafkalog.recovery.run import plan_one
-from kafkalog.recovery.safe.recovery import no_checks
 from testkit.recorded.fixture_data import recovery_case, recovery_cases
 from testkit.recorded.recovery_settings import given
 
@@ -48,7 +47,8 @@ SAMPLED: dict[str, dict[str, int]] = {
 def refused_by(root: Path, mode: Mode, options: dict[str, object]) -> str | None:
     rules = Rules(mode=mode, **options).settled([str(root)])  # type: ignore[arg-type]
     with survey(str(root), tolerant=True) as found:
-        return plan_of(find_out(found, rules, no_checks, Workers(), compare=False), found, rules).refused_by
+        directory = SurveyedDirectory(found, rules)
+        return plan_of(directory, forecast(directory, Workers(), counts=False), None).refused_by
 
 
 @pytest.mark.parametrize(("each", "expected"), [(24, SAMPLED), pytest.param(1, RECORDED, marks=pytest.mark.sweep)])
@@ -104,10 +104,10 @@ def test_a_marker_is_for_all(tmp_path: Path) -> None:
     root = damaged(tmp_path / "root")
     rules = Rules(**given(recovery_case("bit_flip/length"))).settled([str(root)])
     with survey(str(root), tolerant=True) as found:
-        outcomes = find_out(found, rules, no_checks, Workers(), compare=False)
-        decided = Decided(
-            found=found, rules=rules, kafka=outcomes.kafka, own=outcomes.own, actions=[], findings=[],
+        forecasts = forecast(SurveyedDirectory(found, rules), Workers(), counts=False)
+        decision = Decision(
+            survey=found, rules=rules, kafka=forecasts.kafka, own=forecasts.own, actions=[],
             declined={"t-1": "it cannot be read"}, mark_clean=True,
         )  # fmt: skip
-        assert refusal_of(decided) == ("marker_for_some", "it cannot be read")
-        assert refusal_of(replace(decided, mark_clean=False)) is None
+        assert refusal_of(decision) == ("marker_for_some", "it cannot be read")
+        assert refusal_of(replace(decision, mark_clean=False)) is None

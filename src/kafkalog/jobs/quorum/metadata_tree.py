@@ -139,10 +139,10 @@ def _safely(tree: Tree, rules: Rules) -> SafeResult:
 
 
 def _end_of(result: SafeResult) -> int:
-    own = [each for each in result.partitions if each.name == CLUSTER_METADATA_DIRECTORY]
-    if not own:
+    own = result.partitions.get(CLUSTER_METADATA_DIRECTORY)
+    if own is None:
         raise RecoveryRefused(f"{CLUSTER_METADATA_DIRECTORY} cannot be loaded", reason="log")
-    return own[0].log_end_offset
+    return own.log_end_offset
 
 
 def _append(tree: Tree, end: int, batch: bytes) -> None:

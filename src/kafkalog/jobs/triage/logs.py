@@ -24,7 +24,7 @@ from kafkalog.log.directories.workers import OnProgress, Workers
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
-from kafkalog.recovery.broker.manager import PartitionResult, StartResult
+from kafkalog.recovery.broker.manager import LoadedPartition, StartResult
 from kafkalog.recovery.broker.node.sentences import node_findings, node_sentences
 from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.facts.modes import Mode
@@ -152,7 +152,7 @@ def _read(disks: BrokerDisks, log_dir: LogDir, rules: Rules, workers: Workers, f
         disks.online.append(log_dir)
         before = _segment_bytes({path: facts.size for path, facts in listed.files.items()})
         after = _segment_bytes({path: result.tree.source(path).size for path in result.tree.files})
-        for each in result.partitions:
+        for each in result.partitions.values():
             name = parse_partition_directory(each.name)
             if name is None or name.state.value or each.stray is not None:
                 continue
@@ -178,7 +178,7 @@ def _cut_bytes(before: Mapping[int, int], after: Mapping[int, int], end: int) ->
     return sum(max(size - after.get(base, 0), 0) for base, size in before.items() if base >= first)
 
 
-def _log(node: int, log_dir: LogDir, key: Key, found: PartitionResult, tree: Tree, cut_bytes: int) -> ReplicaLog:
+def _log(node: int, log_dir: LogDir, key: Key, found: LoadedPartition, tree: Tree, cut_bytes: int) -> ReplicaLog:
     path = f"{found.name}/{LEADER_EPOCH_CHECKPOINT}"
     entries: list[LeaderEpoch] = []
     if path in tree.files:

@@ -325,7 +325,7 @@ class _Making:
                 ),
                 reason="damaged",
             )
-        partition = next((each for each in result.partitions if each.name == target), None)
+        partition = result.partitions.get(target)
         if partition is None or partition.stray is not None:
             raise RecoveryRefused(
                 Sentence(

@@ -215,7 +215,7 @@ class _Assembled:
 
 
 def _put_back(result: SafeResult, directory: str, remains: Remains, topic_id: str | None) -> PutBack:
-    partition = next((each for each in result.partitions if each.name == directory), None)
+    partition = result.partitions.get(directory)
     if partition is None:
         raise RecoveryRefused(f"a broker would not load what is left of {remains.path}", reason="mode")
     return PutBack(

@@ -228,7 +228,7 @@ class TimeIndex(_Index):
             raise IllegalStateError(f"Attempt to append a timestamp ({timestamp}) below {self.last_entry.timestamp}")
         if timestamp > self.last_entry.timestamp:
             if self.entries >= self.max_entries:
-                raise IllegalArgumentError("the time index has no room for its last entry")
+                raise FullIndexError("the time index has no room for its last entry")
             self._slots.append(TIME_ENTRY.struct.pack(timestamp, self._relative(offset)))
             self._last = TimestampOffset(timestamp, offset)
 

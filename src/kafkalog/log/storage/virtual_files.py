@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafkalog.codec.source import Source
 from kafkalog.log.storage.content import Content, ContentSource, Literal, Part, Zeros, content_of, join
-from kafkalog.log.storage.java import IllegalArgumentError, JavaIOError
+from kafkalog.log.storage.java import FullIndexError, IllegalArgumentError, JavaIOError
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderTable
@@ -129,7 +129,7 @@ class VirtualSlots:
         if size == self._length:
             return False
         if self.entries * self._entry_size > size:
-            raise IllegalArgumentError(f"newPosition > limit: ({self.entries * self._entry_size} > {size})")
+            raise FullIndexError(f"newPosition > limit: ({self.entries * self._entry_size} > {size})")
         del self._written[size:]
         self._length = size
         self._dirty = True

@@ -23,30 +23,23 @@ from kafkalog.codec.names import (
 )  # fmt: skip
 from kafkalog.codec.scanner import Scanner
 from kafkalog.log.storage.content import Content
-from kafkalog.log.storage.java import JavaError
+from kafkalog.log.storage.java import FullIndexError, JavaError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import (
     BrokerResult,
-    PartitionResult,
-    StartResult,
+    LoadedPartition,
     load_log_directory,
     read_topic_id,
     topic_id_or_none,
 )
+from kafkalog.recovery.damage.kept_bytes import KeptBytes
 from kafkalog.recovery.damage.salvage import salvage
-from kafkalog.recovery.damage.soundness import (
-    Cut,
-    SoundLog,
-    bytes_above,
-    log_segments,
-    sound_prefix,
-)
+from kafkalog.recovery.damage.soundness import Cut, SoundLog, bytes_above, sound_prefix
 from kafkalog.recovery.facts.metadata_copies import OTHER_COPIES
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.topic_facts import NO_FACTS
 from kafkalog.recovery.safe.log_contents import (
     can_go_on,
-    covers,
     has_unknown_versions,
     hiding,
     holds_the_same,
@@ -57,18 +50,15 @@ from kafkalog.recovery.safe.log_contents import (
     reset_indexes,
     sound_logs,
 )
-from kafkalog.recovery.safe.normalize import (
-    Checkpoints,
-)
+from kafkalog.recovery.safe.normalize import Checkpoints
 
-__all__ = ["CannotSettleError", "PartitionRun"]
+__all__ = ["CannotSettleError", "PartitionRecovery"]
 
 _CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
 _ROUNDS = 40
 _STARTS = 4
 _SHORTENED = 12
 """Times that a log is shortened to the last offset that was there before; then to the first."""
-_FULL_INDEX = ("full index", "full time index", "newPosition > limit", "no room for its last entry")
 _LARGEST_INDEX = 1 << 30
 
 
@@ -80,7 +70,7 @@ class CannotSettleError(Exception):
         super().__init__(refusal)
 
 
-class PartitionRun:
+class PartitionRecovery:
     """One partition directory on its way to a state that the broker leaves alone."""
 
     def __init__(self, tree: Tree, directory: str, name: PartitionName, points: Checkpoints, rules: Rules) -> None:
@@ -112,19 +102,19 @@ class PartitionRun:
 
     def _first_scanned(self) -> int:
         """Base of the segment that holds the recovery point, so that no odd value hides a segment."""
-        bases = [base for base, _ in log_segments(self.original, self.directory)]
+        bases = [base for base, _ in self.original.logs(self.directory)]
         if self.rules.examines_all or not bases:
             return 0
         return max((base for base in bases if base <= self.recovery_point), default=0)
 
     # -- the broker --------------------------------------------------------------------------------------------------
 
-    def load(self, tree: Tree, *, recovery_point: int, log_start: int, clean: bool = False) -> BrokerResult:
+    def load(self, tree: Tree, recovery_point: int, *, clean: bool = False) -> BrokerResult:
         """What the broker makes of this partition alone."""
         copy = tree.copy()
         for name in _CHECKPOINTS:
             copy.delete(name)
-        checkpoints = Checkpoints({self.key: recovery_point}, {self.key: log_start} if log_start else {})
+        checkpoints = Checkpoints({self.key: recovery_point}, {self.key: self.log_start} if self.log_start else {})
         is_blocked = any(name in copy.links or name in copy.directories for name in _CHECKPOINTS)
         if is_blocked:
             checkpoints.write(copy)
@@ -140,10 +130,18 @@ class PartitionRun:
             checkpoints=None if is_blocked else (checkpoints.recovery_points, checkpoints.log_starts),
         )
 
-    def is_stable(self, result: BrokerResult, log_start: int) -> bool:
+    def load_again(self, tree: Tree, directory: str) -> BrokerResult | None:
+        """The broker on its own result, unclean and from the first segment; None if it does not start."""
+        if directory != self.directory:  # a stray directory is another one's name now
+            tree = tree.copy()
+            tree.renamed_directories = []
+        result = self.load(tree, self.start)
+        return result if result.is_loaded else None
+
+    def is_stable(self, result: BrokerResult) -> bool:
         """Started on its result again, with everything to be scanned, the broker changes nothing."""
-        directory = self.result_directory(result)
-        again = load_again(self, result.tree, directory, log_start)
+        directory = self.directory_of(result)
+        again = self.load_again(result.tree, directory)
         return again is not None and holds_the_same(again.tree, result.tree, directory)
 
     def at_rest(self, result: BrokerResult) -> BrokerResult | None:
@@ -155,15 +153,15 @@ class PartitionRun:
         """
         fallback: BrokerResult | None = None
         for _ in range(_STARTS):
-            if result.outcome != StartResult.LOADED:
+            if not result.is_loaded:
                 return None  # a start that scans all of it fails
-            is_stable = self.is_stable(result, self.log_start)
+            is_stable = self.is_stable(result)
             again = self.as_written(result)
             if again is None:
                 return result if is_stable else None
-            if again.outcome != StartResult.LOADED:
+            if not again.is_loaded:
                 break
-            directory = self.result_directory(result)
+            directory = self.directory_of(result)
             if holds_the_same(again.tree, result.tree, directory):
                 if is_stable:
                     return result
@@ -172,24 +170,37 @@ class PartitionRun:
                 third = self.as_written(again)
                 if third is not None and holds_the_same(third.tree, again.tree, directory):
                     fallback = again
-            before, result = result, self.load(again.tree, recovery_point=self.start, log_start=self.log_start)
-            if result.outcome == StartResult.LOADED and holds_the_same(result.tree, before.tree, directory):
+            before, result = result, self.load(again.tree, self.start)
+            if result.is_loaded and holds_the_same(result.tree, before.tree, directory):
                 break  # starts of both kinds take turns from here on
         return fallback
 
     def as_written(self, result: BrokerResult) -> BrokerResult | None:
         """What a broker makes of a result from the recovery point that is left; None if that scans no less than all."""
-        if self.is_metadata or self.name.state.value or self.result_directory(result) != self.directory:
+        if self.is_metadata or self.name.state.value or self.directory_of(result) != self.directory:
             return None
-        bases = [base for base, _path in log_segments(result.tree, self.directory)]
+        bases = [base for base, _path in result.tree.logs(self.directory)]
         if len(bases) <= 1 or self.start > bases[0]:
             return None
-        end = self.result_of(result).log_end_offset
-        return self.load(result.tree, recovery_point=end, log_start=self.log_start)
+        end = self.loaded_of(result).log_end_offset
+        return self.load(result.tree, end)
+
+    # -- its logs ----------------------------------------------------------------------------------------------------
+
+    def sound(self, until: Cut | None = None) -> SoundLog:
+        """The sound part of its logs, and no more than up to the batch of `until`."""
+        return sound_prefix(self.original, self.directory, start=self.start, until=until)
+
+    def salvaged(self, *, resume: bool, looks_inside: bool = False) -> SoundLog:
+        """What can be kept of its logs, flipped bits corrected; with `resume` what comes after damage too."""
+        repair = self.rules.repair_bits
+        return salvage(
+            self.original, self.directory, start=self.start, repair=repair, resume=resume, looks_inside=looks_inside
+        )
 
     # -- the way -----------------------------------------------------------------------------------------------------
 
-    def run(self, clean: bool, untouched: Tree, known: BrokerResult | None = None) -> BrokerResult:
+    def recover(self, clean: bool, untouched: Tree, known: BrokerResult | None = None) -> BrokerResult:
         """The broker's own result on the untouched directory where that will do, else ours.
 
         `known` is that result where it is known already.
@@ -198,11 +209,9 @@ class PartitionRun:
             return self.rebuilt()
         if has_unknown_versions(self.original, self.directory):
             self.start = 0
-            return self.settle(self.above_log_start(self.keepable(sound_prefix(self.original, self.directory))))
-        theirs = known or self.load(
-            untouched, recovery_point=self.recovery_point, log_start=self.log_start, clean=clean
-        )
-        if theirs.outcome == StartResult.LOADED:
+            return self.settle(self.above_log_start(self.keepable(self.sound())))
+        theirs = known or self.load(untouched, self.recovery_point, clean=clean)
+        if theirs.is_loaded:
             sound = sound_prefix(untouched, self.directory, start=self.start)
             kept = self.keeps(theirs, untouched, sound) and self.keepable(sound) is sound
             kept = kept and not self.goes_on_above_log_start(sound)
@@ -218,16 +227,16 @@ class PartitionRun:
                 return rest
             if sound.repeat is not None:
                 self.floor = self.reached(theirs)
-        sound = self.keepable(sound_prefix(self.original, self.directory, start=self.start))
+        sound = self.keepable(self.sound())
         return self.settle(self.above_log_start(sound))
 
     def sound_part_of(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> SoundLog:
         """The sound part of the broker's own result; `sound` is that of the directory before."""
-        directory = self.result_directory(theirs)
+        directory = self.directory_of(theirs)
         if directory == self.directory:
-            segments = log_segments(before, directory)
+            segments = before.logs(directory)
             unchanged = all(theirs.tree.files.get(path) == before.files[path] for _base, path in segments)
-            if unchanged and log_segments(theirs.tree, directory) == segments:
+            if unchanged and theirs.tree.logs(directory) == segments:
                 return sound
         return sound_prefix(theirs.tree, directory, start=self.start)
 
@@ -246,7 +255,7 @@ class PartitionRun:
         ends_below = max(sound.end_offset or 0, sound.log_end_offset) < self.log_start
         if sound.cut is None or self.rules.resumes or not ends_below:
             return sound
-        found = salvage(self.original, self.directory, start=self.start, repair=self.rules.repair_bits)
+        found = self.salvaged(resume=True)
         reached = max(found.end_offset or 0, self.claimed_end(sound.cut))
         if reached <= self.log_start:
             return sound  # nothing there tells that the log reached so far: its records may be all there is
@@ -266,10 +275,10 @@ class PartitionRun:
 
     def rebuilt(self) -> BrokerResult:
         """All indexes rebuilt; a log that is not sound throughout is not for this."""
-        sound = sound_prefix(self.original, self.directory)
+        sound = self.sound()
         if sound.cut is None:
             rebuilt = self.settle(sound)
-            if logs(rebuilt.tree, self.result_directory(rebuilt)) == logs(self.original, self.directory):
+            if logs(rebuilt.tree, self.directory_of(rebuilt)) == logs(self.original, self.directory):
                 return rebuilt
         cut = self.cut or sound.cut or sound.repeat
         where = self.directory if cut is None else f"{cut.path}, byte {cut.position}: {cut.code}: {cut.detail}"
@@ -284,16 +293,13 @@ class PartitionRun:
         if sound.cut is None and not (looks and self.holds_unreadable()):
             if rules.repair_bits is None:
                 return sound
-            found = salvage(self.original, self.directory, start=self.start, repair=rules.repair_bits, resume=False)
-            if not found.repairs or sum(found.sizes.values()) < sum(sound.sizes.values()):
+            found = self.salvaged(resume=False)
+            if not found.repairs or found.size < sound.size:
                 return sound
             self.lost, self.repairs = found.lost, found.repairs
             return found
-        found = salvage(
-            self.original, self.directory, start=self.start, repair=rules.repair_bits, resume=rules.resumes,
-            looks_inside=looks,
-        )  # fmt: skip
-        if not rules.resumes and sum(found.sizes.values()) < sum(sound.sizes.values()):
+        found = self.salvaged(resume=rules.resumes, looks_inside=looks)
+        if not rules.resumes and found.size < sound.size:
             return sound  # it stopped at an older offset, which later ones go on after
         cut = sound.cut or found.cut
         if self.is_metadata and rules.resumes and cut is not None:
@@ -303,7 +309,7 @@ class PartitionRun:
 
     def holds_unreadable(self) -> bool:
         """Whether the records of a batch of a log that is sound throughout cannot be read."""
-        for _base, path in log_segments(self.original, self.directory):
+        for _base, path in self.original.logs(self.directory):
             for batch in Scanner(self.original.source(path)):
                 if not batch.header.is_control and look_inside(batch)[0] is Insides.UNREADABLE:
                     return True
@@ -311,20 +317,20 @@ class PartitionRun:
 
     def refuse_gap(self, found: SoundLog, cut: Cut) -> None:
         """Each record of the metadata changes what those before it have made: a log with a gap says nothing certain."""
-        up_to = salvage(self.original, self.directory, start=self.start, repair=self.rules.repair_bits, resume=False)
-        if sum(found.sizes.values()) > sum(up_to.sizes.values()):
+        up_to = self.salvaged(resume=False)
+        if found.size > up_to.size:
             raise CannotSettleError(
                 f"{cut.path} is damaged at byte {cut.position}, and mode salvage would leave a gap there, which a "
                 f"metadata log must not have; {OTHER_COPIES}"
             )
 
-    def result_of(self, result: BrokerResult) -> PartitionResult:
-        """What was made of this directory (its `-future` copy may be beside it)."""
-        return next(partition for partition in result.partitions if partition.name == self.directory)
+    def loaded_of(self, result: BrokerResult) -> LoadedPartition:
+        """What a start made of this directory (its `-future` copy may be beside it)."""
+        return result.partitions[self.directory]
 
-    def result_directory(self, result: BrokerResult) -> str:
+    def directory_of(self, result: BrokerResult) -> str:
         """The directory's name after a broker's start."""
-        return self.result_of(result).stray or self.directory
+        return self.loaded_of(result).stray or self.directory
 
     def keeps(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> bool:
         """The broker's logs are sound throughout and hold all that is sound, if only in another order (after a split).
@@ -332,15 +338,15 @@ class PartitionRun:
         And the log ends after all of it: what lies above a broker's log end is there and still out of reach.  That is
         put up with only where ending the log sooner would take more.
         """
-        directory = self.result_directory(theirs)
+        directory = self.directory_of(theirs)
         if directory != self.directory and topic_id_or_none(self.original, self.directory) is not None:
             return False  # it would be stray, and its topic id is known now
         kept, ours = logs(theirs.tree, directory), sound_logs(before, sound)
-        end = self.result_of(theirs).log_end_offset
+        end = self.loaded_of(theirs).log_end_offset
         if kept == ours:
             return sound.repeat is None or end == sound.log_end_offset
         walked = sound_prefix(theirs.tree, directory, start=self.start)
-        if not covers(kept, ours) or (walked.cut is not None and not walked.ends_at_rest):
+        if not KeptBytes([kept]).holds_all(ours) or (walked.cut is not None and not walked.ends_at_rest):
             return False
         if walked.ends_at_rest:
             hidden = bytes_above(theirs.tree, directory, end)
@@ -349,10 +355,10 @@ class PartitionRun:
 
     def reached(self, theirs: BrokerResult) -> Content:
         """The logs of the broker's result if it is stable and the log ends after all of it, else nothing."""
-        directory = self.result_directory(theirs)
+        directory = self.directory_of(theirs)
         walked = sound_prefix(theirs.tree, directory, start=self.start)
-        ends = walked.cut is None and walked.log_end_offset == self.result_of(theirs).log_end_offset
-        return logs(theirs.tree, directory) if ends and self.is_stable(theirs, self.log_start) else Content()
+        ends = walked.cut is None and walked.log_end_offset == self.loaded_of(theirs).log_end_offset
+        return logs(theirs.tree, directory) if ends and self.is_stable(theirs) else Content()
 
     def settle(self, sound: SoundLog) -> BrokerResult:
         """Cut, rebuild, and let the broker look until it changes nothing."""
@@ -360,14 +366,14 @@ class PartitionRun:
         tree = self.kept(sound)
         for _ in range(_ROUNDS):
             self.log_start = min(self.log_start, last_start(tree, self.directory, self.log_start))
-            result = self.load(tree, recovery_point=self.start, log_start=self.log_start)
-            if sound.repeat is not None and not is_index_full(result):
+            result = self.load(tree, self.start)
+            if sound.repeat is not None and not isinstance(result.error, FullIndexError):
                 until = self.in_the_way(result, sound)
                 if until is not None:
                     sound = self.shorter(sound, until)
                     tree = self.kept(sound)
                     continue
-            if result.outcome != StartResult.LOADED:
+            if not result.is_loaded:
                 tree = self.cut_at_failure(tree, result)
                 continue
             rest = self.at_rest(result)
@@ -380,16 +386,16 @@ class PartitionRun:
 
     def in_the_way(self, result: BrokerResult, sound: SoundLog) -> Cut | None:
         """The repeated offset because of which the broker would not keep or not serve all of it, None if it would."""
-        if result.outcome == StartResult.LOADED:
-            partition = self.result_of(result)
+        if result.is_loaded:
+            partition = self.loaded_of(result)
             if partition.emptied is not None:
                 detail = "an older offset that a Kafka index would not accept: Kafka would empty the segment"
                 return Cut(*partition.emptied, FindingCode.OFFSET_NOT_INCREASING, detail)
             if partition.log_end_offset != sound.log_end_offset:
                 return sound.last_repeat
-            for until in hiding(result.tree, self.result_directory(result)):
-                found = sound_prefix(self.original, self.directory, start=self.start, until=until)
-                if covers(sound_logs(self.original, found), self.floor):
+            for until in hiding(result.tree, self.directory_of(result)):
+                found = self.sound(until)
+                if KeptBytes([sound_logs(self.original, found)]).holds_all(self.floor):
                     return until
             return None
         error = result.error
@@ -402,22 +408,22 @@ class PartitionRun:
         """The sound log without what is in the way; in any case with one repeated offset less."""
         self.shortened += 1
         last = sound.last_repeat if self.shortened < _SHORTENED else sound.repeat
-        size = sum(sound.sizes.values())
+        size = sound.size
         for each in (until, last) if last is sound.last_repeat else (last,):
-            found = sound_prefix(self.original, self.directory, start=self.start, until=each)
-            if sum(found.sizes.values()) < size:
+            found = self.sound(each)
+            if found.size < size:
                 return found
-        return sound_prefix(self.original, self.directory, start=self.start, until=sound.repeat)
+        return self.sound(sound.repeat)
 
     def as_started_again(self, result: BrokerResult) -> Tree:
         """What the next start makes of a result, under the directory's own name.
 
         A partition that becomes stray loses what of its leader epochs was not written yet; the next start writes it.
         """
-        directory = self.result_directory(result)
+        directory = self.directory_of(result)
         if directory == self.directory:
             return result.tree
-        again = load_again(self, result.tree, directory, self.log_start)
+        again = self.load_again(result.tree, directory)
         if again is None:
             raise CannotSettleError(f"Kafka would not start on {directory}, which is no longer its own")
         tree = self.original.copy()
@@ -448,7 +454,7 @@ class PartitionRun:
     def keep(self, tree: Tree, sound: SoundLog) -> None:
         """Leave the sound part of the logs; indexes of what is scanned are to be rebuilt."""
         gone: set[int] = set()
-        for base, path in log_segments(tree, self.directory):
+        for base, path in tree.logs(self.directory):
             size = sound.sizes.get(path)
             if path in sound.contents:
                 tree.files[path] = sound.contents[path]
@@ -459,26 +465,25 @@ class PartitionRun:
             if size < tree.files[path].size:
                 tree.files[path] = tree.files[path].slice(0, size)
         remove_segments(tree, self.directory, gone)
-        bases = {base for base, _path in log_segments(tree, self.directory)}
+        bases = {base for base, _path in tree.logs(self.directory)}
         reset_indexes(tree, self.directory, {base for base in bases if base >= self.start})
 
     def cut_at_failure(self, tree: Tree, result: BrokerResult) -> Tree:
         """Cut at the batch that the broker fails at; where it is none, rebuild everything beside the logs."""
-        message = result.message or ""
-        if is_index_full(result):
+        message, error = result.message or "", result.error
+        if isinstance(error, FullIndexError):
             raise CannotSettleError(self.smallest_index(tree))
-        error = result.error
         path = None if error is None else error.segment_path
         if error is None or error.position is None or path is None or path not in tree.files:
             if self.start > 0:
                 self.start = 0
-                return self.kept(sound_prefix(self.original, self.directory))
+                return self.kept(self.sound())
             raise CannotSettleError(f"Kafka would not start: {result.exception}: {message}")
         detail = f"Kafka does not start on this batch: {result.exception}: {message}"
         self.cut = Cut(path, error.position, FindingCode.BROKER_REFUSES, detail)
         tree.files[path] = tree.files[path].slice(0, error.position)
         base = parse_base(path)
-        bases = {other for other, _ in log_segments(tree, self.directory)}
+        bases = {other for other, _ in tree.logs(self.directory)}
         remove_segments(tree, self.directory, {later for later in bases if later > base})
         reset_indexes(tree, self.directory, bases & {base})
         return tree
@@ -506,20 +511,7 @@ class PartitionRun:
         """Whether a broker starts on it, and changes nothing, with indexes of this many bytes."""
         tried = replace(self.rules.settings(self.name.topic), segment_index_bytes=size)
         rules = replace(self.rules, config=tried.as_names(), topics=NO_FACTS)
-        run = PartitionRun(self.original, self.directory, self.name, Checkpoints({}, {}), rules)
-        first = run.load(tree, recovery_point=0, log_start=self.log_start)
-        return first.outcome == StartResult.LOADED and run.is_stable(first, self.log_start)
-
-
-def is_index_full(result: BrokerResult) -> bool:
-    """The broker does not start because the indexes do not fit into the size that is set."""
-    return result.outcome != StartResult.LOADED and any(text in (result.message or "") for text in _FULL_INDEX)
-
-
-def load_again(run: PartitionRun, tree: Tree, directory: str, log_start: int) -> BrokerResult | None:
-    """The broker on its own result, unclean and from the first segment; None if it does not start."""
-    if directory != run.directory:  # a stray directory is another one's name now
-        tree = tree.copy()
-        tree.renamed_directories = []
-    result = run.load(tree, recovery_point=run.start, log_start=log_start)
-    return result if result.outcome == StartResult.LOADED else None
+        with_room = PartitionRecovery(self.original, self.directory, self.name, Checkpoints({}, {}), rules)
+        with_room.log_start = self.log_start
+        first = with_room.load(tree, 0)
+        return first.is_loaded and with_room.is_stable(first)

@@ -17,7 +17,6 @@ from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.damage.soundness import log_segments
 from kafkalog.recovery.safe.normalize import Checkpoints
 from kafkalog.tiers.tiering import LocalStart, Tiering
 
@@ -45,7 +44,7 @@ def written(
     found = Written()
     for directory in directories:
         names = tree.names(directory)
-        bases = [base for base, _path in log_segments(tree, directory)]
+        bases = [base for base, _path in tree.logs(directory)]
         if not bases:
             continue
         last, begins = max(bases), min(bases)
@@ -70,7 +69,7 @@ def indexed_end(tree: Tree, directories: Iterable[str]) -> int:
 
 
 def _end_by_index(tree: Tree, directory: str) -> int:
-    base, log = max(log_segments(tree, directory), default=(0, ""))
+    base, log = max(tree.logs(directory), default=(0, ""))
     path = log.removesuffix(FileKind.LOG.value) + FileKind.OFFSET_INDEX.value
     if not log or path not in tree.files:
         return 0
