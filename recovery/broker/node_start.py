@@ -15,6 +15,7 @@ from dataclasses import field, replace
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
 from kafkalog.codec.errors import StorageError
+from kafkalog.codec.names import DirectoryState
 from kafkalog.codec.text import MetaProperties
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.broker.node.answer import (
@@ -33,6 +34,7 @@ from kafkalog.recovery.broker.node.ensemble import Identity, identity_of_start, 
 from kafkalog.recovery.broker.node.internal_topics import Unserved, consequences_of_unserved, unserved_partitions
 from kafkalog.recovery.broker.node.leader import Leaders, followed
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata, Snapshot, load_metadata_log
+from kafkalog.recovery.broker.node.moves import consequences_of_moves, with_ends_of_moves
 from kafkalog.recovery.broker.node.node_files import NodeFiles, node_files
 from kafkalog.recovery.broker.node.partitions import (
     Explained,
@@ -53,7 +55,11 @@ from kafkalog.recovery.broker.node.quorum import (
 from kafkalog.recovery.broker.node.reading import ReaderError
 from kafkalog.recovery.broker.node.releases import GROUPS, NEWEST, Release, groups_from, release_of
 from kafkalog.recovery.broker.node.replay import Replay, newest_metadata_version
-from kafkalog.recovery.broker.node.settings_of_start import consequences_of_migration, consequences_without_tier
+from kafkalog.recovery.broker.node.settings_of_start import (
+    consequences_of_migration,
+    consequences_without_tier,
+    refuse_small_segments,
+)
 from kafkalog.recovery.broker.node.with_zookeeper import consequences_of_topic_ids, zookeeper_facts
 
 __all__ = ["node_start"]
@@ -268,10 +274,11 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
     offline, faults = open_partitions(files, results, is_kraft=False)
     gone = {each.file for each in offline}
     online = [root for root in online if root not in gone]
-    directories = list_partitions(files, online)
+    directories = with_ends_of_moves(files, list_partitions(files, online, results), context.now_ms)
     refuse_twice(directories, has_strays=False)
     other, wrong = consequences_of_topic_ids(directories, facts)
-    consequences = [*identity.consequences, *offline, *other]
+    moves = consequences_of_moves(directories, lambda each: False if facts.may_have(each.parsed.topic) else None)
+    consequences = [*identity.consequences, *offline, *other, *moves]
     faults = [*identity.faults, *faults, *wrong]
     for root in results.keys() & set(online):
         unserved, unread = consequences_of_unserved(context.unserved(root, results[root]), release)
@@ -280,9 +287,7 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
     return _answer_of(consequences, faults, None if facts.is_known else _OF_ZOOKEEPER)
 
 
-def _answer_of(
-    consequences: Sequence[StartConsequence], faults: Sequence[Fault], condition: str | None
-) -> NodeAnswer:
+def _answer_of(consequences: Sequence[StartConsequence], faults: Sequence[Fault], condition: str | None) -> NodeAnswer:
     """The answer about a start that goes through; the gravest consequence decides."""
     kinds = {each.kind for each in consequences}
     outcome = next((each for kind, each in _OUTCOMES if kind in kinds), StartOutcome.STARTS)
@@ -366,7 +371,10 @@ class _Start:
             return False
         if self.role is not Role.BROKER and self.files.stated_role is not None:
             return False
-        self.condition = "the metadata log is not in these directories; what it says decides too"
+        self.condition = (
+            "the metadata log is not in these directories; what it says decides too, and a node that is a controller "
+            "begins its metadata from nothing without it and makes every partition -stray"
+        )
         return True
 
     def _stuck(self, loaded: LoadedMetadata, offset: int) -> NodeAnswer:
@@ -548,6 +556,8 @@ class _Start:
         node = self.files.node_id
         online = [root for root in identity.online if root in _readable(self.files)]
         try:
+            if image is not None:
+                refuse_small_segments(self.files, image, self.release)
             results = self.context.logs(online)
             offline, faults = open_partitions(self.files, results)
             self._note(offline, faults)
@@ -557,9 +567,11 @@ class _Start:
             online = [root for root in online if root not in gone]
             self.context.best()
             directories = list_partitions(self.files, online, results)
+            directories = with_ends_of_moves(self.files, directories, self.context.now_ms)
             found, faults = partition_consequences(
                 directories, image, node, self.release, self.context.explained,
                 {root: identifier for root, identifier in identity.directory_ids if root in online},
+                list_partitions(self.files, online, states=(DirectoryState.DELETE, DirectoryState.STRAY)),
             )  # fmt: skip
             self._note(found, faults)
             strays = {name for each in found for name in each.names if each.kind is ConsequenceKind.STRAY}
@@ -578,6 +590,7 @@ _OF_ZOOKEEPER = "if its ZooKeeper is the one of this cluster; what ZooKeeper say
 _OUTCOMES = (
     (ConsequenceKind.METADATA_OVERWRITTEN, StartOutcome.OVERWRITES_METADATA),
     (ConsequenceKind.DELETED, StartOutcome.DELETES),
+    (ConsequenceKind.FUTURE_TRUNCATED, StartOutcome.DELETES),
     (ConsequenceKind.STRAY, StartOutcome.STRAYS),
     (ConsequenceKind.METADATA_GOES_BACK, StartOutcome.OVERWRITES_METADATA),
     (ConsequenceKind.DIRECTORY_OFFLINE, StartOutcome.DIRECTORY_OFFLINE),

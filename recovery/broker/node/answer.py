@@ -83,6 +83,8 @@ class ConsequenceKind(enum.StrEnum):
     FUTURE_PROMOTED = "future_promoted"
     FUTURE_RESUMED = "future_resumed"
     """a move between log directories goes on, and its copy replaces the current log once it has all of it"""
+    FUTURE_TRUNCATED = "future_truncated"
+    """a move goes on, and takes from its copy what the current log does not have"""
     DIRECTORY_OFFLINE = "directory_offline"
     NOT_SERVING = "not_serving"
     EPOCH_FORGOTTEN = "vote_forgotten"

@@ -19,6 +19,7 @@ _GRAVE = (
     ConsequenceKind.METADATA_LOG_CUT,
     ConsequenceKind.STRAY,
     ConsequenceKind.DELETED,
+    ConsequenceKind.FUTURE_TRUNCATED,
     ConsequenceKind.FUTURE_PROMOTED,
     ConsequenceKind.FUTURE_RESUMED,
     ConsequenceKind.DIRECTORY_OFFLINE,
@@ -81,12 +82,10 @@ def node_findings(start: NodeStart) -> list[Finding]:
         if answer.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN):
             continue
         is_quiet = answer.outcome is StartOutcome.NOT_SERVING
-        code = FindingCode.START_LOSES if answer.strays or _is_anew(answer) else FindingCode.BROKER_REFUSES
+        loses = answer.outcome in (StartOutcome.OVERWRITES_METADATA, StartOutcome.DELETES, StartOutcome.STRAYS)
+        code = FindingCode.START_LOSES if answer.strays or loses else FindingCode.BROKER_REFUSES
         detail = f"Kafka {releases} {sentence_of_answer(answer)}"
-        file = answer.file or next((each.file for each in answer.faults), None) or start.roots[0]
+        places = [each.file for each in (*answer.faults, *answer.consequences) if each.file is not None]
+        file = answer.file or next(iter(places), start.roots[0])
         found.append(Finding(code, Severity.WARNING if is_quiet else Severity.ERROR, None, None, detail, file))
     return found
-
-
-def _is_anew(answer: NodeAnswer) -> bool:
-    return answer.outcome is StartOutcome.OVERWRITES_METADATA

@@ -24,13 +24,15 @@ from kafkalog.words.first_screen import FirstScreen, Loss
 from kafkalog.words.order import natural_order
 
 __all__ = [
-    "FIRST_END_THE_RUN", "Outlook", "first_screen", "forecast_sentences", "losses_of", "out_of_service_sentence",
+    "FIRST_END_THE_RUN", "Outlook", "copies_to_keep", "first_screen", "forecast_sentences", "losses_of",
+    "out_of_service_sentence",
 ]  # fmt: skip
 
 _SHOWN = 24
 """Partitions whose lost batches are looked at again, for their times."""
 _NAMED = 3
-_OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EMPTY_AGAIN)
+_OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EMPTY_AGAIN,
+        ConsequenceKind.FUTURE_TRUNCATED)  # fmt: skip
 
 FIRST_END_THE_RUN: Final = (
     "first end the run that was cut short: `kafkalog recover` completes it and does no more, `kafkalog undo` takes "
@@ -74,6 +76,14 @@ def forecast_sentences(forecast: BrokerForecast) -> list[str]:
             return [f"Kafka {MODELED} would NOT START on it: {forecast.exception}: {forecast.message}"]
         case _:
             return [f"Kafka {MODELED} would take it OFFLINE: {forecast.exception}: {forecast.message}"]
+
+
+def copies_to_keep(forecast: BrokerForecast) -> list[str]:
+    """The `-future` directories that have records which a start takes from them."""
+    answers = () if forecast.node is None else forecast.node.answers
+    found = (each for answer in answers for each in answer.consequences)
+    kind = ConsequenceKind.FUTURE_TRUNCATED
+    return list(dict.fromkeys(each.file for each in found if each.kind is kind and each.file is not None))
 
 
 def _how(forecast: BrokerForecast) -> str:
@@ -130,7 +140,11 @@ def _groups_first(consequences: Iterable[LossConsequence]) -> list[str]:
 
 
 def _outside(outlooks: Sequence[Outlook]) -> str:
-    """The beginning of a note: where something may lie that is called lost; empty if no file outside a log has any."""
+    """The beginning of a note: where something may lie that is called lost; empty if nothing outside a log has any."""
+    futures = dict.fromkeys(path for each in outlooks if each.forecast is not None
+                            for path in copies_to_keep(each.forecast))  # fmt: skip
+    if futures:
+        return f"first set a copy of {', '.join(futures)} aside, which has more; then "
     found = [each for outlook in outlooks for each in outlook.findings if each.code is FindingCode.BATCHES_OUTSIDE]
     if not found:
         return ""

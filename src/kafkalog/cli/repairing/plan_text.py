@@ -147,7 +147,7 @@ NOT_NEEDED = "the broker was stopped cleanly and would start on this as it is: a
 def _write_apart(writer: LineWriter, plan: Plan) -> None:
     """Write what follows for others, and the partitions of which nothing is cut."""
     _, typed = _what_to_type(plan, NOTHING_GIVEN)
-    for mend in () if plan.broker.node is None else mends(plan.broker.node, plan.root):
+    for mend in () if plan.broker.node is None else mends(plan.broker.node):
         if mend.command not in typed:
             writer.write(escape_controls(mend.sentence))
     for name in plan.made_stray:
@@ -185,6 +185,9 @@ def _what_to_type(plan: Plan, given: Given) -> tuple[str, list[str]]:
         return FIRST_END_THE_RUN, []
     if plan.choice.loses_metadata:
         return f"recommended: none of the ways below; {IN_PLACE_OF_A_WAY}", []
+    mended = [] if plan.broker.node is None else list(mends(plan.broker.node))
+    if mended and plan.changes and plan.broker.node is not None and plan.broker.node.never_starts:
+        return f"{mended[0].words}, and then ask again:", [mended[0].command]
     best = plan.choice.recommended
     is_choice = any(way.measured.may_lose for way in plan.choice.ways)
     if best is not None and is_choice and not is_done(best, plan):
@@ -206,7 +209,6 @@ def _what_to_type(plan: Plan, given: Given) -> tuple[str, list[str]]:
         return (_note_of_consent(best) if consent else "type this:"), [typed]
     if is_choice and best is not None:
         return DONE, []
-    mended = [] if plan.broker.node is None else list(mends(plan.broker.node, plan.root))
     if mended:
         return f"{mended[0].words}:", [mended[0].command]
     return ("this mode changes nothing" if plan.is_worth_a_look else f"nothing to do; {NOT_EXAMINED}"), []

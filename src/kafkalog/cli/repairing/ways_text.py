@@ -18,6 +18,7 @@ from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.words.commands import NOTHING_GIVEN, Given, commands_for, paths_of
 from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outlook import copies_to_keep
 from kafkalog.words.ways import label_of, needs_text
 
 __all__ = ["DONE", "is_done", "print_ways", "sentence_of_damage_left"]
@@ -47,7 +48,10 @@ def print_ways(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False)
 
 def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: RecoveryWay) -> None:
     ways = plan.choice.ways
-    writer.write(escape_controls(f"recommended: {label_of(best)}, {_reason(best, ways)}"))
+    kept = copies_to_keep(plan.broker)
+    writer.write(escape_controls(f"recommended: {label_of(best)}, {_reason(best, ways, is_all=not kept)}"))
+    for path in kept:
+        writer.write(escape_controls(f"  {path} has more: set a copy of it aside first, a start truncates it"))
     meaning = DONE if is_done(best, plan) else best.consequence
     if meaning:
         writer.write(escape_controls(f"  {meaning}"))
@@ -167,7 +171,7 @@ def _damage_left(way: RecoveryWay) -> object:
     return "unknown" if way.measured.records_lost is None else way.measured.damage_left
 
 
-def _reason(best: RecoveryWay, ways: Sequence[RecoveryWay]) -> str:
+def _reason(best: RecoveryWay, ways: Sequence[RecoveryWay], *, is_all: bool = True) -> str:
     found = best.measured
     others = [way for way in ways if way is not best and way.measured.out_of_reach is not None]
     next_best = min(others, key=lambda way: way.measured.out_of_reach or 0, default=None)
@@ -178,7 +182,7 @@ def _reason(best: RecoveryWay, ways: Sequence[RecoveryWay]) -> str:
         return f"{what}, and no other way is known"
     if (next_best.measured.out_of_reach or 0) > (found.out_of_reach or 0):
         return f"{what}; the next best loses {sentence_of_lost(next_best.measured)}"
-    return f"{what}, and no other way loses less"
+    return f"{what}, and no other way {'' if is_all else 'of these '}loses less"
 
 
 def _but_skipped(found: Measured) -> str:
