@@ -81,8 +81,9 @@ def node_start(
     """What a node does when it is started on these directories, all of one node; reads only.
 
     `properties` are the server's; `release` asks about one release only (default: every release from the floor on, the
-    lowest that can have written the files); `loaded` are what loading logs is known to come to, by log directory; of
-    directories that are not in it the logs are loaded too, unless `loads_others` is false; `controllers` are log
+    lowest that can have written the files); `loaded` are what loading logs is known to come to, by log directory; the
+    logs of other directories are loaded too, or only looked at without their segments if `loads_others` is false;
+    `controllers` are log
     directories of other voters, whose metadata the node follows if they are a majority, or data directories of its
     ZooKeeper; `now_ms` is the time to
     treat as now.  Raises `UsageError` for a `release` that is none.
@@ -97,11 +98,13 @@ def node_start(
         if release is not None:
             releases: Sequence[Release] = (release_of(release),)
         elif role is Role.ZOOKEEPER_BROKER:
-            releases = (release_of("3.9"),)  # the last one that knows ZooKeeper
+            releases = tuple(map(release_of, _WITH_ZOOKEEPER))
         else:
             releases = groups_from(_floor(context))
         newer = None if release is not None else _newer_than_known(context)
         answers = (newer,) if newer is not None else tuple(_answer(context, role, each) for each in releases)
+        if role is Role.ZOOKEEPER_BROKER and len(set(answers)) == 1:
+            releases, answers = releases[-1:], answers[-1:]
     finally:
         files.close()
         leaders.close()
@@ -131,10 +134,10 @@ class _Context:
         found = {}
         for root in roots:
             result = self.results.get(root) or self._loaded.get(root)
-            if result is None and self.loads_others:
-                result = self._loaded[root] = loaded_logs(self.files, root, self.now_ms)
-            if result is not None:
-                found[root] = result
+            if result is None:
+                result = loaded_logs(self.files, root, self.now_ms, is_outline=not self.loads_others)
+                self._loaded[root] = result
+            found[root] = result
         return found
 
     def unserved(self, root: str, result: BrokerResult) -> list[Unserved]:
@@ -192,8 +195,7 @@ class _Context:
 
 def _floor(context: _Context) -> Release:
     """The lowest release that the files can be of: finalized features, ids of directories, versions of files."""
-    image = context.best().image
-    level = image.features.get(_METADATA_VERSION, 0)
+    level = _level(context)
     found = next((each for each in GROUPS if newest_metadata_version(each) >= level), GROUPS[-1])
     has_ids = any(
         isinstance(meta, MetaProperties) and meta.directory_id is not None for meta in context.files.meta.values()
@@ -207,9 +209,25 @@ def _floor(context: _Context) -> Release:
     return release_of("3.9") if voters.kraft_version and not found.at_least("3.9") else found
 
 
+def _level(context: _Context) -> int:
+    """The highest `metadata.version` in the node's own metadata and in that of its controllers; 0 without one."""
+    levels = [context.best().image.features.get(_METADATA_VERSION, 0)]
+    leader = context.leaders.metadata()
+    if leader is not None:
+        replay = Replay(release_of(NEWEST), is_controller=False)
+        try:
+            snapshot, batches = followed(leader, leader)
+            replay.take(() if snapshot is None else snapshot.batches())
+            replay.take(batches)
+        except ReaderError:
+            pass
+        levels.append(replay.image.features.get(_METADATA_VERSION, 0))
+    return max(levels)
+
+
 def _newer_than_known(context: _Context) -> NodeAnswer | None:
     """The answer about metadata of a release that is newer than all that are known here; None if it is not."""
-    level = context.best().image.features.get(_METADATA_VERSION, 0)
+    level = _level(context)
     if level <= newest_metadata_version(release_of(NEWEST)):
         return None
     message = f"metadata.version is {level}, which a release after {NEWEST} has set"
@@ -318,7 +336,7 @@ class _Start:
         refuse_voters(self.files, self.role)
         identity = identity_of_start(self.files, self.release)
         self._note(identity.consequences, identity.faults)
-        bootstrap = bootstrap_of_start(self.files)
+        bootstrap = bootstrap_of_start(self.files, self.release)
         loaded = self.context.metadata()
         if self._is_without_metadata() and not self.context.leaders.directories:
             self._open(identity, None)
@@ -451,6 +469,8 @@ class _Start:
         static = static_voters(self.files.properties) or state.voters or tuple(self._registered_controllers())
         members = {number for number, _directory in voters.dynamic} or set(static)
         leader = self.context.leaders.metadata()
+        if leader is not None and not members:  # its own files name nobody
+            members = _voters_of(leader)
         if leader is None or not self.context.leaders.decides(members):
             return None
         self._is_led = True
@@ -586,6 +606,8 @@ class _Start:
 
 
 _FOOTER = 4
+_WITH_ZOOKEEPER = ("2.8", "3.9")
+"""the last release that compares whole `meta.properties` and is recorded, and the last one that knows ZooKeeper"""
 _OF_ZOOKEEPER = "if its ZooKeeper is the one of this cluster; what ZooKeeper says is not in these directories"
 _OUTCOMES = (
     (ConsequenceKind.METADATA_OVERWRITTEN, StartOutcome.OVERWRITES_METADATA),
@@ -598,6 +620,16 @@ _OUTCOMES = (
     (ConsequenceKind.UNFORESEEN, StartOutcome.UNKNOWN),
 )
 """the outcome that a consequence makes, the gravest first"""
+
+
+def _voters_of(leader: LoadedMetadata) -> set[int]:
+    """The voters that a controller's own files name."""
+    newest = release_of(NEWEST)
+    try:
+        dynamic = {number for number, _directory in read_control_records(leader, newest).dynamic}
+        return dynamic or set(state_of_start(leader, newest).voters)
+    except StartEndsError:
+        return set()
 
 
 def _listed(numbers: set[int]) -> str:

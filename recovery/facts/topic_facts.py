@@ -75,6 +75,8 @@ class TopicFacts:
     """the log directories of the broker that were asked"""
     controllers: tuple[str, ...] = field(default=(), compare=False)
     """log directories with a metadata log that were given beside them, of other nodes of its cluster"""
+    apart: tuple[str, ...] = field(default=(), compare=False)
+    """log directories that name another broker, and that may be this one's all the same"""
     problem: str | None = None
     """why nothing, or not all, could be read; one sentence"""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage
@@ -112,10 +112,15 @@ def _topic_id(tree: Tree, name: str) -> str | None:
     return "" if known is None and f"{name}/{PARTITION_METADATA}" in tree.files else known
 
 
-def loaded_logs(files: NodeFiles, root: str, now_ms: int) -> BrokerResult:
-    """What a start makes of the logs in one directory, with default settings."""
-    tree = files.surveyed(root).tree()
-    return load_log_directory(tree, settings=lambda topic: LogSettings.from_names({}), now_ms=now_ms)
+def loaded_logs(files: NodeFiles, root: str, now_ms: int, *, is_outline: bool = False) -> BrokerResult:
+    """What a start makes of the logs in one directory, with default settings.
+
+    With `is_outline` no segment is read: what ends the start by its name, and files beside the segments, is found, and
+    no partition is in the result.
+    """
+    tree = files.outline(root) if is_outline else files.surveyed(root).tree()
+    result = load_log_directory(tree, settings=lambda topic: LogSettings.from_names({}), now_ms=now_ms)
+    return replace(result, partitions=[]) if is_outline else result
 
 
 def open_partitions(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
-from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
+from kafkalog.recovery.broker.node.answer import REFUSED_SETTING, ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.ending import ends
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata
 from kafkalog.recovery.broker.node.node_files import NodeFiles
@@ -43,7 +43,7 @@ def refuse_small_segments(files: NodeFiles, image: MetadataImage, release: Relea
                 f"Invalid value {value.strip()} for configuration {name}: Value must be at least {_LEAST_SEGMENT_BYTES}"
             )
             raise ends(
-                Part.METADATA_REPLAY, "setting", files.metadata_root or min(files.roots),
+                Part.METADATA_REPLAY, REFUSED_SETTING, files.metadata_root or min(files.roots),
                 "org.apache.kafka.common.config.ConfigException", message, detail=f"{owner} has {name}={value}",
             )  # fmt: skip
 

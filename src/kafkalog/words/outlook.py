@@ -12,7 +12,7 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
-from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart, StartOutcome
 from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.broker.node.sentences import sentences_of_plan
 from kafkalog.recovery.decide.aftermath import LossConsequence
@@ -31,6 +31,7 @@ __all__ = [
 _SHOWN = 24
 """Partitions whose lost batches are looked at again, for their times."""
 _NAMED = 3
+_TYPE_THIS = "type this:"
 _OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EMPTY_AGAIN,
         ConsequenceKind.FUTURE_TRUNCATED)  # fmt: skip
 
@@ -64,8 +65,8 @@ def forecast_sentences(forecast: BrokerForecast) -> list[str]:
     """What Kafka would do at its next start, one sentence for each group of releases that do alike."""
     renamed = [f"Kafka {MODELED} would rename {name} -stray: the metadata has no such replica here"
                for name in (forecast.strays if forecast.node is None else ())]  # fmt: skip
-    is_of_node = forecast.node is not None and (forecast.outcome == "loaded" or forecast.is_of_node)
-    if forecast.node is not None and is_of_node:
+    ends = forecast.is_of_node or (forecast.node is not None and forecast.node.never_starts)
+    if forecast.node is not None and (forecast.outcome == "loaded" or (ends and forecast.outcome == "start_fails")):
         return sentences_of_plan(forecast.node, _how(forecast))
     match forecast.outcome:
         case "loaded":
@@ -125,6 +126,8 @@ def _note(outlooks: Sequence[Outlook]) -> str:
     if len(outlooks) == 1 or not noted:
         return noted[0].note if noted else ""
     shown = [each for each in noted if each.commands] or noted[:1]
+    if len(shown) > 1 and len({each.note for each in shown}) == 1 and shown[0].note == _TYPE_THIS:
+        return "type these, one for each directory:"
     text = "; ".join(f"{each.root}: {each.note.removesuffix(':')}" for each in shown)
     left = len(noted) - len(shown)
     more = f" ({'1 more directory is' if left == 1 else f'{left} more directories are'} below)" if left else ""
@@ -187,6 +190,8 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     stray = [name for each in outlooks for name in each.made_stray]
     if stray:
         return f"out of service after this plan: {_listed(stray)}"
+    if any(node.worst.outcome is StartOutcome.UNKNOWN for node in nodes):
+        return ""
     is_known = not are_alone and any(each.forecast is not None for each in outlooks)
     return "out of service after a start: nothing here" if is_known else ""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kafkalog.cli.output import LineWriter
-from kafkalog.cli.repairing.ways_text import DONE, is_done, print_ways, sentence_of_damage_left
+from kafkalog.cli.repairing.ways_text import DONE, is_done, print_ways, sentence_of_damage_left, sentences_of_log_starts
 from kafkalog.cli.sentences import SentenceWriter, print_screen
 from kafkalog.cli.tables import Column, Kind, print_table, size_text, text_width
 from kafkalog.codec.common.shell import shell_line
@@ -85,7 +85,7 @@ def _print_changing(plan: Plan, changing: Sequence[PartitionPlan], *, every: boo
     """A table of the partitions of which something is removed, and a sum of the others; with `every`, of all."""
     listed = changing if every else [each for each in changing if each.cut_bytes or each.quarantined or each.renamed_to]
     if listed:
-        _print_partitions("partitions that change" if every else "partitions that lose bytes or files",
+        _print_partitions("partitions that change" if every else "partitions of which something goes to quarantine",
                           listed, plan.choice.own_by_partition)  # fmt: skip
     with SentenceWriter() as writer:
         if not listed:
@@ -153,6 +153,8 @@ def _write_apart(writer: LineWriter, plan: Plan) -> None:
     for name in plan.made_stray:
         stray = f"{name} becomes -stray, out of service, and a broker makes an empty partition in its place"
         writer.write(escape_controls(f"{stray}: --topic-id ID keeps it in service, --accept-loss lets it become stray"))
+    for sentence in sentences_of_log_starts(plan):
+        writer.write(escape_controls(sentence))
     for name, offset in plan.begins.items():
         writer.write(escape_controls(f"{name} begins, empty, at {offset}, after its remote part"))
     for name, why in plan.declined.items():

@@ -9,6 +9,7 @@ from kafkalog.cli.output import LineWriter
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.common.shell import shell_line
+from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import lost_text, sentence_of_lost
@@ -21,7 +22,7 @@ from kafkalog.words.escapes import escape_controls
 from kafkalog.words.outlook import copies_to_keep
 from kafkalog.words.ways import label_of, needs_text
 
-__all__ = ["DONE", "is_done", "print_ways", "sentence_of_damage_left"]
+__all__ = ["DONE", "is_done", "print_ways", "sentence_of_damage_left", "sentences_of_log_starts"]
 
 DONE = "nothing is left to do here: what is missing is not in these files; another copy may have it"
 
@@ -78,6 +79,17 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
                 writer.write(
                     escape_controls(f"{name}: the high watermark is unknown, and so is what consumers have seen")
                 )
+
+
+def sentences_of_log_starts(plan: Plan) -> list[str]:
+    """A sentence for each log whose start is beyond its end: records are kept there that no consumer gets."""
+    wrong = {each.file for each in plan.findings if each.code is FindingCode.LOG_END_BELOW_LOG_START}
+    return [
+        f"{each.name}: its log start is beyond its end, and a broker deletes all of it; by this plan it begins at "
+        f"offset {each.log_start_offset} and keeps the files, but no consumer gets what is before that"
+        for each in plan.partitions
+        if each.name in wrong and each.changes
+    ]
 
 
 def is_done(best: RecoveryWay, plan: Plan) -> bool:
