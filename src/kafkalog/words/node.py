@@ -38,7 +38,7 @@ def mends(start: NodeStart) -> Iterator[Mend]:
     if start.role is Role.BROKER:
         away = shell_line([os.path.join(root, CLUSTER_METADATA_DIRECTORY), f"{root}.{CLUSTER_METADATA_DIRECTORY}"])
         yield Mend(
-            "recover does not change the metadata log; a broker that is no controller fetches it again from its "
+            "recover does not change the metadata log; a broker that is not a controller fetches it again from its "
             "controllers, so move it away, out of the log directory",
             f"mv {away}",
         )

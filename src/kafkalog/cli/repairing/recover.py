@@ -120,7 +120,7 @@ def command(
         from kafkalog.jobs.restore.remote_logs import RemoteLogs  # most recoveries have no remote tier
 
         options = _with_tier(options, RemoteLogs(tier, keep_remote=keep_remote), in_place=into is None)
-    if into is None:  # a copy is no directory of the broker
+    if into is None:  # a copy is not a directory of the broker
         options = replace(options, beside=tuple(log_directories(paths)))
     paths = tuple(holding(paths, options.select))
     words = given_words(
