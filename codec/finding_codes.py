@@ -162,7 +162,7 @@ class FindingCode(enum.StrEnum):
     BROKER_REFUSES = "broker_refuses"
     """a broker would not start on this, or take the directory offline"""
     START_LOSES = "start_loses"
-    """a broker would start on this, and put partitions out of service or begin its metadata from nothing"""
+    """a broker would start on this, and take partitions or records away, or begin its metadata from nothing"""
     RUN_UNFINISHED = "run_unfinished"
     """a recovery, or the undo of one, was cut short: some of its changes are made and others not"""
 

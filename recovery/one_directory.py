@@ -14,6 +14,7 @@ from kafkalog.recovery.act.journal import JOURNAL
 from kafkalog.recovery.act.runner import Earlier
 from kafkalog.recovery.act.transaction import Transaction
 from kafkalog.recovery.act.unfinished_business import sentence_of_stranger
+from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.decide.choosing import compare_ways
 from kafkalog.recovery.decide.closed_in_order import checks_of, left_by, left_in_place
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory, forecast
@@ -36,7 +37,8 @@ def plan_survey(found: Survey, workers: Workers, options: RecoveryOptions, *, co
     What was closed in order stays as it is only where nothing changes: a recovery removes the marker that vouched for
     it.
     """
-    rules, mark_clean = options.rules, options.mark_clean
+    mark_clean = options.mark_clean
+    rules = replace(options.rules, full=options.rules.full or mark_clean)  # as what a marker vouches for is verified
     tiering = rules.facts.tiering
     with_beginnings: Callable[[Plan], Plan] | None = None
     if options.remote_logs is not None and rules.mode is Mode.REMOTE:
@@ -125,8 +127,16 @@ class OneDirectory:
             lost=losses_of(plan.choice),
         )
         place = os.path.join(done.place, done.run_id)
-        node = None if plan.survey.is_partial else start_now(self._opened.root, self._options.rules)
+        node = start_now(self._opened.root, self._options.rules)
         return RecoveryResult(plan, done.run_id, place, earlier, done.marker_withheld, notes, node)
+
+    def as_now(self, result: RecoveryResult) -> RecoveryResult:
+        """The result with what the node does after other directories of it were changed too."""
+        forecast = result.plan.broker
+        is_of_logs = forecast.outcome != StartResult.LOADED and not forecast.is_of_node
+        if result.node is None or (result.run_id is None and is_of_logs):
+            return result
+        return replace(result, node=start_now(self._opened.root, self._options.rules))
 
     def _why_not_clean(self, only: frozenset[str] | None) -> str | None:
         return _why_not_clean(self._opened.root, only, self._options, self._workers)

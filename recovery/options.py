@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.own_identity import lost_identity
@@ -46,6 +47,8 @@ class RecoveryOptions:
     rules: Rules = field(default_factory=Rules)
     select: Selection = ALL
     """the partitions that are meant"""
+    beside: tuple[str, ...] = ()
+    """more log directories of the same brokers, which a start reads too; nothing is done to them"""
     copies: tuple[str, ...] = ()
     """directories that hold other copies of them"""
     mark_clean: bool = False
@@ -65,7 +68,8 @@ class RecoveryOptions:
 def options_for_each(options: RecoveryOptions, roots: Sequence[str]) -> Mapping[str, RecoveryOptions]:
     """What is asked for of each log directory, with one time to treat as now, and with what its broker knew."""
     rules = options.rules
-    facts = dict.fromkeys(roots, rules.topics) if rules.topics is not None else facts_of_each(roots)
+    known = [*roots, *filter(_can_be_listed, options.beside)]
+    facts = dict.fromkeys(roots, rules.topics) if rules.topics is not None else facts_of_each(known)
     settled = replace(rules, topics=NO_FACTS).settled(())
     if rules.meta_properties and (options.select != ALL or rules.mode is Mode.KAFKA):
         raise UsageError("meta.properties is written in a whole log directory, and not in mode kafka")
@@ -76,6 +80,14 @@ def options_for_each(options: RecoveryOptions, roots: Sequence[str]) -> Mapping[
     return {
         root: replace(options, rules=replace(settled, topics=facts[root], identity=identity_of(root))) for root in roots
     }
+
+
+def _can_be_listed(path: str) -> bool:
+    try:
+        scan_directory(path)
+    except StorageError:
+        return False
+    return True
 
 
 def refuse_copies(options: RecoveryOptions) -> None:

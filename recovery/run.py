@@ -243,7 +243,10 @@ def recover_all(
             error = RecoveryRefused.of_several(refused)
             error.reports = tuple(report for each in directories if (report := each.report_of_nothing()) is not None)
             raise error
-        return [directory.act() for directory in directories]
+        results = [directory.act() for directory in directories]
+        if len(results) == 1 or not any(result.changed for result in results):
+            return results
+        return [directory.as_now(result) for directory, result in zip(directories, results, strict=True)]
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from kafkalog.recovery.act.journal import (
     PREPARING,
     SUPERSEDED,
     UNDOING,
+    FileState,
     Journal,
     LossOfRun,
 )
@@ -368,12 +369,36 @@ def _concerns(run: KeptRun, partition: str) -> bool:
 def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
     """Raise `RecoveryRefused` if a later run relies on what this one left."""
     later = next((each for each in runs.after(run) if _relied_on(each) & _touched(run)), None)
+    other = None if later is None else _found_otherwise(run, later)
+    if later is not None and other is not None:
+        raise RecoveryRefused(
+            f"run {run.run_id} cannot be undone: run {later.run_id}, which came after it, did not find {other} as it "
+            "had left it, so that the directory was replaced in between, as by a backup; nothing was changed",
+            reason="changed",
+        )
     if later is not None:
         raise RecoveryRefused(
             f"run {run.run_id} cannot be undone before run {later.run_id}, which came after it and relies on what "
             "it left: undo that one first; nothing was changed",
             reason="changed",
         )
+
+
+def _found_otherwise(run: KeptRun, later: KeptRun) -> str | None:
+    """The first path that a later run did not find as this run had left it; None if there is none."""
+    left: dict[str, FileState | int | None] = {}
+    for step in run.journal.steps:
+        left[step.path] = step.kept_bytes if step.kind is ActionKind.TRUNCATE else step.after
+    for step in later.journal.steps:
+        if step.path not in left or step.before is None:
+            continue
+        state = left[step.path]
+        if state is None or (state if isinstance(state, int) else state.size) != step.before.size:
+            return step.path
+        is_whole = isinstance(state, FileState) and step.kind is not ActionKind.TRUNCATE
+        if is_whole and state != step.before and isinstance(state, FileState) and state.digest != step.before.digest:
+            return step.path
+    return None
 
 
 def refuse_others_files(run: KeptRun) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import DirectoryState, parse_partition_directory
 from kafkalog.log.directories.identities import meta_properties_of
 from kafkalog.recovery.broker.manager import BrokerResult
-from kafkalog.recovery.broker.node.answer import NodeStart
+from kafkalog.recovery.broker.node.answer import NodeAnswer, NodeStart, StartOutcome
 from kafkalog.recovery.broker.node.sentences import node_findings
 from kafkalog.recovery.broker.node_start import node_start
 
@@ -32,27 +33,36 @@ ANYTHING = StartQuestion()
 def start_with(
     root: str,
     roots: Sequence[str],
-    result: BrokerResult,
+    result: BrokerResult | None,
     asked: StartQuestion = ANYTHING,
     now_ms: int | None = None,
     controllers: Sequence[str] = (),
+    apart: Sequence[str] = (),
 ) -> NodeStart:
     """What the node does that `root` belongs to, among the log directories `roots` that are known of it.
 
-    `result` is what loading the logs in `root` comes to; those of the other directories are not loaded here.
-    `controllers` are log directories of other nodes of the cluster, for the metadata that they have.
+    `result` is what loading the logs in `root` comes to, None if that is not known; those of the other directories are
+    not loaded here.
+    `controllers` are log directories of other nodes of the cluster, for the metadata that they have; `apart` are
+    directories that name another broker and may be this one's all the same, so that the answer is not known.
     """
     others = others_of_node(root, roots)
-    is_of_logs = not result.is_before_logs or result.error is not None  # else it is of `meta.properties`
-    return node_start(
+    # an error before the logs without an exception is of `meta.properties`
+    is_of_logs = result is not None and (not result.is_before_logs or result.error is not None)
+    start = node_start(
         [root, *others],
         properties=asked.properties or None,
         release=asked.release,
-        loaded={root: result} if is_of_logs else {},
+        loaded={root: result} if result is not None and is_of_logs else {},
         loads_others=False,
         controllers=controllers,
         now_ms=now_ms,
     )
+    if not apart or start.never_starts:
+        return start
+    message = f"{apart[0]} names another broker or cluster: a broker that has both starts with neither"
+    answer = NodeAnswer(StartOutcome.UNKNOWN, message=message)
+    return replace(start, answers=tuple(answer for _each in start.answers))
 
 
 def others_of_node(root: str, roots: Sequence[str]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, PARTITION_METADATA, parse_java_long
@@ -27,7 +29,7 @@ def with_identity(result: BrokerResult, tree: Tree, root: str, facts: TopicFacts
     it.  A wrong directory id ends the start.  So does a missing id of version 0; in a directory without topic ids, as a
     broker of ZooKeeper's time leaves it, that is not judged here.
     """
-    meta = _read(tree)
+    meta = _read(tree, root)
     if meta is None:
         return _without(result, root, facts) if _is_kraft(tree, facts) else result
     if isinstance(meta, str):
@@ -63,7 +65,7 @@ def _is_kraft(tree: Tree, facts: TopicFacts) -> bool:
 
 def meta_properties_finding(tree: Tree, root: str, facts: TopicFacts) -> Finding | None:
     """What is wrong with the file, in the words and with the severity of `verify`; its path is relative to `root`."""
-    meta = _read(tree)
+    meta = _read(tree, root)
     if isinstance(meta, MetaProperties):
         refused = refused_id(meta, root, has_topic_ids=_has_topic_ids(tree))
         meta = None if refused is None else refused.detail
@@ -74,10 +76,11 @@ def meta_properties_finding(tree: Tree, root: str, facts: TopicFacts) -> Finding
     return Finding.of(FindingCode.META_PROPERTIES_INVALID, None, None, meta, META_PROPERTIES)
 
 
-def _read(tree: Tree) -> MetaProperties | str | None:
-    """The file, or why it cannot be understood, or None where there is none."""
+def _read(tree: Tree, root: str) -> MetaProperties | str | None:
+    """The file, or why it cannot be understood, or None where there is none; a broker follows a link."""
     if META_PROPERTIES not in tree.files:
-        return None
+        path = os.path.join(root, META_PROPERTIES)
+        return meta_properties_of(os.path.dirname(os.path.realpath(path))) if os.path.islink(path) else None
     try:
         return decode_meta_properties(tree.read(META_PROPERTIES))
     except FormatError as error:

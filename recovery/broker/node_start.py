@@ -15,6 +15,7 @@ from dataclasses import field, replace
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
 from kafkalog.codec.errors import StorageError
+from kafkalog.codec.names import DirectoryState
 from kafkalog.codec.text import MetaProperties
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.broker.node.answer import (
@@ -33,6 +34,7 @@ from kafkalog.recovery.broker.node.ensemble import Identity, identity_of_start, 
 from kafkalog.recovery.broker.node.internal_topics import Unserved, consequences_of_unserved, unserved_partitions
 from kafkalog.recovery.broker.node.leader import Leaders, followed
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata, Snapshot, load_metadata_log
+from kafkalog.recovery.broker.node.moves import consequences_of_moves, with_ends_of_moves
 from kafkalog.recovery.broker.node.node_files import NodeFiles, node_files
 from kafkalog.recovery.broker.node.partitions import (
     Explained,
@@ -53,7 +55,11 @@ from kafkalog.recovery.broker.node.quorum import (
 from kafkalog.recovery.broker.node.reading import ReaderError
 from kafkalog.recovery.broker.node.releases import GROUPS, NEWEST, Release, groups_from, release_of
 from kafkalog.recovery.broker.node.replay import Replay, newest_metadata_version
-from kafkalog.recovery.broker.node.settings_of_start import consequences_of_migration, consequences_without_tier
+from kafkalog.recovery.broker.node.settings_of_start import (
+    consequences_of_migration,
+    consequences_without_tier,
+    refuse_small_segments,
+)
 from kafkalog.recovery.broker.node.with_zookeeper import consequences_of_topic_ids, zookeeper_facts
 
 __all__ = ["node_start"]
@@ -75,8 +81,9 @@ def node_start(
     """What a node does when it is started on these directories, all of one node; reads only.
 
     `properties` are the server's; `release` asks about one release only (default: every release from the floor on, the
-    lowest that can have written the files); `loaded` are what loading logs is known to come to, by log directory; of
-    directories that are not in it the logs are loaded too, unless `loads_others` is false; `controllers` are log
+    lowest that can have written the files); `loaded` are what loading logs is known to come to, by log directory; the
+    logs of other directories are loaded too, or only looked at without their segments if `loads_others` is false;
+    `controllers` are log
     directories of other voters, whose metadata the node follows if they are a majority, or data directories of its
     ZooKeeper; `now_ms` is the time to
     treat as now.  Raises `UsageError` for a `release` that is none.
@@ -91,11 +98,13 @@ def node_start(
         if release is not None:
             releases: Sequence[Release] = (release_of(release),)
         elif role is Role.ZOOKEEPER_BROKER:
-            releases = (release_of("3.9"),)  # the last one that knows ZooKeeper
+            releases = tuple(map(release_of, _WITH_ZOOKEEPER))
         else:
             releases = groups_from(_floor(context))
         newer = None if release is not None else _newer_than_known(context)
         answers = (newer,) if newer is not None else tuple(_answer(context, role, each) for each in releases)
+        if role is Role.ZOOKEEPER_BROKER and len(set(answers)) == 1:
+            releases, answers = releases[-1:], answers[-1:]
     finally:
         files.close()
         leaders.close()
@@ -125,10 +134,10 @@ class _Context:
         found = {}
         for root in roots:
             result = self.results.get(root) or self._loaded.get(root)
-            if result is None and self.loads_others:
-                result = self._loaded[root] = loaded_logs(self.files, root, self.now_ms)
-            if result is not None:
-                found[root] = result
+            if result is None:
+                result = loaded_logs(self.files, root, self.now_ms, is_outline=not self.loads_others)
+                self._loaded[root] = result
+            found[root] = result
         return found
 
     def unserved(self, root: str, result: BrokerResult) -> list[Unserved]:
@@ -186,8 +195,7 @@ class _Context:
 
 def _floor(context: _Context) -> Release:
     """The lowest release that the files can be of: finalized features, ids of directories, versions of files."""
-    image = context.best().image
-    level = image.features.get(_METADATA_VERSION, 0)
+    level = _level(context)
     found = next((each for each in GROUPS if newest_metadata_version(each) >= level), GROUPS[-1])
     has_ids = any(
         isinstance(meta, MetaProperties) and meta.directory_id is not None for meta in context.files.meta.values()
@@ -201,9 +209,25 @@ def _floor(context: _Context) -> Release:
     return release_of("3.9") if voters.kraft_version and not found.at_least("3.9") else found
 
 
+def _level(context: _Context) -> int:
+    """The highest `metadata.version` in the node's own metadata and in that of its controllers; 0 without one."""
+    levels = [context.best().image.features.get(_METADATA_VERSION, 0)]
+    leader = context.leaders.metadata()
+    if leader is not None:
+        replay = Replay(release_of(NEWEST), is_controller=False)
+        try:
+            snapshot, batches = followed(leader, leader)
+            replay.take(() if snapshot is None else snapshot.batches())
+            replay.take(batches)
+        except ReaderError:
+            pass
+        levels.append(replay.image.features.get(_METADATA_VERSION, 0))
+    return max(levels)
+
+
 def _newer_than_known(context: _Context) -> NodeAnswer | None:
     """The answer about metadata of a release that is newer than all that are known here; None if it is not."""
-    level = context.best().image.features.get(_METADATA_VERSION, 0)
+    level = _level(context)
     if level <= newest_metadata_version(release_of(NEWEST)):
         return None
     message = f"metadata.version is {level}, which a release after {NEWEST} has set"
@@ -268,10 +292,11 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
     offline, faults = open_partitions(files, results, is_kraft=False)
     gone = {each.file for each in offline}
     online = [root for root in online if root not in gone]
-    directories = list_partitions(files, online)
+    directories = with_ends_of_moves(files, list_partitions(files, online, results), context.now_ms)
     refuse_twice(directories, has_strays=False)
     other, wrong = consequences_of_topic_ids(directories, facts)
-    consequences = [*identity.consequences, *offline, *other]
+    moves = consequences_of_moves(directories, lambda each: False if facts.may_have(each.parsed.topic) else None)
+    consequences = [*identity.consequences, *offline, *other, *moves]
     faults = [*identity.faults, *faults, *wrong]
     for root in results.keys() & set(online):
         unserved, unread = consequences_of_unserved(context.unserved(root, results[root]), release)
@@ -280,9 +305,7 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
     return _answer_of(consequences, faults, None if facts.is_known else _OF_ZOOKEEPER)
 
 
-def _answer_of(
-    consequences: Sequence[StartConsequence], faults: Sequence[Fault], condition: str | None
-) -> NodeAnswer:
+def _answer_of(consequences: Sequence[StartConsequence], faults: Sequence[Fault], condition: str | None) -> NodeAnswer:
     """The answer about a start that goes through; the gravest consequence decides."""
     kinds = {each.kind for each in consequences}
     outcome = next((each for kind, each in _OUTCOMES if kind in kinds), StartOutcome.STARTS)
@@ -313,7 +336,7 @@ class _Start:
         refuse_voters(self.files, self.role)
         identity = identity_of_start(self.files, self.release)
         self._note(identity.consequences, identity.faults)
-        bootstrap = bootstrap_of_start(self.files)
+        bootstrap = bootstrap_of_start(self.files, self.release)
         loaded = self.context.metadata()
         if self._is_without_metadata() and not self.context.leaders.directories:
             self._open(identity, None)
@@ -366,7 +389,10 @@ class _Start:
             return False
         if self.role is not Role.BROKER and self.files.stated_role is not None:
             return False
-        self.condition = "the metadata log is not in these directories; what it says decides too"
+        self.condition = (
+            "the metadata log is not in these directories; what it says decides too, and a node that is a controller "
+            "begins its metadata from nothing without it and makes every partition -stray"
+        )
         return True
 
     def _stuck(self, loaded: LoadedMetadata, offset: int) -> NodeAnswer:
@@ -443,6 +469,8 @@ class _Start:
         static = static_voters(self.files.properties) or state.voters or tuple(self._registered_controllers())
         members = {number for number, _directory in voters.dynamic} or set(static)
         leader = self.context.leaders.metadata()
+        if leader is not None and not members:  # its own files name nobody
+            members = _voters_of(leader)
         if leader is None or not self.context.leaders.decides(members):
             return None
         self._is_led = True
@@ -548,6 +576,8 @@ class _Start:
         node = self.files.node_id
         online = [root for root in identity.online if root in _readable(self.files)]
         try:
+            if image is not None:
+                refuse_small_segments(self.files, image, self.release)
             results = self.context.logs(online)
             offline, faults = open_partitions(self.files, results)
             self._note(offline, faults)
@@ -557,9 +587,11 @@ class _Start:
             online = [root for root in online if root not in gone]
             self.context.best()
             directories = list_partitions(self.files, online, results)
+            directories = with_ends_of_moves(self.files, directories, self.context.now_ms)
             found, faults = partition_consequences(
                 directories, image, node, self.release, self.context.explained,
                 {root: identifier for root, identifier in identity.directory_ids if root in online},
+                list_partitions(self.files, online, states=(DirectoryState.DELETE, DirectoryState.STRAY)),
             )  # fmt: skip
             self._note(found, faults)
             strays = {name for each in found for name in each.names if each.kind is ConsequenceKind.STRAY}
@@ -574,10 +606,13 @@ class _Start:
 
 
 _FOOTER = 4
+_WITH_ZOOKEEPER = ("2.8", "3.9")
+"""the last release that compares whole `meta.properties` and is recorded, and the last one that knows ZooKeeper"""
 _OF_ZOOKEEPER = "if its ZooKeeper is the one of this cluster; what ZooKeeper says is not in these directories"
 _OUTCOMES = (
     (ConsequenceKind.METADATA_OVERWRITTEN, StartOutcome.OVERWRITES_METADATA),
     (ConsequenceKind.DELETED, StartOutcome.DELETES),
+    (ConsequenceKind.FUTURE_TRUNCATED, StartOutcome.DELETES),
     (ConsequenceKind.STRAY, StartOutcome.STRAYS),
     (ConsequenceKind.METADATA_GOES_BACK, StartOutcome.OVERWRITES_METADATA),
     (ConsequenceKind.DIRECTORY_OFFLINE, StartOutcome.DIRECTORY_OFFLINE),
@@ -585,6 +620,16 @@ _OUTCOMES = (
     (ConsequenceKind.UNFORESEEN, StartOutcome.UNKNOWN),
 )
 """the outcome that a consequence makes, the gravest first"""
+
+
+def _voters_of(leader: LoadedMetadata) -> set[int]:
+    """The voters that a controller's own files name."""
+    newest = release_of(NEWEST)
+    try:
+        dynamic = {number for number, _directory in read_control_records(leader, newest).dynamic}
+        return dynamic or set(state_of_start(leader, newest).voters)
+    except StartEndsError:
+        return set()
 
 
 def _listed(numbers: set[int]) -> str:

@@ -45,7 +45,7 @@ def broker_start(
     """
     try:
         loaded, result = _result(seen, tables, jobs, facts)
-        node = start_with(path, facts.roots, loaded, asked, controllers=facts.controllers)
+        node = start_with(path, facts.roots, loaded, asked, controllers=facts.controllers, apart=facts.apart)
     except StorageError as error:
         if error.errno is None:
             raise

@@ -6,6 +6,7 @@ same.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 
 from kafkalog.codec.findings import Finding
@@ -39,7 +40,9 @@ def listed_findings(log_dir: LogDir, facts: TopicFacts | None) -> list[Finding]:
     found = [*log_dir.findings]
     if facts is not None:
         found += missing_partitions_of(log_dir, facts)
-        found += unfinished_moves(log_dir, facts.roots)
+        found += unfinished_moves(
+            log_dir.path, (os.path.basename(each.path) for each in log_dir.partitions), facts.roots
+        )
         found += read_only_finding(log_dir.path, facts)
         found += other_owners(log_dir.path, facts)
     return found

@@ -12,11 +12,13 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import LOCK_FILE, META_PROPERTIES, parse_partition_directory, parse_segment_file
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.directory import OFFSET_CHECKPOINTS
-from kafkalog.log.disk.files import scan_directory
+from kafkalog.log.disk.files import read_small, scan_directory
 from kafkalog.recovery.facts.topic_facts import TopicFacts
 
 __all__ = ["other_owners"]
@@ -36,7 +38,7 @@ def other_owners(root: str, facts: TopicFacts) -> list[Finding]:
     try:
         user = _user({root, *facts.roots})
         closed = [] if user is None else [path for path, status in _entries(root) if _is_closed(path, status, user)]
-    except OSError:  # said by those who read what is in it
+    except (OSError, UsageError):  # said by those who read what is in it
         return []
     if user is None or not closed:
         return []
@@ -69,11 +71,18 @@ def _entries(root: str) -> Iterator[tuple[str, os.stat_result]]:
     yield root, os.lstat(root)
     for entry in scan_directory(root):
         is_partition = parse_partition_directory(entry.name) is not None
-        if is_partition or entry.name in _OWN_FILES:
+        if is_partition or (entry.name in _OWN_FILES and not _is_lock_of_ours(entry.path)):
             yield entry.path, entry.stat(follow_symlinks=False)
         if is_partition and entry.is_dir(follow_symlinks=False):
             for each in scan_directory(entry.path):
                 yield each.path, each.stat(follow_symlinks=False)
+
+
+def _is_lock_of_ours(path: str) -> bool:
+    """Whether it is the lock file that a recovery makes, and removes when it ends (`recovery.act.lock`)."""
+    if os.path.basename(path) != LOCK_FILE or not os.path.isfile(path):
+        return False
+    return read_small(path, DEFAULT_LIMITS.checkpoint_bytes).startswith(b"kafkalog ")
 
 
 def _is_closed(path: str, status: os.stat_result, user: User) -> bool:

@@ -10,29 +10,31 @@ import os
 from collections.abc import Iterable
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.names import DirectoryState
-from kafkalog.log.directories.directory import LogDir
+from kafkalog.codec.names import DirectoryState, parse_partition_directory
 
 __all__ = ["unfinished_moves"]
 
 
-def unfinished_moves(log_dir: LogDir, roots: Iterable[str]) -> list[Finding]:
-    """A warning for each `-future` directory; `roots` are the broker's log directories that are known."""
-    known = dict.fromkeys([log_dir.path, *roots])
+def unfinished_moves(root: str, names: Iterable[str], roots: Iterable[str]) -> list[Finding]:
+    """A warning for each `-future` directory among `names` in the log directory `root`.
+
+    `roots` are the broker's log directories that are known.
+    """
+    known = dict.fromkeys([root, *roots])
     found = []
-    for partition in log_dir.partitions:
-        name = partition.name
+    for directory in names:
+        name = parse_partition_directory(directory)
         if name is None or name.state is not DirectoryState.FUTURE:
             continue
         live = f"{name.topic}-{name.partition}"
         place = next((root for root in known if os.path.isdir(os.path.join(root, live))), None)
         if place is None:
             where = "the log that it was to replace is in none of the directories that are known"
-        elif os.path.realpath(place) == os.path.realpath(log_dir.path):
+        elif os.path.realpath(place) == os.path.realpath(root):
             where = "the log that it was to replace is in the same directory, so it leads nowhere"
         else:
             where = f"the log that it was to replace is {os.path.join(place, live)}"
         detail = f"a move of {live} between log directories was never finished; {where}"
         code = FindingCode.MOVE_UNFINISHED
-        found.append(Finding(code, Severity.WARNING, None, None, detail, partition.path))
+        found.append(Finding(code, Severity.WARNING, None, None, detail, os.path.join(root, directory)))
     return found

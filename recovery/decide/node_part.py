@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, FileKind
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, FileKind
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery.broker.asking import StartQuestion, findings_for, others_of_node, start_with
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.broker.node.answer import NodeStart, Part
 from kafkalog.recovery.broker.node.bootstrap import BOOTSTRAP_CHECKPOINT
+from kafkalog.recovery.broker.node.sentences import node_findings
 from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.checks.beside import verify_beside
 from kafkalog.recovery.checks.started_over import findings_of_starting_over
@@ -26,14 +27,17 @@ __all__ = ["start_now", "with_node"]
 
 
 def with_node(plan: Plan, rules: Rules, kafka: BrokerResult) -> Plan:
-    """The plan with the node's start and the findings about it; unchanged if only some partitions were examined.
+    """The plan with the node's start and the findings about it.
 
-    `kafka` is what loading the logs comes to.  If no release starts, the forecast says so in place of the logs'.
+    `kafka` is what loading the logs comes to.  If no release starts, the forecast says so in place of the logs'.  If
+    only some partitions were examined, the segments of the others are not read.
     """
-    if plan.survey.is_partial or plan.broker.outcome is None:
+    if plan.broker.outcome is None:
         return plan
     asked = StartQuestion(rules.release, rules.server)
-    start = start_with(plan.root, rules.facts.roots, kafka, asked, rules.at, rules.facts.controllers)
+    loaded = None if plan.survey.is_partial and kafka.outcome == StartResult.LOADED else kafka
+    facts = rules.facts
+    start = start_with(plan.root, facts.roots, loaded, asked, rules.at, facts.controllers, facts.apart)
     broker = replace(plan.broker, node=start, strays=start.strays)
     if broker.outcome != StartResult.LOADED:
         return replace(plan, broker=broker)
@@ -42,10 +46,13 @@ def with_node(plan: Plan, rules: Rules, kafka: BrokerResult) -> Plan:
     if start.never_starts:
         broker = replace(broker, outcome=StartResult.START_FAILS, exception=newest.exception, message=newest.message,
                          is_of_node=True)  # fmt: skip
-    findings = [
-        finding.in_file(os.path.relpath(finding.file or plan.root, plan.root))
-        for finding in findings_for(start, plan.root, rules.facts.roots)
-    ]
+    of_start = node_findings(start) if plan.survey.is_partial else findings_for(start, plan.root, rules.facts.roots)
+    findings = [finding.in_file(os.path.relpath(finding.file or plan.root, plan.root)) for finding in of_start]
+    if facts.apart:
+        detail = f"it names another broker or cluster than {facts.apart[0]}: a broker that has both starts with neither"
+        findings.append(
+            Finding(FindingCode.IDENTITY_MISMATCH, Severity.WARNING, None, None, detail, META_PROPERTIES)
+        )
     known = {(each.code, each.file, each.position) for each in plan.findings}
     of_metadata = [
         each for each in _of_metadata_log(plan.root, rules) if (each.code, each.file, each.position) not in known

@@ -38,6 +38,7 @@ from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends,
 from kafkalog.recovery.checks.missing_partitions import missing_partitions
 from kafkalog.recovery.checks.moments import moments_differ
 from kafkalog.recovery.checks.owners import other_owners
+from kafkalog.recovery.checks.unfinished_moves import unfinished_moves
 from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, ActionKind, RecoveryAction, difference, marker_first
 from kafkalog.recovery.decide.aftermath import LossConsequence, consequences
 from kafkalog.recovery.decide.choice import RecoveryChoice
@@ -392,8 +393,15 @@ def _with_what_is_missing(
     return [
         *_of_own_files(survey, topics), *findings, *_unnamed(choice.damaged, findings),
         *_lost_logs(survey), *choice.missing,
-        *_missing_partitions(survey, topics), *(each.in_file(".") for each in other_owners(survey.root, topics)),
+        *_missing_partitions(survey, topics), *_unfinished_moves(survey, topics),
+        *(each.in_file(".") for each in other_owners(survey.root, topics)),
     ]  # fmt: skip
+
+
+def _unfinished_moves(survey: Survey, topics: TopicFacts) -> list[Finding]:
+    names = sorted(name for name in survey.directories if "/" not in name)
+    moves = unfinished_moves(survey.root, names, topics.roots)
+    return [each.in_file(os.path.relpath(each.file or survey.root, survey.root)) for each in moves]
 
 
 def _outside(survey: Survey, ends: Mapping[str, int]) -> list[Finding]:

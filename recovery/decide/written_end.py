@@ -12,7 +12,7 @@ from dataclasses import field
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.index_files import OFFSET_ENTRY, each_slot, offset_entry_increases
-from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, FileKind, parse_segment_file
+from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LEADER_EPOCH_CHECKPOINT, FileKind, parse_segment_file
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile
@@ -49,7 +49,10 @@ def written(
             continue
         last, begins = max(bases), min(bases)
         epochs = list(_epoch_starts(tree, directory))
-        known = [points.recovery_points.get(key, 0), *_snapshots(names), *epochs]
+        point = points.recovery_points.get(key, 0)
+        if CLEAN_SHUTDOWN_FILE in tree.files and point >= last:  # that of a clean stop is the log's end
+            epochs = [each for each in epochs if each <= point]
+        known = [point, *_snapshots(names), *epochs]
         # what lies further ahead than a segment can reach is damage itself
         found.end = max([found.end, last, *(each for each in known if last <= each <= last + MAX_RELATIVE_OFFSET + 1)])
         found.begins = max(found.begins, begins)

@@ -10,10 +10,10 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, DirectoryState, parse_partition_directory
 from kafkalog.log.directories.identities import meta_properties_of
-from kafkalog.log.disk.files import real
-from kafkalog.recovery.facts.topic_facts import TopicFacts, identity_of, read_topic_facts
+from kafkalog.log.disk.files import real, scan_directory
+from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of, identity_of, read_topic_facts
 
 __all__ = ["brothers_of", "controllers_beside", "facts_of_each", "of_one_broker"]
 
@@ -23,9 +23,14 @@ _METADATA = CLUSTER_METADATA_DIRECTORY
 def of_one_broker(roots: Sequence[str]) -> list[list[str]]:
     """The log directories of each broker together, in their order.
 
-    One that does not say whose it is belongs to the only broker that the others name, or else stands alone.
+    One that does not say whose it is belongs to the only broker that the others name, or else stands alone; so does one
+    that names no cluster, of the brokers with its number.
     """
     owners = {root: identity_of(root) for root in dict.fromkeys(roots)}
+    known = {owner for owner in owners.values() if owner is not None and owner[0] is not None}
+    for root, owner in owners.items():
+        alike = [each for each in known if owner is not None and owner == (None, each[1])]
+        owners[root] = alike[0] if len(alike) == 1 else owner
     known = {owner for owner in owners.values() if owner is not None}
     if len(known) <= 1:
         return [list(owners)] if owners else []
@@ -44,13 +49,54 @@ def brothers_of(root: str, roots: Sequence[str]) -> list[str]:
 def facts_of_each(roots: Sequence[str]) -> Mapping[str, TopicFacts]:
     """What the metadata log of its broker says, for each log directory by its real path."""
     brokers = of_one_broker([real(root) for root in roots])
+    known = [read_topic_facts(each) for each in brokers]
+    if len(brokers) > 1:
+        brokers, known = _with_registered(brokers, known)
     controllers = controllers_beside(brokers)
     return {
-        root: replace(facts, controllers=others)
-        for each, others in zip(brokers, controllers, strict=True)
-        for facts in [read_topic_facts(each)]
+        root: replace(facts, controllers=others, apart=_apart(each, brokers))
+        for each, others, facts in zip(brokers, controllers, known, strict=True)
         for root in each
     }
+
+
+def _with_registered(
+    brokers: Sequence[list[str]], known: Sequence[TopicFacts]
+) -> tuple[list[list[str]], list[TopicFacts]]:
+    """The same, in which a directory is with the broker that has registered its id, whoever its file names."""
+    ids = {root: directory_id_of(root) for each in brokers for root in each}
+    owners = {root: number for number, facts in enumerate(known)
+              for root, own in ids.items() if own in facts.registered}  # fmt: skip
+    joined: list[list[str]] = [[] for _each in brokers]
+    for number, each in enumerate(brokers):
+        for root in each:
+            joined[owners.get(root, number)].append(root)
+    facts = [before if now == was else read_topic_facts(now)
+             for now, was, before in zip(joined, brokers, known, strict=True)]  # fmt: skip
+    kept = [number for number, each in enumerate(joined) if each]
+    return [joined[number] for number in kept], [facts[number] for number in kept]
+
+
+def _apart(own: Sequence[str], brokers: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Directories that another broker's id is in and that may be this one's all the same; only with ZooKeeper.
+
+    KRaft registers ids of directories.  Directories with a partition in common are of several brokers.
+    """
+    others = [each for each in brokers if each != own]
+    if not others or not all(map(_is_of_zookeeper, (root for each in brokers for root in each))):
+        return ()
+    here = {name for root in own for name in _live(root)}
+    return tuple(root for each in others for root in each if not here & {name for one in each for name in _live(one)})
+
+
+def _is_of_zookeeper(root: str) -> bool:
+    meta = meta_properties_of(root)
+    return meta is not None and meta.version == 0
+
+
+def _live(root: str) -> list[str]:
+    parsed = ((entry.name, parse_partition_directory(entry.name)) for entry in scan_directory(root))
+    return [name for name, found in parsed if found is not None and found.state is DirectoryState.LIVE]
 
 
 def controllers_beside(brokers: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:

@@ -7,15 +7,20 @@ under which the metadata log has its replicas; a broker gives a directory withou
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 
-from kafkalog.codec.errors import RecoveryRefused
-from kafkalog.codec.names import META_PROPERTIES, DirectoryState, parse_partition_directory
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, DirectoryState, parse_partition_directory
 from kafkalog.codec.text import encode_meta_properties, meta_properties
 from kafkalog.log.directories.identities import meta_properties_of, refused_id
-from kafkalog.log.disk.files import scan_directory
+from kafkalog.log.disk.files import read_small, scan_directory
 from kafkalog.recovery.facts.brokers import brothers_of
 from kafkalog.recovery.facts.topic_facts import TopicFacts
+
+_DIRECTORY_ID = re.compile(rb"^directory\.id=([A-Za-z0-9_-]{22})$", re.MULTILINE)
 
 __all__ = ["directories_that_name", "lost_identity"]
 
@@ -38,7 +43,7 @@ def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes |
             reason="identity",
         )
     first, taken = known[0], {meta.directory_id for meta in known}
-    own = _directory_id(root, facts, taken) if first.version else None
+    own = _directory_id(root, facts, taken, is_last=len(known) == len(others)) if first.version else None
     made = meta_properties(version=first.version, node_id=first.node_id, cluster_id=first.cluster_id, directory_id=own)
     if own is not None and refused_id(made, root, has_topic_ids=True) is not None:
         made = meta_properties(version=first.version, node_id=first.node_id, cluster_id=first.cluster_id)
@@ -54,9 +59,27 @@ def directories_that_name(root: str, facts: TopicFacts) -> tuple[str, ...]:
         return ()
 
 
-def _directory_id(root: str, facts: TopicFacts, taken: set[str | None]) -> str | None:
-    """The id under which the metadata log has the partitions of the directory; None where that is not one."""
+def _directory_id(root: str, facts: TopicFacts, taken: set[str | None], *, is_last: bool) -> str | None:
+    """The id by which the metadata knows the directory; None if that is not one.
+
+    It is the one in the voter set if the metadata log is here, else the one under which the metadata has the partitions
+    that are here, else that of a line of the damaged file, else the only registered one that no other directory has, if
+    all others are given (`is_last`).
+    """
+    if facts.voter_directory is not None and os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY)):
+        return None if facts.voter_directory in taken else facts.voter_directory
     names = [parse_partition_directory(entry.name) for entry in scan_directory(root)]
     live = [name for name in names if name is not None and name.state is DirectoryState.LIVE]
-    ids = {facts.assigned.get((name.topic, name.partition)) for name in live} - taken - {None}
-    return ids.pop() if len(ids) == 1 else None
+    assigned = {facts.assigned.get((name.topic, name.partition)) for name in live} - taken - {None}
+    left = facts.registered if is_last else frozenset()
+    ids = assigned or _in_damaged_file(root) - taken or left - taken
+    return next(iter(ids)) if len(ids) == 1 else None
+
+
+def _in_damaged_file(root: str) -> frozenset[str]:
+    """Ids in whole lines of a file that cannot be parsed."""
+    try:
+        data = read_small(os.path.join(root, META_PROPERTIES), DEFAULT_LIMITS.checkpoint_bytes)
+    except (StorageError, UsageError, OSError):
+        return frozenset()
+    return frozenset(each.decode() for each in _DIRECTORY_ID.findall(data))

@@ -76,6 +76,8 @@ class Survey:
     """dangling symbolic links"""
     on_read: OnRead | None = None
     """told the path and the end of every read"""
+    follows: bool = False
+    """live symbolic links count as what they lead to, as for a broker"""
     is_partial: bool = False
     """only some of the partition directories were examined"""
     unreadable: Mapping[str, StorageError] = field(default_factory=dict)
@@ -94,7 +96,7 @@ class Survey:
     def __reduce__(self) -> tuple[Any, ...]:
         """Files that are open or kept in memory, and who is told of reads, stay in their process."""
         seen = self.root, self.files, self.directories, self.special, self.dangling
-        return Survey, (*seen, None, self.is_partial, self.unreadable, self.outside)
+        return Survey, (*seen, None, self.follows, self.is_partial, self.unreadable, self.outside)
 
     def directory_of(self, path: object) -> str | None:
         """The directory below the root, one that was examined, in which a file is, or which is the path itself."""
@@ -163,7 +165,8 @@ class Survey:
             self._open.move_to_end(path)
             return source
         listed = self.files[path].size if path in self.files else 0
-        source = _CountingSource(os.path.join(self.root, path), path, self.on_read, listed)
+        place = os.path.join(self.root, path)
+        source = _CountingSource(os.path.realpath(place) if self.follows else place, path, self.on_read, listed)
         if listed == source.size <= _SMALL_BYTES:
             with source:
                 return self._kept.keep(path, source.read(0, listed))
@@ -282,22 +285,24 @@ def survey(
     on_read: OnRead | None = None,
     tables: HeaderTables | None = None,
     tolerant: bool = False,
+    follows: bool = False,
 ) -> Survey:
     """List a log directory and its partition directories; `only` limits it to some of the latter.
 
     `tables` are those of logs that were read a moment ago, by their real paths.  With `tolerant` a directory below that
-    cannot be listed is left out (`unreadable`).
+    cannot be listed is left out (`unreadable`).  With `follows` links that are not dangling are what they lead to.
     Raises `UsageError` if `root` is not a directory, `StorageError` if it cannot be read.
     """
     if not exists(root):
         raise UsageError(f"{root} does not exist")
     if not os.path.isdir(root):
         raise UsageError(f"{root} is not a directory")
-    found = Survey(os.path.realpath(root), {}, {}, {}, on_read=on_read, is_partial=only is not None, tables=tables)
-    listing = _Listing(only)
+    found = Survey(os.path.realpath(root), {}, {}, {}, on_read=on_read, follows=follows, is_partial=only is not None,
+                   tables=tables)  # fmt: skip
+    listing = _Listing(only, follows=follows)
     unreadable: dict[str, StorageError] = {}
     for entry in scan_directory(found.root):
-        below = _Listing(None)
+        below = _Listing(None, follows=follows)
         try:
             listing.take(entry, entry.name)
             if entry.name in listing.directories:
@@ -323,9 +328,10 @@ def survey(
 class _Listing:
     """What is in one directory."""
 
-    def __init__(self, only: frozenset[str] | None) -> None:
+    def __init__(self, only: frozenset[str] | None, *, follows: bool) -> None:
         self._only = only
         """the directories that are meant, None for all"""
+        self._follows = follows
         self.files: dict[str, FileFacts] = {}
         self.directories: dict[str, int] = {}
         self.special: dict[str, str] = {}
@@ -336,6 +342,8 @@ class _Listing:
         is_meant = self._only is None or entry.name in self._only
         try:
             status = entry.stat(follow_symlinks=False)
+            if self._follows and stat.S_ISLNK(status.st_mode) and os.path.exists(entry.path):
+                status = os.stat(entry.path)
         except FileNotFoundError:  # gone since it was listed
             return
         except OSError as error:

@@ -58,12 +58,18 @@ class TopicFacts:
     node_id: int | None = None
     broker_epoch: int | None = None
     """of this broker's last registration"""
+    registered: frozenset[str] = frozenset()
+    """ids of the log directories that this broker registered last"""
+    voter_directory: str | None = None
+    """id of the directory with which the node is in the voter set; None with static voters"""
     source: str | None = None
     """the directory that this was read from; None if there was none"""
     roots: tuple[str, ...] = field(default=(), compare=False)
     """the log directories of the broker that were asked"""
     controllers: tuple[str, ...] = field(default=(), compare=False)
     """log directories with a metadata log that were given beside them, of other nodes of its cluster"""
+    apart: tuple[str, ...] = field(default=(), compare=False)
+    """log directories that name another broker, and that may be this one's all the same"""
     problem: str | None = None
     """why nothing, or not all, could be read; one sentence"""
 
@@ -151,7 +157,9 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
 
     state = MetadataLog(open_partition(path)).state()
     image = state.image
-    node_id = node_id_of(root)
+    node_ids = (node_id_of(each) for each in dict.fromkeys([root, *roots]))  # its own file may be damaged
+    node_id = next((number for number in node_ids if number is not None), None)
+    voters = {each["voter_id"]: each["voter_directory_id"] for each in state.voters}
     registered = None if node_id is None else image.brokers.get(node_id)
     broker = dynamic_of_broker(image.configs, node_id)
     configs = {name: image.configs.get(f"topic:{name}", {}) for name in image.topics}
@@ -185,6 +193,8 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
         tiering=read_tiering(roots, configs),
         node_id=node_id,
         broker_epoch=None if registered is None else registered.epoch,
+        registered=frozenset(() if registered is None else registered.directories),
+        voter_directory=None if node_id is None else voters.get(node_id),
         source=path,
         roots=tuple(roots),
         problem=_problem(path, state),

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog.codec.model import BATCH
+from kafkalog.log import open_segment
 from kafkalog.recovery import plan, recover, undo
 from testkit.judging.trees import stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
@@ -57,3 +59,18 @@ def test_a_plan_names_the_command_that_mends_the_quorums_files(name: str, root: 
     assert "would NOT START" in printed
     assert f"kafkalog quorum recover --standalone {root}" in printed
     assert "nothing to do" not in printed
+
+
+def test_a_plan_names_what_mends_the_metadata_log(root: Path) -> None:
+    """A real 4.3.0 did not start on it (CorruptRecordException), and did once the bit was turned back."""
+    log = max(each for each in (root / "__cluster_metadata-0").glob("*.log") if each.stat().st_size)
+    data = bytearray(log.read_bytes())
+    magic = [*open_segment(log).batches()][-3].position + BATCH.position("magic")
+    data[magic] ^= 0x10
+    log.chmod(0o600)
+    log.write_bytes(data)
+    printed = kafkalog("plan", root).out
+    assert "would NOT START" in printed
+    assert f"  kafkalog plan --cluster-metadata {root}" in printed.splitlines()
+    assert "other nodes have copies" not in printed
+    assert "--cluster-metadata --repair-bits structure --yes" in kafkalog("plan", "--cluster-metadata", root).out

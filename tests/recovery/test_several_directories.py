@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from kafkalog.recovery.options import RecoveryOptions
 from kafkalog.recovery.run import recover_all
 from kafkalog.recovery.undoing import undo_all
 from testkit.judging.trees import stamps
+from testkit.made.scenes import metadata_elsewhere
+from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import recovery_case
 from testkit.running.command import Finished, kafkalog
 
@@ -193,3 +196,16 @@ def test_each_has_its_own_command_where_they_need_different_ones(roots: list[Pat
     printed = [line for line in kafkalog("plan", *roots).lines if line.startswith("  kafkalog recover ")]
     assert len(set(printed)) > 1
     assert all(sum(str(root) in line.split() for root in roots) == 1 for line in printed)
+
+
+def test_the_last_line_is_about_the_directories_as_they_are_now(tmp_path: Path) -> None:
+    """A second directory of one partition ends the start of 4.3.0; without it, it starts."""
+    first = own_copy(brokers("4.3.0/metadata")[0], tmp_path / "a")
+    second = metadata_elsewhere(first, tmp_path / "b")
+    live = next(first.glob("orders*-0"))
+    shutil.copytree(live, first / f"{live.name}0")
+    assert "Duplicate log directories" in kafkalog("plan", first, second).out
+    done = kafkalog("recover", "--yes", first, second)
+    assert done.code == 2
+    assert "not as it should be" not in done.out
+    assert f"{second}: nothing to do" in done.out

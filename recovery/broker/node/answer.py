@@ -13,8 +13,13 @@ from kafkalog.classes import dataclass
 from kafkalog.recovery.broker.node.releases import Release, named
 
 __all__ = [
-    "ConsequenceKind", "Fault", "NodeAnswer", "NodeStart", "Part", "Role", "StartConsequence", "StartOutcome",
+    "REFUSED_SETTING", "ConsequenceKind", "Fault", "NodeAnswer", "NodeStart", "Part", "Role", "StartConsequence",
+    "StartOutcome",
 ]  # fmt: skip
+
+
+REFUSED_SETTING = "setting"
+"""kind of a fault that is none of the files'"""
 
 
 class StartOutcome(enum.StrEnum):
@@ -83,6 +88,8 @@ class ConsequenceKind(enum.StrEnum):
     FUTURE_PROMOTED = "future_promoted"
     FUTURE_RESUMED = "future_resumed"
     """a move between log directories goes on, and its copy replaces the current log once it has all of it"""
+    FUTURE_TRUNCATED = "future_truncated"
+    """a move goes on, and takes from its copy what the current log does not have"""
     DIRECTORY_OFFLINE = "directory_offline"
     NOT_SERVING = "not_serving"
     EPOCH_FORGOTTEN = "vote_forgotten"
@@ -137,6 +144,11 @@ class NodeAnswer:
     faults: tuple[Fault, ...] = ()
 
     @property
+    def is_of_upgrade(self) -> bool:
+        """Whether nothing is wrong with the files: the release refuses a setting that earlier ones take."""
+        return self.outcome is StartOutcome.FAILS and any(each.kind == REFUSED_SETTING for each in self.faults)
+
+    @property
     def strays(self) -> tuple[str, ...]:
         """Partition directories that leave service although nothing shows that they should, sorted."""
         kinds = (ConsequenceKind.STRAY, ConsequenceKind.DELETED)
@@ -181,20 +193,25 @@ class NodeStart:
         return [(named(releases, self.releases), answer) for answer, releases in by_answer.items()]
 
     @property
+    def judged(self) -> Sequence[NodeAnswer]:
+        """The answers that tell whether something is wrong: without those about an upgrade, if there are others."""
+        return [answer for answer in self.answers if not answer.is_of_upgrade] or self.answers
+
+    @property
     def changes_nothing(self) -> bool:
         """Whether every release starts, serves, and changes nothing but what each start changes."""
-        return all(answer.loses_nothing and not answer.consequences for answer in self.answers)
+        return all(answer.loses_nothing and not answer.consequences for answer in self.judged)
 
     @property
     def worst(self) -> NodeAnswer:
         """The gravest answer of all releases."""
         order = list(StartOutcome)
-        return min(self.answers, key=lambda answer: order.index(answer.outcome))
+        return min(self.judged, key=lambda answer: order.index(answer.outcome))
 
     @property
     def loses_nothing(self) -> bool:
         """Whether every release that was asked about starts, serves and loses nothing."""
-        return all(answer.loses_nothing for answer in self.answers)
+        return all(answer.loses_nothing for answer in self.judged)
 
     @property
     def never_starts(self) -> bool:
@@ -204,7 +221,7 @@ class NodeStart:
     @property
     def faults(self) -> Sequence[Fault]:
         """Everything that is wrong for any of the releases, each once, in the order of the start."""
-        return list(dict.fromkeys(fault for answer in self.answers for fault in answer.faults))
+        return list(dict.fromkeys(fault for answer in self.judged for fault in answer.faults))
 
     @property
     def strays(self) -> tuple[str, ...]:

@@ -16,6 +16,8 @@ from kafkalog.recovery.broker.node.answer import Part
 from kafkalog.recovery.broker.node.ending import RUNTIME, StartEndsError, ends
 from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.reading import MetaBatch, ReaderError, metadata_batches
+from kafkalog.recovery.broker.node.releases import Release
+from kafkalog.recovery.broker.node.replay import unknown_metadata_version
 
 __all__ = ["BOOTSTRAP_CHECKPOINT", "Bootstrap", "bootstrap_of_start"]
 
@@ -31,8 +33,11 @@ class Bootstrap:
     file: str | None
 
 
-def bootstrap_of_start(files: NodeFiles) -> Bootstrap:
-    """Read the file as a start does; raises `StartEndsError` where that ends the start."""
+def bootstrap_of_start(files: NodeFiles, release: Release) -> Bootstrap:
+    """Read the file as a start does; raises `StartEndsError` where that ends the start.
+
+    Before 4.1 the `metadata.version` in it must be one that the release knows (`BootstrapMetadata.fromRecords`).
+    """
     if files.metadata_root is None:
         return Bootstrap((), None)
     path = os.path.join(files.metadata_root, BOOTSTRAP_CHECKPOINT)
@@ -55,6 +60,11 @@ def bootstrap_of_start(files: NodeFiles) -> Bootstrap:
             f"metadata file: {path}"
         )
         raise _end("empty" if is_empty else "cut", path, RUNTIME, message)
+    for each in records if not release.at_least("4.1") else ():
+        level = each.decoded.fields["feature_level"] if _is_metadata_version(each) and each.decoded else None
+        unknown = None if level is None else unknown_metadata_version(level, release)
+        if unknown is not None:
+            raise _end("unknown_version", path, *unknown)
     return Bootstrap(tuple(records), path)
 
 

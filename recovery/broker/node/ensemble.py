@@ -9,10 +9,15 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+from collections.abc import Mapping
 
 from kafkalog.classes import dataclass
+from kafkalog.codec.errors import FormatError, StorageError, UsageError
+from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
+from kafkalog.codec.properties import decode_properties
 from kafkalog.codec.text import MetaProperties
+from kafkalog.log.disk.files import read_small
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.ending import RUNTIME, StartEndsError, ends
 from kafkalog.recovery.broker.node.node_files import NodeFiles
@@ -52,6 +57,8 @@ def identity_with_zookeeper(files: NodeFiles, release: Release, cluster: str | N
     `cluster` is the id that ZooKeeper has for the cluster; None if that is not known.  Since 3.7 the broker refuses
     files of KRaft.  Raises `StartEndsError` where that ends the start.
     """
+    if not release.at_least("3.7.0"):
+        _refuse_different_properties(files)
     known, errors = _read_files(files)
     for root, meta in known.items():
         if meta.version != 0 and release.at_least("3.7.0"):
@@ -172,9 +179,7 @@ def _checkpoints(files: NodeFiles) -> Identity:
             raise _end("incomplete", root, f"Failed to find required property {lacking}.")
     identities = {(meta.cluster_id, meta.node_id) for meta in known.values()}
     if len(identities) > 1:
-        exception = "org.apache.kafka.common.errors.InconsistentBrokerMetadataException"
-        message = "BrokerMetadata is not consistent across log.dirs."
-        raise _end("mismatch", next(reversed(known)), message, exception)
+        raise _inconsistent(next(reversed(known)))
     _refuse_other_metadata(files, [*known])
     root, meta = next(iter(known.items()))
     if files.stated_node_id is not None and meta.node_id != files.stated_node_id:
@@ -182,6 +187,27 @@ def _checkpoints(files: NodeFiles) -> Identity:
         message = f"Configured node.id `{files.stated_node_id}` doesn't match stored node.id `{meta.node_id}'"
         raise _end("mismatch", root, message, exception)
     return Identity(tuple(known), tuple((root, meta.directory_id) for root, meta in known.items()))
+
+
+def _refuse_different_properties(files: NodeFiles) -> None:
+    """Every file has the same lines, with ZooKeeper before 3.7 (`getBrokerMetadataAndOfflineDirs` of 2.8 to 3.6)."""
+    known: dict[str, Mapping[str, str]] = {}
+    for root in sorted(files.roots):
+        path = os.path.realpath(_file(root))
+        if os.path.isfile(path):
+            try:
+                known[root] = decode_properties(read_small(path, DEFAULT_LIMITS.checkpoint_bytes))
+            except (FormatError, StorageError, UsageError):
+                continue
+    first = next(iter(known.values()), {})
+    other = next((root for root, properties in known.items() if properties != first), None)
+    if other is not None:
+        raise _inconsistent(other)
+
+
+def _inconsistent(root: str) -> StartEndsError:
+    message = "BrokerMetadata is not consistent across log.dirs."
+    return _end("mismatch", root, message, "kafka.common.InconsistentBrokerMetadataException")
 
 
 def _wrong_directory_id(meta: MetaProperties | None) -> str | None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, parse_segment_file
 from kafkalog.codec.text import MetaProperties, decode_meta_properties
 from kafkalog.log.disk.files import read_small
+from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.node.answer import Role
 from kafkalog.recovery.facts.survey import Survey, survey
 
@@ -86,8 +87,18 @@ class NodeFiles:
         """The files of one log directory, listed once; raises `StorageError`."""
         found = self._surveys.get(root)
         if found is None:
-            found = self._surveys[root] = survey(root, tolerant=True)
+            found = self._surveys[root] = survey(root, tolerant=True, follows=True)
         return found
+
+    def outline(self, root: str) -> Tree:
+        """The files of one log directory without those of segments, among them every name that ends a start.
+
+        Raises `StorageError`.
+        """
+        found = self.surveyed(root)
+        kept = {path: facts for path, facts in found.files.items()
+                if "/" not in path or parse_segment_file(path.rpartition("/")[2]) is None}  # fmt: skip
+        return replace(found, files=kept).tree()
 
     def close(self) -> None:
         """Close the files that surveys keep open."""
@@ -130,7 +141,7 @@ def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None
 
 
 def _meta(root: str) -> MetaProperties | str | None:
-    path = os.path.join(root, META_PROPERTIES)
+    path = os.path.realpath(os.path.join(root, META_PROPERTIES))  # a broker follows a link
     try:
         return decode_meta_properties(read_small(path, DEFAULT_LIMITS.checkpoint_bytes))
     except FormatError as error:

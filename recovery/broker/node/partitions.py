@@ -9,8 +9,8 @@ file again.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import field, replace
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage
@@ -20,7 +20,6 @@ from kafkalog.codec.names import (
     PARTITION_METADATA,
     REPLICATION_OFFSET_CHECKPOINT,
     DirectoryState,
-    PartitionName,
     parse_partition_directory,
 )
 from kafkalog.log.directories.log_settings import LogSettings
@@ -30,13 +29,14 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult, load_log_directory, topic_id_or_none
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.ending import ends, in_full, without_cause
+from kafkalog.recovery.broker.node.moves import consequences_of_moves
 from kafkalog.recovery.broker.node.node_files import NodeFiles
+from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
 from kafkalog.recovery.broker.node.releases import Release
 from kafkalog.recovery.broker.node.replay import replicas_of
 
 __all__ = [
     "Explained",
-    "PartitionDirectory",
     "lacks_directories",
     "list_partitions",
     "loaded_logs",
@@ -51,26 +51,13 @@ _WITH_ASSIGNMENTS = 17
 _READ_LATER = (REPLICATION_OFFSET_CHECKPOINT, "cleaner-offset-checkpoint")
 _NAMED = 6
 """partition directories that a sentence names"""
+_PUT_AWAY = (
+    (DirectoryState.DELETE, ConsequenceKind.DELETED, "and deletes what is left of them, a minute later"),
+    (DirectoryState.STRAY, ConsequenceKind.STRAY, "and leaves what is left of them under -stray"),
+)
 _RUNTIME = "java.lang.RuntimeException"
 _IO = "java.io.IOException"
 """what a node prints when its last directory fails, before it ends itself"""
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionDirectory:
-    """One partition directory, live or a future copy."""
-
-    root: str
-    name: str
-    parsed: PartitionName
-    topic_id: str | None
-    end: int = 0
-    """log end offset after loading; 0 if it was not loaded"""
-
-    @property
-    def path(self) -> str:
-        """Its absolute path."""
-        return os.path.join(self.root, self.name)
 
 
 @dataclass(slots=True)
@@ -92,14 +79,17 @@ class Explained:
 
 
 def list_partitions(
-    files: NodeFiles, roots: Iterable[str], results: Mapping[str, BrokerResult] | None = None
+    files: NodeFiles,
+    roots: Iterable[str],
+    results: Mapping[str, BrokerResult] | None = None,
+    states: Collection[DirectoryState] = (DirectoryState.LIVE, DirectoryState.FUTURE),
 ) -> list[PartitionDirectory]:
-    """Every live partition directory and future copy, in the order of their directories.
+    """Every partition directory in one of these states, in the order of their log directories.
 
     `results` are what loading the logs came to.
     """
-    ends = {(root, each.name): each.log_end_offset for root, result in (results or {}).items()
-            for each in result.partitions.values()}  # fmt: skip
+    ends_of_logs = {(root, each.name): each.log_end_offset for root, result in (results or {}).items()
+                    for each in result.partitions.values()}  # fmt: skip
     found = []
     for root in roots:
         try:
@@ -110,8 +100,9 @@ def list_partitions(
             parsed = parse_partition_directory(name)
             if parsed is None or parsed.topic == CLUSTER_METADATA_TOPIC:
                 continue
-            if parsed.state in (DirectoryState.LIVE, DirectoryState.FUTURE):
-                found.append(PartitionDirectory(root, name, parsed, _topic_id(tree, name), ends.get((root, name), 0)))
+            if parsed.state in states:
+                end = ends_of_logs.get((root, name))
+                found.append(PartitionDirectory(root, name, parsed, _topic_id(tree, name), end))
     return found
 
 
@@ -121,10 +112,15 @@ def _topic_id(tree: Tree, name: str) -> str | None:
     return "" if known is None and f"{name}/{PARTITION_METADATA}" in tree.files else known
 
 
-def loaded_logs(files: NodeFiles, root: str, now_ms: int) -> BrokerResult:
-    """What a start makes of the logs in one directory, with default settings."""
-    tree = files.surveyed(root).tree()
-    return load_log_directory(tree, settings=lambda topic: LogSettings.from_names({}), now_ms=now_ms)
+def loaded_logs(files: NodeFiles, root: str, now_ms: int, *, is_outline: bool = False) -> BrokerResult:
+    """What a start makes of the logs in one directory, with default settings.
+
+    With `is_outline` no segment is read: what ends the start by its name, and files beside the segments, is found, and
+    no partition is in the result.
+    """
+    tree = files.outline(root) if is_outline else files.surveyed(root).tree()
+    result = load_log_directory(tree, settings=lambda topic: LogSettings.from_names({}), now_ms=now_ms)
+    return replace(result, partitions={}) if is_outline else result
 
 
 def open_partitions(
@@ -177,10 +173,12 @@ def partition_consequences(
     release: Release,
     explained: Explained,
     directory_ids: Mapping[str, str | None],
+    put_away: Sequence[PartitionDirectory] = (),
 ) -> tuple[list[StartConsequence], list[Fault]]:
     """What becomes of partition directories by the metadata; raises `StartEndsError` where that ends the start.
 
     If nothing is known of the metadata, `image` is None, and only partitions without a topic id are strays.
+    `put_away` are directories that are `-delete` or `-stray`.
     """
     refuse_twice(directories)
     nameless = [each for each in directories if each.topic_id is None]
@@ -192,14 +190,13 @@ def partition_consequences(
     if image is None:
         return found, faults
     placed = {(each.parsed.topic, each.parsed.partition) for each in directories if each not in strays}
-    found += _made_again(image, node_id, placed, set(directory_ids.values()))
+    found += _made_again(image, node_id, placed, set(directory_ids.values()), put_away)
     there = [each for each in directories if each not in strays]
     found += _without_leader(there, image, node_id, release, set(directory_ids.values()))
     named_otherwise, wrong = _of_another_topic(there, image, node_id)
     found += named_otherwise
     faults += wrong
-    if release.at_least("3.7.1"):
-        found += _promoted(directories, strays, image, node_id, directory_ids)
+    found += consequences_of_moves(there, _is_promoted(there, image, node_id, release, directory_ids))
     return found, faults
 
 
@@ -283,21 +280,50 @@ def lacks_directories(image: MetadataImage, node_id: int, known: set[str | None]
 
 
 def _made_again(
-    image: MetadataImage, node_id: int, placed: set[tuple[str, int]], known: set[str | None]
+    image: MetadataImage,
+    node_id: int,
+    placed: set[tuple[str, int]],
+    known: set[str | None],
+    put_away: Sequence[PartitionDirectory],
 ) -> list[StartConsequence]:
-    """Partitions that are in none of the directories, if these are all that the broker has."""
+    """Partitions that are in none of the directories, if these are all that the broker has.
+
+    What lies under a name that is put away does not count.  If the metadata has the replica in sync, nothing shows
+    that it should be away; a `-delete` directory is deleted after `file.delete.delay.ms` (`LogManager.deleteLogs`).
+    """
     if lacks_directories(image, node_id, known):
         return []
-    names = [
-        f"{name}-{number}"
+    again = {
+        (name, number): partition
         for name, topic in sorted(image.topics.items())
         for number, partition in sorted(topic.partitions.items())
         if node_id in partition.replicas and (name, number) not in placed
-    ]
-    if not names:
-        return []
-    detail = "partitions that the metadata places here are made again, empty"
-    return [StartConsequence(ConsequenceKind.EMPTY_AGAIN, detail, names=tuple(names))]
+    }
+    found = []
+    for state, kind, then in _PUT_AWAY:
+        lost = [
+            each for each in put_away
+            if each.parsed.state is state and each.partition in again and _counts(again[each.partition], node_id)
+            and each.topic_id == image.topics[each.parsed.topic].id
+        ]  # fmt: skip
+        for each in lost:
+            again.pop(each.partition, None)
+        if lost:
+            detail = (
+                f"the start makes partitions again, empty, that the metadata places here, {then}: if they are not to "
+                f"be so, rename {lost[0].path} to {lost[0].live_name}{' and so on' if len(lost) > 1 else ''} before"
+            )
+            found.append(StartConsequence(kind, detail, lost[0].path, tuple(each.live_name for each in lost)))
+    if again:
+        detail = "partitions that the metadata places here are made again, empty"
+        names = tuple(f"{name}-{number}" for name, number in again)
+        found.append(StartConsequence(ConsequenceKind.EMPTY_AGAIN, detail, names=names))
+    return found
+
+
+def _counts(replica: PartitionImage, node_id: int) -> bool:
+    """Whether nobody else has all that the broker's replica had, as far as the metadata knows."""
+    return replica.replicas == (node_id,) or node_id in (*replica.isr, *replica.elr, *replica.last_known_elr)
 
 
 def _without_leader(
@@ -364,38 +390,24 @@ def _of_another_topic(
     return [StartConsequence(ConsequenceKind.NOT_SERVING, detail, faults[0].file, names)], faults
 
 
-def _promoted(
-    directories: list[PartitionDirectory],
-    strays: list[PartitionDirectory],
+def _is_promoted(
+    directories: Sequence[PartitionDirectory],
     image: MetadataImage,
     node_id: int,
+    release: Release,
     directory_ids: Mapping[str, str | None],
-) -> list[StartConsequence]:
-    """`LogManager.recoverAbandonedFutureLogs`: a future copy where the metadata places the partition."""
-    found = []
-    for each in directories:
-        if each.parsed.state is not DirectoryState.FUTURE or each in strays or each.topic_id is None:
-            continue
-        replica = replicas_of(image, each.topic_id, each.parsed.partition)
-        if replica is None:
-            continue
-        if _directory_of(replica, node_id) != directory_ids.get(each.root):
-            detail = f"the move to {each.path} goes on"
-            found.append(StartConsequence(ConsequenceKind.FUTURE_RESUMED, detail, each.path))
-            continue
-        current = [
-            other for other in directories
-            if other.parsed.state is DirectoryState.LIVE and other.topic_id == each.topic_id
-            and other.parsed.partition == each.parsed.partition
-        ]  # fmt: skip
-        detail = f"the start makes {each.path} the current log, without comparing lengths"
-        if current:
-            detail += f", and removes {current[0].path}"
-        names = tuple(other.name for other in current)
-        is_longer = any(other.end > each.end for other in current)
-        kind = ConsequenceKind.DELETED if is_longer else ConsequenceKind.FUTURE_PROMOTED
-        found.append(StartConsequence(kind, detail, each.path, names))
-    return found
+) -> Callable[[PartitionDirectory], bool | None]:
+    """Whether a future copy lies where the metadata has the partition; None if the partition is not this broker's."""
+
+    def is_promoted(future: PartitionDirectory) -> bool | None:
+        if future not in directories or future.topic_id is None:
+            return None
+        replica = replicas_of(image, future.topic_id, future.parsed.partition)
+        if replica is None or node_id not in replica.replicas:
+            return None
+        return release.at_least("3.7.1") and _directory_of(replica, node_id) == directory_ids.get(future.root)
+
+    return is_promoted
 
 
 def _directory_of(replica: PartitionImage, node_id: int) -> str | None:

@@ -21,7 +21,7 @@ from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, R
 from kafkalog.recovery.broker.node.ending import RUNTIME, ends
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata
 from kafkalog.recovery.broker.node.node_files import NodeFiles
-from kafkalog.recovery.broker.node.reading import MetaBatch, ReaderError
+from kafkalog.recovery.broker.node.reading import PARSE, MetaBatch, ReaderError
 from kafkalog.recovery.broker.node.releases import Release
 
 __all__ = ["StateFile", "Voters", "read_control_records", "refuse_voters", "state_of_start", "static_voters"]
@@ -32,6 +32,8 @@ _FIELDS = {
     0: ("leaderId", "leaderEpoch", "votedId", "appliedOffset", "currentVoters", "clusterId"),
     1: ("leaderId", "leaderEpoch", "votedId", "votedDirectoryId"),
 }
+_FIRST_READ_BY = {("RegisterBrokerRecord", 4): "4.3", ("BrokerRegistrationChangeRecord", 3): "4.3"}
+"""record and version, with cordoned directories -> the first release that reads it"""
 _VOTER = re.compile(r"\s*(\d+)@")
 
 
@@ -95,6 +97,7 @@ def read_control_records(loaded: LoadedMetadata, release: Release) -> Voters:
         start, path = loaded.snapshot.end, loaded.snapshot.path
         try:
             for batch in loaded.snapshot.batches():
+                _refuse_newer_records(batch, release)
                 found = _updated(batch, found)
         except ReaderError as error:
             detail = f"the newest snapshot {os.path.basename(path)} cannot be read: {error.message}"
@@ -104,11 +107,20 @@ def read_control_records(loaded: LoadedMetadata, release: Release) -> Voters:
     reached = start
     try:
         for batch in loaded.batches(start):
+            _refuse_newer_records(batch, release)
             found = _updated(batch, found)
             reached = batch.next_offset
     except ReaderError as error:
         raise ends(Part.METADATA_LOG, "corrupt", loaded.directory, error.exception, error.message) from error
     return replace(found, stuck_at=reached) if reached < loaded.end else found
+
+
+def _refuse_newer_records(batch: MetaBatch, release: Release) -> None:
+    """Raise `ReaderError` at the first record that the release cannot read: all are, while it looks for voters."""
+    for record in batch.records if not batch.is_control else ():
+        since = _FIRST_READ_BY.get((record.name, record.version or 0))
+        if since is not None and not release.at_least(since):
+            raise ReaderError(PARSE, f"Failed to deserialize record with type {record.type}")
 
 
 def _updated(batch: MetaBatch, known: Voters) -> Voters:

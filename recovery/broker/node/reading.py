@@ -21,14 +21,14 @@ from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import Source
 
-__all__ = ["MetaBatch", "ReaderError", "metadata_batches"]
+__all__ = ["PARSE", "MetaBatch", "ReaderError", "metadata_batches"]
 
 _CORRUPT = "org.apache.kafka.common.errors.CorruptRecordException"
 _ILLEGAL_STATE = "java.lang.IllegalStateException"
 _NULL = "java.lang.NullPointerException"
 _RUNTIME = "java.lang.RuntimeException"
 _INVALID = "org.apache.kafka.common.InvalidRecordException"
-_PARSE = "org.apache.kafka.server.common.serialization.MetadataParseException"
+PARSE = "org.apache.kafka.server.common.serialization.MetadataParseException"
 _size_of, _SIZE_END = LOG_OVERHEAD.reader("size"), LOG_OVERHEAD.end("size")
 _OVERHEAD = LOG_OVERHEAD.size
 _MAGIC_AT, _MAGIC_END = BATCH.position("magic"), BATCH.end("magic")
@@ -136,6 +136,6 @@ def _refuse_unknown(record: FramedRecord) -> None:
     """What `MetadataRecordSerde` throws for a record that it cannot read."""
     for finding in record.findings:
         if finding.code is FindingCode.RECORD_TYPE_UNKNOWN:
-            raise ReaderError(_PARSE, f"Unknown metadata id {record.type}")
+            raise ReaderError(PARSE, f"Unknown metadata id {record.type}")
         if finding.code is not FindingCode.TYPED_RECORD_AMBIGUOUS:
-            raise ReaderError(_PARSE, f"Failed to deserialize record with type: {record.type}")
+            raise ReaderError(PARSE, f"Failed to deserialize record with type: {record.type}")

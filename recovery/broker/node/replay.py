@@ -17,7 +17,7 @@ from kafkalog.recovery.broker.node.ending import RUNTIME
 from kafkalog.recovery.broker.node.reading import MetaBatch
 from kafkalog.recovery.broker.node.releases import Release
 
-__all__ = ["Contradiction", "Replay", "newest_metadata_version"]
+__all__ = ["Contradiction", "Replay", "newest_metadata_version", "unknown_metadata_version"]
 
 _ILLEGAL_STATE = "java.lang.IllegalStateException"
 _ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
@@ -174,7 +174,7 @@ def _of_loader(record: FramedRecord, image: MetadataImage, release: Release) -> 
         case "RemoveAccessControlEntryRecord" if fields["id"] not in image.acls:
             return _ILLEGAL_STATE, f"Failed to find existing ACL with ID {fields['id']} in either image or changes"
         case "FeatureLevelRecord" if fields["name"] == _METADATA_VERSION:
-            return _of_metadata_version(fields["feature_level"], release)
+            return unknown_metadata_version(fields["feature_level"], release)
         case "ZkMigrationStateRecord" if not release.at_least("4.0"):
             state = fields["zk_migration_state"]
             if not 0 <= state <= _LAST_MIGRATION_STATE:
@@ -200,12 +200,14 @@ def _of_broker(image: MetadataImage, number: int, epoch: int, action: str) -> _W
     return None
 
 
-def _of_metadata_version(level: int, release: Release) -> _Words | None:
+def unknown_metadata_version(level: int, release: Release) -> _Words | None:
+    """The exception for a `metadata.version` that the release does not know, and its words; None if it knows it."""
     newest = next((known for since, known in _NEWEST if release.at_least(since)), _NEWEST[-1][1])
     least = _LEAST_SINCE_4_0 if release.at_least("4.0") else 1
     if least <= level <= newest:
         return None
-    return _ILLEGAL_ARGUMENT, f"No MetadataVersion with feature level {level}"
+    words = "feature level" if release.at_least("3.8") else "metadata version"  # KAFKA-15949
+    return _ILLEGAL_ARGUMENT, f"No MetadataVersion with {words} {level}"
 
 
 def _of_controller(record: FramedRecord, image: MetadataImage, release: Release) -> _Words | None:
@@ -231,7 +233,7 @@ def _of_controller(record: FramedRecord, image: MetadataImage, release: Release)
 
 
 def _feature_words(name: str, level: int, release: Release) -> _Words | None:
-    found = _of_metadata_version(level, release) if name == _METADATA_VERSION else None
+    found = unknown_metadata_version(level, release) if name == _METADATA_VERSION else None
     return found or _of_feature(name, level, release)
 
 

@@ -19,6 +19,7 @@ _GRAVE = (
     ConsequenceKind.METADATA_LOG_CUT,
     ConsequenceKind.STRAY,
     ConsequenceKind.DELETED,
+    ConsequenceKind.FUTURE_TRUNCATED,
     ConsequenceKind.FUTURE_PROMOTED,
     ConsequenceKind.FUTURE_RESUMED,
     ConsequenceKind.DIRECTORY_OFFLINE,
@@ -80,13 +81,13 @@ def node_findings(start: NodeStart) -> list[Finding]:
     for releases, answer in start.grouped:
         if answer.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN):
             continue
-        is_quiet = answer.outcome is StartOutcome.NOT_SERVING
-        code = FindingCode.START_LOSES if answer.strays or _is_anew(answer) else FindingCode.BROKER_REFUSES
+        severity = Severity.WARNING if answer.outcome is StartOutcome.NOT_SERVING else Severity.ERROR
+        if answer.is_of_upgrade and answer not in start.judged:
+            severity = Severity.INFO
+        loses = answer.outcome in (StartOutcome.OVERWRITES_METADATA, StartOutcome.DELETES, StartOutcome.STRAYS)
+        code = FindingCode.START_LOSES if answer.strays or loses else FindingCode.BROKER_REFUSES
         detail = f"Kafka {releases} {sentence_of_answer(answer)}"
-        file = answer.file or next((each.file for each in answer.faults), None) or start.roots[0]
-        found.append(Finding(code, Severity.WARNING if is_quiet else Severity.ERROR, None, None, detail, file))
+        places = [*(each.file for each in answer.faults), *(each.file for each in answer.consequences)]
+        file = answer.file or next((place for place in places if place is not None), start.roots[0])
+        found.append(Finding(code, severity, None, None, detail, file))
     return found
-
-
-def _is_anew(answer: NodeAnswer) -> bool:
-    return answer.outcome is StartOutcome.OVERWRITES_METADATA

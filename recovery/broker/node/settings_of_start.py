@@ -9,16 +9,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
-from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
+from kafkalog.recovery.broker.node.answer import REFUSED_SETTING, ConsequenceKind, Fault, Part, StartConsequence
+from kafkalog.recovery.broker.node.ending import ends
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata
 from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.releases import Release
 
-__all__ = ["consequences_of_migration", "consequences_without_tier"]
+__all__ = ["consequences_of_migration", "consequences_without_tier", "refuse_small_segments"]
 
 _MIGRATION, _PRE_MIGRATION = 1, 2
 _SYSTEM, _TOPIC = "remote.log.storage.system.enable", "remote.storage.enable"
 _NAMED = 3
+_SEGMENT_BYTES = "segment.bytes"
+_LEAST_SEGMENT_BYTES = 1 << 20
+
+
+def refuse_small_segments(files: NodeFiles, image: MetadataImage, release: Release) -> None:
+    """Raise `StartEndsError` if a topic or the broker has segments below 1 MiB, which 4.0 and later refuse (KIP-1030).
+
+    A broker reads the settings of all topics before it loads a log (`LogManager.fetchTopicConfigOverrides`,
+    `LogConfig.validate`).
+    """
+    if not release.at_least("4.0"):
+        return
+    settings = [(f"log.{_SEGMENT_BYTES}", files.properties.get(f"log.{_SEGMENT_BYTES}", ""), "the properties")]
+    settings += [
+        (_SEGMENT_BYTES, image.configs.get(f"topic:{name}", {}).get(_SEGMENT_BYTES, ""), f"topic {name}")
+        for name in sorted(image.topics)
+    ]
+    for name, value, owner in settings:
+        if value.strip().isdigit() and int(value) < _LEAST_SEGMENT_BYTES:
+            message = (
+                f"Invalid value {value.strip()} for configuration {name}: Value must be at least {_LEAST_SEGMENT_BYTES}"
+            )
+            raise ends(
+                Part.METADATA_REPLAY, REFUSED_SETTING, files.metadata_root or min(files.roots),
+                "org.apache.kafka.common.config.ConfigException", message, detail=f"{owner} has {name}={value}",
+            )  # fmt: skip
 
 
 def consequences_of_migration(

@@ -9,7 +9,7 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.names import PARTITION_METADATA, DirectoryState
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
-from kafkalog.recovery.broker.node.partitions import PartitionDirectory
+from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
 
 __all__ = ["ZooKeeperFacts", "consequences_of_topic_ids", "zookeeper_facts"]
 
@@ -21,6 +21,10 @@ class ZooKeeperFacts:
     is_known: bool = False
     cluster_id: str | None = None
     topic_ids: Mapping[str, str | None] | None = None
+
+    def may_have(self, topic: str) -> bool:
+        """Whether the cluster has a topic, or may have it because its ZooKeeper is not known."""
+        return self.topic_ids is None or topic in self.topic_ids
 
 
 def zookeeper_facts(directories: Sequence[str]) -> ZooKeeperFacts:

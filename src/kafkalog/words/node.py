@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kafkalog.codec.common.shell import shell_word
-from kafkalog.recovery.broker.node.answer import NodeStart, Part, StartOutcome
+from kafkalog.codec.common.shell import shell_line, shell_word
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
+from kafkalog.recovery.broker.node.answer import Fault, NodeStart, Part, Role, StartOutcome
 
 __all__ = ["Mend", "mends"]
 
@@ -25,13 +27,34 @@ class Mend(NamedTuple):
         return f"{self.words}: {self.command}"
 
 
-def mends(start: NodeStart, root: str) -> Iterator[Mend]:
+def mends(start: NodeStart) -> Iterator[Mend]:
     """Yield what may mend the faults of a start that `recover` does not mend."""
-    is_harmed = start.worst.outcome not in (StartOutcome.STARTS, StartOutcome.UNKNOWN)
-    parts = {each.part for each in start.faults}
-    if is_harmed and parts & set(_OF_QUORUM):
+    if start.worst.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN):
+        return
+    fault = next((each for each in start.faults if each.part in _OF_QUORUM or _is_log_corrupt(each)), None)
+    if fault is None:
+        return
+    root = next((each for each in start.roots if fault.file.startswith(each + os.sep)), start.roots[0])
+    if start.role is Role.BROKER:
+        away = shell_line([os.path.join(root, CLUSTER_METADATA_DIRECTORY), f"{root}.{CLUSTER_METADATA_DIRECTORY}"])
+        yield Mend(
+            "recover does not change the metadata log; a broker that is not a controller fetches it again from its "
+            "controllers, so move it away, out of the log directory",
+            f"mv {away}",
+        )
+    elif fault.part in _OF_QUORUM:
         yield Mend(
             "recover does not change the quorum's files (runbook: kraft-files); of several voters give every "
             "directory, with --endpoint for each; if this controller is the only voter, type this",
             f"kafkalog quorum recover --standalone {shell_word(root)}",
         )
+    else:
+        yield Mend(
+            "recover leaves the metadata log as it is, unless it is told otherwise; if there are other nodes, compare "
+            "their copies first with `kafkalog quorum show`; this tells what can be mended here",
+            f"kafkalog plan --cluster-metadata {shell_line(sorted(start.roots))}",
+        )
+
+
+def _is_log_corrupt(fault: Fault) -> bool:
+    return fault.part is Part.METADATA_LOG and fault.kind in ("corrupt", "unreadable")

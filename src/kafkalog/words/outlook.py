@@ -12,7 +12,7 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
-from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart, StartOutcome
 from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.broker.node.sentences import sentences_of_plan
 from kafkalog.recovery.decide.aftermath import LossConsequence
@@ -24,13 +24,16 @@ from kafkalog.words.first_screen import FirstScreen, Loss
 from kafkalog.words.order import natural_order
 
 __all__ = [
-    "FIRST_END_THE_RUN", "Outlook", "first_screen", "forecast_sentences", "losses_of", "out_of_service_sentence",
+    "FIRST_END_THE_RUN", "Outlook", "copies_to_keep", "first_screen", "forecast_sentences", "losses_of",
+    "out_of_service_sentence",
 ]  # fmt: skip
 
 _SHOWN = 24
 """Partitions whose lost batches are looked at again, for their times."""
 _NAMED = 3
-_OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EMPTY_AGAIN)
+_TYPE_THIS = "type this:"
+_OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EMPTY_AGAIN,
+        ConsequenceKind.FUTURE_TRUNCATED)  # fmt: skip
 
 FIRST_END_THE_RUN: Final = (
     "first end the run that was cut short: `kafkalog recover` completes it and does no more, `kafkalog undo` takes "
@@ -62,8 +65,8 @@ def forecast_sentences(forecast: BrokerForecast) -> list[str]:
     """What Kafka would do at its next start, one sentence for each group of releases that do alike."""
     renamed = [f"Kafka {MODELED} would rename {name} -stray: the metadata has no such replica here"
                for name in (forecast.strays if forecast.node is None else ())]  # fmt: skip
-    is_of_node = forecast.node is not None and (forecast.outcome == "loaded" or forecast.is_of_node)
-    if forecast.node is not None and is_of_node:
+    ends = forecast.is_of_node or (forecast.node is not None and forecast.node.never_starts)
+    if forecast.node is not None and (forecast.outcome == "loaded" or (ends and forecast.outcome == "start_fails")):
         return sentences_of_plan(forecast.node, _how(forecast))
     match forecast.outcome:
         case "loaded":
@@ -74,6 +77,14 @@ def forecast_sentences(forecast: BrokerForecast) -> list[str]:
             return [f"Kafka {MODELED} would NOT START on it: {forecast.exception}: {forecast.message}"]
         case _:
             return [f"Kafka {MODELED} would take it OFFLINE: {forecast.exception}: {forecast.message}"]
+
+
+def copies_to_keep(forecast: BrokerForecast) -> list[str]:
+    """The `-future` directories that have records which a start takes from them."""
+    answers = () if forecast.node is None else forecast.node.answers
+    found = (each for answer in answers for each in answer.consequences)
+    kind = ConsequenceKind.FUTURE_TRUNCATED
+    return list(dict.fromkeys(each.file for each in found if each.kind is kind and each.file is not None))
 
 
 def _how(forecast: BrokerForecast) -> str:
@@ -115,6 +126,8 @@ def _note(outlooks: Sequence[Outlook]) -> str:
     if len(outlooks) == 1 or not noted:
         return noted[0].note if noted else ""
     shown = [each for each in noted if each.commands] or noted[:1]
+    if len(shown) > 1 and len({each.note for each in shown}) == 1 and shown[0].note == _TYPE_THIS:
+        return "type these, one for each directory:"
     text = "; ".join(f"{each.root}: {each.note.removesuffix(':')}" for each in shown)
     left = len(noted) - len(shown)
     more = f" ({counted(left, 'more directory')} {'is' if left == 1 else 'are'} below)" if left else ""
@@ -130,7 +143,11 @@ def _groups_first(consequences: Iterable[LossConsequence]) -> list[str]:
 
 
 def _outside(outlooks: Sequence[Outlook]) -> str:
-    """The beginning of a note: where something may lie that is called lost; empty if no file outside a log has any."""
+    """The beginning of a note: where something may lie that is called lost; empty if nothing outside a log has any."""
+    futures = dict.fromkeys(path for each in outlooks if each.forecast is not None
+                            for path in copies_to_keep(each.forecast))  # fmt: skip
+    if futures:
+        return f"first set a copy of {', '.join(futures)} aside, which has more; then "
     found = [each for outlook in outlooks for each in outlook.findings if each.code is FindingCode.BATCHES_OUTSIDE]
     if not found:
         return ""
@@ -173,6 +190,8 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     stray = [name for each in outlooks for name in each.made_stray]
     if stray:
         return f"out of service after this plan: {_listed(stray)}"
+    if any(node.worst.outcome is StartOutcome.UNKNOWN for node in nodes):
+        return ""
     is_known = not are_alone and any(each.forecast is not None for each in outlooks)
     return "out of service after a start: nothing here" if is_known else ""
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from kafkalog.cluster.kraft.quorum_log import read_quorum_log
+from kafkalog.log import open_segment
 from testkit.judging.trees import stamps
-from testkit.recorded.quorums import CONTROLLERS, METADATA, copied
+from testkit.recorded.quorums import BROKER, CONTROLLERS, METADATA, copied, last_log
 from testkit.running.command import Finished, kafkalog
 
 
@@ -63,3 +64,22 @@ def test_nothing_needs_doing_is_said_only_of_files_that_are_sound(tmp_path: Path
     assert "nothing needs doing" in recover(*nodes.values()).out
     (nodes[2] / METADATA / "quorum-state").write_bytes(b"")
     assert "nothing needs doing" not in recover(*nodes.values()).out
+
+
+def test_voters_that_are_all_older_than_a_brokers_copy_are_not_declared_well(tmp_path: Path) -> None:
+    """Whoever does not vote fetches from a voter: what only it has, the voters have lost, as by an older backup."""
+    nodes = copied("static", tmp_path, *CONTROLLERS, BROKER)
+    wanted = read_quorum_log(nodes[BROKER]).end
+    for each in CONTROLLERS:
+        log = last_log(nodes[each])
+        records = [batch for batch in open_segment(log).batches() if not batch.header.is_control]
+        with log.open("r+b") as file:
+            file.truncate(records[len(records) // 2].position)
+    shown = kafkalog("quorum", "show", *nodes.values())
+    assert shown.code == 1
+    assert "all metadata that was committed is in" not in shown.out
+    assert f"older than the copy of node {BROKER}" in " ".join(shown.out.split())
+    endpoints = [word for each in CONTROLLERS for word in ("--endpoint", f"{each}=127.0.0.1:{9090 + each}")]
+    done = recover(*endpoints, *(nodes[each] for each in CONTROLLERS), "--broker", nodes[BROKER])
+    assert (done.code, "nothing needs doing" in done.out) == (2, False), done.err
+    assert {read_quorum_log(nodes[each]).end for each in CONTROLLERS} == {wanted}

@@ -19,6 +19,7 @@ from kafkalog.recovery import recover
 from kafkalog.recovery.rebuilding import rebuild_indexes
 from testkit.judging.trees import contents, copy_tree, first_difference, stamps
 from testkit.made.compactable import compactable, compacted
+from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import recovery_cases
 from testkit.recorded.recovery_settings import given
 from testkit.running.stopping import Stopped, failing_at
@@ -141,3 +142,13 @@ def test_no_marker_where_verify_reports_an_error(tmp_path: Path) -> None:
     result = recover(root, mark_clean=True)
     assert "`verify` reports records_count_invalid" in str(result.marker_withheld)
     assert not (root / CLEAN_SHUTDOWN_FILE).exists()
+
+
+@pytest.mark.parametrize("case_id", ["4.1.1/txn", "4.3.0/txn"])
+def test_a_directory_that_was_stopped_cleanly_keeps_a_marker(case_id: str, tmp_path: Path) -> None:
+    """It is prepared for a start without one, which docs/recovery.md promises, and then vouched for."""
+    root = own_copy(brokers(case_id)[0], tmp_path / "data")
+    assert (root / CLEAN_SHUTDOWN_FILE).exists()
+    result = recover(root, mark_clean=True)
+    assert result.marker_withheld is None
+    assert (root / CLEAN_SHUTDOWN_FILE).exists()

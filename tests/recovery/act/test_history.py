@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from kafkalog.recovery import recover, undo
 from kafkalog.recovery.act import machine_id as machine
 from kafkalog.recovery.act import quarantine
 from kafkalog.recovery.act.journal import JOURNAL, MANIFEST, PREPARING, PURGING, SUPERSEDED, UNDOING, UNDONE
-from testkit.judging.trees import first_difference, stamps
+from testkit.judging.trees import copy_tree, first_difference, stamps
 from testkit.recorded.fixture_data import recovery_cases
 from testkit.recorded.recovery_settings import given
 from testkit.running.command import kafkalog
@@ -148,6 +149,7 @@ def test_states_and_exit_codes(name: str, state: RunState, code: int, torn: Path
     finished = kafkalog("runs", torn)
     assert finished.code == code
     assert str(state) in finished.out
+    assert ("reverses it" in finished.out) is (state is RunState.CUT_SHORT), "an undo that is completed is an undo"
 
 
 def _link_the_document(directory: Path) -> None:
@@ -227,6 +229,20 @@ def test_two_runs_are_in_order_and_the_first_waits_for_the_second(torn: Path) ->
     assert [each.run_id for each in found] == [first, second]
     assert [each.undoable for each in found] == [False, True]
     assert str(second) in (found[0].why_not or "")
+
+
+def test_a_run_before_a_backup_is_not_promised_after_the_next(torn: Path, tmp_path: Path) -> None:
+    """Once the second run is undone, the first would be refused all the same: the backup knows nothing of it."""
+    backup = copy_tree(torn, tmp_path / "backup")
+    recover(torn, **given(CASE))
+    for each in (*backup.rglob("*"),):
+        os.utime(each, ns=(1, 1))
+    shutil.rmtree(torn)
+    backup.rename(torn)
+    recover(torn, **given(CASE))
+    why = runs(torn)[0].why_not or ""
+    assert "undo that one first" not in why
+    assert "as by a backup" in why or "does not name it" in why
 
 
 def test_a_partition_means_its_log_directory(torn: Path) -> None:

@@ -13,12 +13,14 @@ from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.codec.names import DirectoryState, PartitionName
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, Part, Role, StartOutcome
 from kafkalog.recovery.broker.node.ending import StartEndsError
-from kafkalog.recovery.broker.node.partitions import Explained, PartitionDirectory, partition_consequences
+from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
+from kafkalog.recovery.broker.node.partitions import Explained, partition_consequences
 from kafkalog.recovery.broker.node.releases import GROUPS, named, release_of
 from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.checks.verify import verify
 from testkit.judging.trees import copy_tree
 from testkit.kafka.start_records import append_metadata, partition_change
+from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import broker_case
 from testkit.running.command import kafkalog
 
@@ -239,6 +241,24 @@ def test_directories_that_contradict_each_other(node: Path, tmp_path: Path) -> N
     shutil.copytree(node / METADATA, second / METADATA)
     (second / "meta.properties").write_text((node / "meta.properties").read_text().replace(own, other))
     assert "Found unexpected metadata location" in (node_start(roots, release="4.3").answers[0].message or "")
+
+
+@pytest.mark.parametrize(("value", "ends"), [("4096", True), ("1048575", True), ("1048576", False)])
+def test_segments_below_1_mib_end_the_start_since_4_0(value: str, ends: bool, tmp_path: Path) -> None:
+    """KIP-1030; Kafka 4.1.1 and 4.4.0 on a node of 3.9.1: `LogConfig` refuses the topic's setting."""
+    root = own_copy(brokers("3.9.1/metadata")[0], tmp_path / "data")
+    log = max(path for path in (root / METADATA).glob("*.log") if path.stat().st_size)
+    topic = partitions(root)[0].name.rpartition("-")[0]
+    fields = {"resource_type": 2, "resource_name": topic, "name": "segment.bytes", "value": value}
+    append_metadata(log, ("ConfigRecord", 0, fields))
+    assert answer(root, "3.9").outcome is StartOutcome.STARTS
+    for release in ("4.0", "4.4"):
+        found = answer(root, release)
+        assert (found.outcome is StartOutcome.FAILS) is ends
+        words = f"Invalid value {value} for configuration segment.bytes: Value must be at least 1048576"
+        assert (found.message == words) is ends
+    properties = {"process.roles": "broker,controller", "node.id": "3", "log.segment.bytes": "4096"}
+    assert node_start([str(root)], properties=properties, release="4.1").never_starts
 
 
 def test_a_zookeeper_node_does_not_start_on_4_0(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.codec.names import DirectoryState, PartitionName
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, Part, StartOutcome
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata
-from kafkalog.recovery.broker.node.partitions import PartitionDirectory
+from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
 from kafkalog.recovery.broker.node.releases import release_of
 from kafkalog.recovery.broker.node.settings_of_start import consequences_of_migration
 from kafkalog.recovery.broker.node.with_zookeeper import ZooKeeperFacts, consequences_of_topic_ids

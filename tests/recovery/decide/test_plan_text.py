@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafkalog.recovery import plan
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -224,3 +225,23 @@ def test_how_a_start_ends_before_the_logs_is_known_whatever_is_in_them(stop: str
             verified["broker"]["exception"], verified["broker"]["message"],
         )  # fmt: skip
         assert "would NOT START on it" in kafkalog("plan", root).out
+
+
+def test_a_log_start_beyond_the_end_is_said_where_records_are_kept(tmp_path: Path) -> None:
+    """4.3.0 deletes the whole log and begins at that start (`LogLoader.recoverLog`)."""
+    data = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    (data / "log-start-offset-checkpoint").write_text("0\n1\nstock-41 0 99999\n")
+    words = "stock-41-0: its log start is beyond its end, and a broker deletes all of it"
+    assert words in " ".join(kafkalog("plan", data).out.split())
+    done = " ".join(kafkalog("recover", "--yes", data).out.split())
+    assert words in done.partition("none is lost")[2]
+
+
+def test_an_epoch_beyond_the_end_of_a_clean_stop_is_no_loss(tmp_path: Path) -> None:
+    """The recovery point of a clean stop is the log's end (`LogManager.shutdown`)."""
+    data = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    end = plan(data).broker.log_end_offsets["stock-41-0"]
+    (data / "stock-41-0" / "leader-epoch-checkpoint").write_text(f"0\n2\n0 0\n9 {end + 70}\n")
+    assert plan(data).choice.own.records_lost == 0
+    (data / ".kafka_cleanshutdown").unlink()
+    assert plan(data).choice.own.records_lost == 70

@@ -86,3 +86,15 @@ def test_the_plan_names_the_command_and_all_directories_that_it_needs(
 def test_one_that_may_be_newer_is_not_rewritten_by_recommendation(disks: list[Path]) -> None:
     (disks[0] / "meta.properties").write_bytes(b"version=7\n")
     assert "--meta-properties" not in kafkalog("plan", *disks).out
+
+
+@pytest.mark.parametrize("content", [None, b"", b"version=1\nnode.id=3 \n"])
+def test_the_directory_of_the_metadata_keeps_its_id_too(content: bytes | None, disks: list[Path]) -> None:
+    """Without it a voter gets a new one and does not vote (`KafkaRaftClient`, 4.3.0), and partitions have no leader."""
+    written = meta_of(disks[1])
+    lost = disks[1] / "meta.properties"
+    lost.unlink() if content is None else lost.write_bytes(content)
+    text = (disks[0] / "meta.properties").read_text().replace(written.directory_id or "?", "QLzt-g_BuAkWCE5UuGwm5Q")
+    (disks[0] / "meta.properties").write_text(text)
+    assert kafkalog("recover", "--meta-properties", "--yes", *disks).code == 2
+    assert meta_of(disks[1]).directory_id == written.directory_id

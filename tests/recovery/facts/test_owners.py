@@ -56,6 +56,18 @@ def test_what_belongs_to_somebody_else(command: str, data: Path) -> None:
     assert told(command, data) == [], "its group may"
 
 
+def test_the_lock_that_a_recovery_makes_is_no_finding(data: Path) -> None:
+    (data / ".lock").unlink(missing_ok=True)
+    (data / ".kafka_cleanshutdown").unlink()
+    done = kafkalog("recover", "--yes", "--json", data)
+    assert done.code == 2
+    assert [each for line in done.objects for each in line["findings"] if each["code"] == "owner_mismatch"] == []
+    (data / ".lock").touch()
+    os.chown(data / ".lock", 0, 0)
+    (data / ".lock").chmod(0o600)
+    assert ".lock" in told("plan", data)[0], "a broker's own that root has made"
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_directory_that_is_wholly_of_somebody_else(command: str, data: Path) -> None:
     """The directory with the metadata log tells whose it should be."""

@@ -121,6 +121,7 @@ def _summary(found: Triage) -> list[str]:
         by = " by the elections" if found.cut_by_start else ""
         return [*lines, f"{lost}{by}, and every partition gets a leader."]
     lines += _of_unknown(found)
+    lines += [f"Before any election, by its own start, {sentence}." for sentence in found.lost_by_start]
     worse = sum(each.may_be_led_worse for each in found.partitions)
     lose, none = sum(each.may_lose for each in found.partitions), sum(each.may_have_none for each in found.partitions)
     lines.append(
@@ -138,6 +139,8 @@ def _summary(found: Triage) -> list[str]:
         lines.append(
             f"An unclean election is asked for by {found.unclean_election}. What only other brokers hold is lost by it."
         )
+    if found.unknown:
+        return [*lines, f"Once the metadata is right, the order of starts that loses least is: {order}."]
     need = "needs" if rest == 1 else "need"
     after = "a best copy leads each partition" if not rest else f"{counted(rest, 'partition')} {need} the advice above"
     lines.append(f"{found.first_step}, then start the brokers one after the other: {order}. With that, {after}.")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import Column, print_table
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
 from kafkalog.codec.wording import counted
 from kafkalog.copies.merge_result import CopyShare, MergedDirectory, MergeResult
 from kafkalog.words.advice import told
@@ -74,6 +76,11 @@ def print_directory(merged: MergedDirectory) -> None:
         writer.write(
             "there is no meta.properties: before you start a broker on it, copy that broker's meta.properties into it"
         )
+        if any(os.path.basename(path) == CLUSTER_METADATA_DIRECTORY for path in merged.left_out):
+            writer.write(
+                f"there is no {CLUSTER_METADATA_DIRECTORY} either: if the node is a controller too, copy its own, with "
+                "bootstrap.checkpoint; without it its metadata begins from nothing, and every partition becomes -stray"
+            )
 
 
 def _sentences(result: MergeResult) -> Iterator[str]:

@@ -25,7 +25,7 @@ from kafkalog.recovery import Plan
 from kafkalog.recovery.act.unfinished_business import Standing, standing
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
 from kafkalog.recovery.duplicates import tell_duplicates
-from kafkalog.recovery.facts.places import by_log_directory, holding
+from kafkalog.recovery.facts.places import by_log_directory, holding, log_directories
 from kafkalog.recovery.options import RecoveryOptions, options_for_each
 from kafkalog.recovery.run import log_directory_of, plan_one
 from kafkalog.words.advice import in_options
@@ -139,5 +139,5 @@ def command(paths: tuple[str, ...], as_json: bool, every: bool, jobs: int, **giv
     """
     if as_json and every:
         raise UsageError("--all is for the tables; --json lists everything")
-    options = options_of(given)
+    options = replace(options_of(given), beside=tuple(log_directories(paths)))
     return show(holding(paths, options.select), options, jobs, as_json, given_words(given), every=every)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kafkalog.cli.output import LineWriter
-from kafkalog.cli.repairing.ways_text import DONE, is_done, print_ways, sentence_of_damage_left
+from kafkalog.cli.repairing.ways_text import DONE, is_done, print_ways, sentence_of_damage_left, sentences_of_log_starts
 from kafkalog.cli.sentences import SentenceWriter, print_screen
 from kafkalog.cli.tables import Column, Kind, print_table, size_text, text_width
 from kafkalog.codec.common.shell import shell_line
@@ -85,7 +85,7 @@ def _print_changing(plan: Plan, changing: Sequence[PartitionPlan], *, every: boo
     """A table of the partitions of which something is removed, and a sum of the others; with `every`, of all."""
     listed = changing if every else [each for each in changing if each.cut_bytes or each.quarantined or each.renamed_to]
     if listed:
-        _print_partitions("partitions that change" if every else "partitions that lose bytes or files",
+        _print_partitions("partitions that change" if every else "partitions of which something goes to quarantine",
                           listed, plan.choice.own_by_partition)  # fmt: skip
     with SentenceWriter() as writer:
         if not listed:
@@ -147,12 +147,14 @@ NOT_NEEDED = "the broker was stopped cleanly and would start on this as it is: a
 def _write_apart(writer: LineWriter, plan: Plan) -> None:
     """Write what follows for others, and the partitions of which nothing is cut."""
     _, typed = _what_to_type(plan, NOTHING_GIVEN)
-    for mend in () if plan.broker.node is None else mends(plan.broker.node, plan.root):
+    for mend in () if plan.broker.node is None else mends(plan.broker.node):
         if mend.command not in typed:
             writer.write(escape_controls(mend.sentence))
     for name in plan.made_stray:
         stray = f"{name} becomes -stray, out of service, and a broker makes an empty partition in its place"
         writer.write(escape_controls(f"{stray}: --topic-id ID keeps it in service, --accept-loss lets it become stray"))
+    for sentence in sentences_of_log_starts(plan):
+        writer.write(escape_controls(sentence))
     for name, offset in plan.begins.items():
         writer.write(escape_controls(f"{name} begins, empty, at {offset}, after its remote part"))
     for name, why in plan.declined.items():
@@ -185,6 +187,9 @@ def _what_to_type(plan: Plan, given: Given) -> tuple[str, list[str]]:
         return FIRST_END_THE_RUN, []
     if plan.choice.loses_metadata:
         return f"recommended: none of the ways below; {IN_PLACE_OF_A_WAY}", []
+    mended = [] if plan.broker.node is None else list(mends(plan.broker.node))
+    if mended and plan.changes and plan.broker.node is not None and plan.broker.node.never_starts:
+        return f"{mended[0].words}, and then ask again:", [mended[0].command]
     best = plan.choice.recommended
     is_choice = any(way.measured.may_lose for way in plan.choice.ways)
     if best is not None and is_choice and not is_done(best, plan):
@@ -206,7 +211,6 @@ def _what_to_type(plan: Plan, given: Given) -> tuple[str, list[str]]:
         return (_note_of_consent(best) if consent else "type this:"), [typed]
     if is_choice and best is not None:
         return DONE, []
-    mended = [] if plan.broker.node is None else list(mends(plan.broker.node, plan.root))
     if mended:
         return f"{mended[0].words}:", [mended[0].command]
     return ("this mode changes nothing" if plan.is_worth_a_look else f"nothing to do; {NOT_EXAMINED}"), []

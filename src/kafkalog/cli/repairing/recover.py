@@ -24,7 +24,7 @@ from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun, standing
 from kafkalog.recovery.facts.modes import Mode
-from kafkalog.recovery.facts.places import by_log_directory, holding
+from kafkalog.recovery.facts.places import by_log_directory, holding, log_directories
 from kafkalog.recovery.options import RecoveryOptions, RemoteLogSource
 from kafkalog.recovery.results import nothing_done, refuse_any_declined
 from kafkalog.recovery.run import log_directory_of, recover_all, recover_into
@@ -89,8 +89,9 @@ def command(
     Prints its plan first.  With --yes it then acts; on a terminal it asks; otherwise it changes nothing (exit code 3).
     If records that can still be read would be dropped, it refuses and names the ways that lose less; --accept-loss
     overrides this.  A run that was cut short is completed, and nothing else is done then.  Exit code 0 if there was
-    nothing to do or a copy was recovered, 2 if something was changed in place, 3 if it refused, even for one partition
-    only, 4 if something could not be read; the other partitions are still recovered.
+    nothing to do or a copy was recovered, 1 if nothing was changed and a node still does not start or loses something,
+    2 if something was changed in place, 3 if it refused, even for one partition only, 4 if something could not be read;
+    the other partitions are still recovered.
 
     Modes: safe keeps every sound batch up to the damage, and a broker opens the result without changing a byte;
     salvage also keeps sound batches after the damage; merge puts in a damaged partition's place what it and the copies
@@ -119,6 +120,8 @@ def command(
         from kafkalog.jobs.restore.remote_logs import RemoteLogs  # most recoveries have no remote tier
 
         options = _with_tier(options, RemoteLogs(tier, keep_remote=keep_remote), in_place=into is None)
+    if into is None:  # a copy is not a directory of the broker
+        options = replace(options, beside=tuple(log_directories(paths)))
     paths = tuple(holding(paths, options.select))
     words = given_words(
         given, paths, into=into, quarantine=quarantine, mark_clean=mark_clean, moved=moved, remote=remote,

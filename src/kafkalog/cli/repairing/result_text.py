@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog.cli.repairing.ways_text import sentence_of_damage_left
+from kafkalog.cli.repairing.ways_text import sentence_of_damage_left, sentences_of_log_starts
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.wording import counted
@@ -41,12 +41,14 @@ def print_result(result: RecoveryResult) -> None:
             return
         writer.write(f"recovered {root}: run {result.run_id}")
         writer.write(_kept(result))
+        for sentence in sentences_of_log_starts(result.plan):
+            writer.write(escape_controls(sentence))
         damage = sentence_of_damage_left(result.plan.choice.own)
         if damage is not None:
             writer.write(damage)
         writer.write(quarantine_sentence(result.plan.root, result.quarantine))
         writer.write(_broker(result))
-        for mend in () if result.node is None else mends(result.node, result.plan.root):
+        for mend in () if result.node is None else mends(result.node):
             writer.write(escape_controls(mend.sentence))
         writer.write(f"to undo this: kafkalog undo {shell_word(result.plan.root)} --run {result.run_id}")
 
@@ -81,9 +83,10 @@ def _kept(result: RecoveryResult) -> str:
 
 def _broker(result: RecoveryResult) -> str:
     if result.plan.survey.is_partial:
+        of_node = ", but " + _of_node(result.node) if result.node is not None and result.leaves_a_fault else ""
         return (
             "a broker that starts on it now opens the partitions that were recovered and changes nothing in them; the "
-            "others were not examined"
+            f"others were not examined{of_node}"
         )
     if result.plan.mode is Mode.KAFKA:
         return "this is what the broker would have left: at its next start it continues from here"

@@ -83,8 +83,8 @@ def _print_runs(root: str, found: Sequence[RunInfo]) -> None:
             _print(f"{each.run_id} {what}: {escape_controls(each.why_not)}")
         if each.is_unfinished:
             complete = f"recover --complete {each.run_id}" if each.is_foreign else "recover"
-            _print(f"{each.run_id} {each.state}: `{complete}` completes it, `undo --run {each.run_id}` "
-                   "reverses it")  # fmt: skip
+            does = "completes it too" if each.state is RunState.UNDO_CUT_SHORT else "reverses it"
+            _print(f"{each.run_id} {each.state}: `{complete}` completes it, `undo --run {each.run_id}` {does}")
 
 
 def _machine(run: RunInfo) -> str:

@@ -9,6 +9,7 @@ from kafkalog.cli.output import LineWriter
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.common.shell import shell_line
+from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import lost_text, sentence_of_lost
@@ -18,9 +19,10 @@ from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.words.commands import NOTHING_GIVEN, Given, commands_for, paths_of
 from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outlook import copies_to_keep
 from kafkalog.words.ways import label_of, needs_text
 
-__all__ = ["DONE", "is_done", "print_ways", "sentence_of_damage_left"]
+__all__ = ["DONE", "is_done", "print_ways", "sentence_of_damage_left", "sentences_of_log_starts"]
 
 DONE = "nothing is left to do here: what is missing is not in these files; another copy may have it"
 
@@ -47,7 +49,10 @@ def print_ways(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False)
 
 def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: RecoveryWay) -> None:
     ways = plan.choice.ways
-    writer.write(escape_controls(f"recommended: {label_of(best)}, {_reason(best, ways)}"))
+    kept = copies_to_keep(plan.broker)
+    writer.write(escape_controls(f"recommended: {label_of(best)}, {_reason(best, ways, is_all=not kept)}"))
+    for path in kept:
+        writer.write(escape_controls(f"  {path} has more: set a copy of it aside first, a start truncates it"))
     meaning = DONE if is_done(best, plan) else best.consequence
     if meaning:
         writer.write(escape_controls(f"  {meaning}"))
@@ -74,6 +79,17 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
                 writer.write(
                     escape_controls(f"{name}: the high watermark is unknown, and so is what consumers have seen")
                 )
+
+
+def sentences_of_log_starts(plan: Plan) -> list[str]:
+    """A sentence for each log whose start is beyond its end: records are kept there that no consumer gets."""
+    wrong = {each.file for each in plan.findings if each.code is FindingCode.LOG_END_BELOW_LOG_START}
+    return [
+        f"{each.name}: its log start is beyond its end, and a broker deletes all of it; by this plan it begins at "
+        f"offset {each.log_start_offset} and keeps the files, but no consumer gets what is before that"
+        for each in plan.partitions
+        if each.name in wrong and each.changes
+    ]
 
 
 def is_done(best: RecoveryWay, plan: Plan) -> bool:
@@ -167,7 +183,7 @@ def _damage_left(way: RecoveryWay) -> object:
     return "unknown" if way.measured.records_lost is None else way.measured.damage_left
 
 
-def _reason(best: RecoveryWay, ways: Sequence[RecoveryWay]) -> str:
+def _reason(best: RecoveryWay, ways: Sequence[RecoveryWay], *, is_all: bool = True) -> str:
     found = best.measured
     others = [way for way in ways if way is not best and way.measured.out_of_reach is not None]
     next_best = min(others, key=lambda way: way.measured.out_of_reach or 0, default=None)
@@ -178,7 +194,7 @@ def _reason(best: RecoveryWay, ways: Sequence[RecoveryWay]) -> str:
         return f"{what}, and no other way is known"
     if (next_best.measured.out_of_reach or 0) > (found.out_of_reach or 0):
         return f"{what}; the next best loses {sentence_of_lost(next_best.measured)}"
-    return f"{what}, and no other way loses less"
+    return f"{what}, and no other way {'' if is_all else 'of these '}loses less"
 
 
 def _but_skipped(found: Measured) -> str:

@@ -129,6 +129,20 @@ class Quorum:
         return bool(in_force) and len(sound & in_force) >= self.majority
 
     @property
+    def lagging(self) -> tuple[QuorumSurvivor, ...]:
+        """The voters' copies, if all of them lack metadata that another node has: they are older than it; else none.
+
+        Whoever does not vote has what it has from a voter.  If voters are missing, it may be from one of these, and not
+        committed, unless a snapshot shows it.
+        """
+        voters = tuple(each for each in self.survivors if each.log.is_voter)
+        is_shown = all(each.is_given for each in self.in_force) or (
+            self.committed_at_least > max((each.log.end for each in voters), default=0)
+        )
+        lacks = [each for each in voters if each.common_end is not None and each.only_no_ops is False]
+        return voters if voters and is_shown and len(lacks) == len(voters) else ()
+
+    @property
     def committed_at_least(self) -> int:
         """Metadata below this offset was committed, as far as the files say."""
         ends = [each.log.committed_at_least for each in self.survivors if each.common_end is not None]
@@ -155,6 +169,13 @@ class Quorum:
             return f"no file says who votes, so that nothing tells what was committed: {best.root} ends at {best.end}"
         name = f"node {best.node}" if best.node is not None else best.root
         here = f"{given} of {counted(total, 'voter')} {'is' if given == 1 else 'are'} here"
+        if self.has_majority and self.lagging:
+            behind = ", ".join(f"{each.log.root} ends at offset {each.log.end}" for each in self.lagging)
+            return (
+                f"{here}, a majority, and all of it is older than the copy of {name}, which does not vote and goes to "
+                f"offset {best.end} of epoch {best.epoch}: {behind}; started as it is, the quorum goes on without what "
+                "is missing there"
+            )
         if self.has_majority:
             return (
                 f"{here}, a majority: all metadata that was committed is in the log of {name}, which ends at offset "
@@ -330,7 +351,13 @@ def quorum_of(logs: Sequence[QuorumLog], limits: Limits = DEFAULT_LIMITS) -> Quo
     quorum.findings += [finding for finding in starts_over if finding is not None]
     quorum.findings += [finding for each in survivors[1:] if (finding := _of_divergence(best, each)) is not None]
     quorum.findings += _same_identity(ranked)
+    quorum.findings += [_of_lagging(each.log, best) for each in quorum.lagging]
     return quorum
+
+
+def _of_lagging(log: QuorumLog, best: QuorumLog) -> Finding:
+    detail = f"it ends at offset {log.end}, and no voter has what {best.root} has up to offset {best.end}"
+    return Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, None, detail, log.directory)
 
 
 def _beside_the_first(ranked: Sequence[QuorumLog]) -> list[QuorumSurvivor]:

@@ -152,9 +152,7 @@ def _refuse_strangers(nodes: Sequence[int | None], wanted: QuorumRequest) -> Non
         )
     for node in sorted(set(wanted.properties) - members):
         raise RecoveryRefused(
-            Sentence(
-                Ask.PROPERTIES, f" gives a file of node {node}, which is not one of the new quorum: leave it out"
-            ),
+            Sentence(Ask.PROPERTIES, f" gives a file of node {node}, which is not one of the new quorum: leave it out"),
             reason="properties",
         )
 
@@ -179,7 +177,8 @@ def _refuse_source(source: QuorumLog, image: MetadataImage) -> None:
 
 def refuse_majority(quorum: Quorum, wanted: QuorumRequest) -> None:
     """Nothing has to be forced while enough voters are left to elect a leader."""
-    if wanted.way is QuorumWay.TOGETHER or not quorum.has_majority or len(quorum.in_force) == 1:
+    is_needed = not quorum.has_majority or bool(quorum.lagging) or len(quorum.in_force) == 1
+    if wanted.way is QuorumWay.TOGETHER or is_needed:
         return
     given = [str(each.node) for each in quorum.in_force if each.is_given]
     raise RecoveryRefused(
@@ -208,7 +207,7 @@ def needless(
     becomes_dynamic = wanted.becomes_dynamic and best.is_static
     if wanted.way is QuorumWay.FROM_BROKER or becomes_dynamic or not quorum.has_majority or is_settled(best):
         return None
-    if any_needs_mending(targets):
+    if any_needs_mending(targets) or quorum.lagging:
         return None
     if any((each.voters, each.static_voters) != (best.voters, best.static_voters) for each in targets):
         return None
@@ -221,7 +220,8 @@ def needless(
     if moves or not (is_all or (wanted.way is QuorumWay.TOGETHER and not wanted.endpoints)):
         return None
     if len(quorum.in_force) == 1:
-        return f"nothing needs doing: controller {best.node} is the only voter, and elects itself when it is started"
+        node = quorum.in_force[0].node
+        return f"nothing needs doing: controller {node} is the only voter, and elects itself when it is started"
     names = ", ".join(str(each.node) for each in quorum.in_force if each.is_given)
     return (
         f"nothing needs doing: controllers {names} are a majority of {len(quorum.in_force)} voters, and elect a leader "

@@ -14,7 +14,13 @@ from dataclasses import field
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode
-from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, FileKind, parse_partition_directory, parse_segment_file
+from kafkalog.codec.names import (
+    LEADER_EPOCH_CHECKPOINT,
+    DirectoryState,
+    FileKind,
+    parse_partition_directory,
+    parse_segment_file,
+)
 from kafkalog.codec.text import LeaderEpoch, decode_leader_epochs
 from kafkalog.copies.common_history import Lineage
 from kafkalog.copies.volumes import reason
@@ -25,6 +31,7 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import LoadedPartition, StartResult
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, StartOutcome
 from kafkalog.recovery.broker.node.sentences import node_findings, node_sentences
 from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.facts.modes import Mode
@@ -34,6 +41,8 @@ from kafkalog.recovery.facts.survey import survey
 __all__ = ["BrokerDisks", "ReplicaLog", "read_brokers", "unread"]
 
 Key = tuple[str, int]
+_READ = (DirectoryState.LIVE, DirectoryState.FUTURE)
+_TAKES = (ConsequenceKind.DELETED, ConsequenceKind.STRAY, ConsequenceKind.FUTURE_TRUNCATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +73,13 @@ class BrokerDisks:
 
     node: int
     directories: list[LogDir]
+    beside: Sequence[str] = ()
+    """directories that do not say whose they are, and that are this broker's as far as is known"""
     logs: dict[Key, ReplicaLog] = field(default_factory=dict)
+    futures: dict[str, tuple[Key, ReplicaLog]] = field(default_factory=dict)
+    """path of a `-future` directory -> partition, and its log"""
+    lost_by_start: list[str] = field(default_factory=list)
+    """what its start takes from directories that are put away or half moved, in sentences"""
     online: list[LogDir] = field(default_factory=list)
     """those that its start does not take offline"""
     refusal: str | None = None
@@ -99,6 +114,7 @@ class BrokerDisks:
 
 def read_brokers(
     directories: Mapping[int, Sequence[LogDir]],
+    beside: Mapping[int, Sequence[str]],
     *,
     config: Mapping[str, str] | None = None,
     jobs: int = 1,
@@ -109,7 +125,7 @@ def read_brokers(
     found: dict[int, BrokerDisks] = {}
     workers = Workers(jobs, on_progress)
     for node, log_dirs in sorted(directories.items()):
-        disks = found[node] = BrokerDisks(node, list(log_dirs))
+        disks = found[node] = BrokerDisks(node, list(log_dirs), beside.get(node, ()))
         known = LogSettings.from_server_properties(config or {})
         rules = Rules(mode=Mode.KAFKA, config=known).settled([each.path for each in log_dirs])
         for log_dir in log_dirs:
@@ -124,10 +140,27 @@ def read_brokers(
 
 
 def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None:
-    """Note why the broker does not start if no release starts on its directories, whatever is in its logs."""
-    start = node_start([each.path for each in disks.directories], loads_others=False, now_ms=rules.at)
+    """Note why the broker does not start if no release starts on its directories, whatever is in its logs.
+
+    If it starts, note what becomes of directories that are `-future`, `-delete` or `-stray`.
+    """
+    roots = [each.path for each in disks.directories]
+    start = node_start([*roots, *disks.beside], loads_others=False, now_ms=rules.at)
     if start.never_starts:
         disks.refusal = f"broker {disks.node}: {'; '.join(node_sentences(start))}"
+        findings += node_findings(start)
+        return
+    answer = next(each for each in start.answers if each.outcome is not StartOutcome.FAILS)
+    for each in answer.consequences:
+        name = None if each.file is None else parse_partition_directory(os.path.basename(each.file))
+        if name is None or not name.state.value or each.file is None:
+            continue
+        if each.kind in (ConsequenceKind.FUTURE_PROMOTED, ConsequenceKind.DELETED) and each.file in disks.futures:
+            key, log = disks.futures[each.file]
+            disks.logs[key] = log
+        if each.kind in _TAKES:
+            disks.lost_by_start.append(f"broker {disks.node}: {each.detail}")
+    if disks.lost_by_start:
         findings += node_findings(start)
 
 
@@ -154,11 +187,15 @@ def _read(disks: BrokerDisks, log_dir: LogDir, rules: Rules, workers: Workers, f
         after = _segment_bytes({path: result.tree.source(path).size for path in result.tree.files})
         for each in result.partitions.values():
             name = parse_partition_directory(each.name)
-            if name is None or name.state.value or each.stray is not None:
+            if name is None or name.state not in _READ or each.stray is not None:
                 continue
             key = name.topic, name.partition
             cut = _cut_bytes(before.get(each.name, {}), after.get(each.name, {}), each.log_end_offset)
-            disks.logs[key] = _log(disks.node, log_dir, key, each, result.tree, cut)
+            log = _log(disks.node, log_dir, key, each, result.tree, cut)
+            if name.state is DirectoryState.FUTURE:
+                disks.futures[os.path.join(listed.root, each.name)] = key, log
+            else:
+                disks.logs[key] = log
 
 
 def _segment_bytes(sizes: Mapping[str, int]) -> dict[str, dict[int, int]]:

@@ -57,6 +57,8 @@ class Triage:
     """what comes before the first broker of `best_order`; a sentence without its end"""
     unclean_election: str = ""
     """how an unclean election is asked for, where an advice names one"""
+    lost_by_start: list[str] = field(default_factory=list)
+    """what brokers' own starts take before any election, in sentences"""
     unknown: list[UnknownPartition] = field(default_factory=list)
     """partitions in the brokers' directories that the metadata does not know: lost to the cluster"""
     findings: list[Finding] = field(default_factory=list)
@@ -74,7 +76,7 @@ class Triage:
     @property
     def is_clean(self) -> bool:
         """No election loses anything and everybody leads, whatever happens."""
-        return not self.at_risk and not self.unknown
+        return not self.at_risk and not self.unknown and not self.lost_by_start
 
     def as_dict(self) -> dict[str, Any]:
         """The summary, as plain values for JSON; partitions have their own."""
@@ -140,9 +142,9 @@ def triage(
     memory = memory_of(shelf, config or {}, findings)
     known = memory.partitions()
     select.check([*known, *_named_partitions(shelf)])
-    disks = read_brokers(
-        _by_broker(shelf, memory, findings), config=config, jobs=jobs, on_progress=on_progress, findings=findings
-    )
+    by_broker = _by_broker(shelf, memory, findings)
+    beside = _nameless(shelf, by_broker, memory)
+    disks = read_brokers(by_broker, beside, config=config, jobs=jobs, on_progress=on_progress, findings=findings)
     for broker in disks.values():
         broker.refusal = unexamined.get(broker.node, broker.refusal)
         findings += _missing_volumes(broker, memory)
@@ -169,6 +171,7 @@ def triage(
         without_disks=tuple(sorted(memory.brokers - disks.keys())),
         first_step=memory.first_step,
         unclean_election=memory.unclean_election,
+        lost_by_start=[sentence for each in disks.values() for sentence in each.lost_by_start],
         unknown=unknown_partitions(shelf.log_dirs, memory, disks, select),
         findings=_distinct([*findings, *_without_disks(memory, disks)]),
     )
@@ -257,6 +260,26 @@ def _by_broker(shelf: Shelf, memory: Memory, findings: list[Finding]) -> dict[in
                 Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, None, detail, log_dir.path)
             )
     return found
+
+
+def _nameless(shelf: Shelf, by_broker: Mapping[int, Sequence[LogDir]], memory: Memory) -> dict[int, list[str]]:
+    """The directories that do not say whose they are, or are empty, if they can only be one broker's."""
+    said = {each.path: each.meta_properties for each in shelf.log_dirs}
+    roots = [path for path, meta in said.items() if meta is None or meta.node_id is None]
+    roots += [each.file or "" for each in shelf.findings
+              if each.code is FindingCode.UNREADABLE and _is_empty(each.file)]  # fmt: skip
+    roots += [path for path, _why in shelf.unreadable if _is_empty(path)]
+    lacking = []
+    for node, log_dirs in by_broker.items():
+        ids = {meta.directory_id for each in log_dirs if (meta := said[each.path]) is not None}
+        lacking += [node] if memory.directories_of(node) - ids else []
+    owners = lacking or [*by_broker]
+    is_sure = len(owners) == 1 and memory.brokers <= by_broker.keys()
+    return {owners[0]: roots} if roots and is_sure else {}
+
+
+def _is_empty(path: str | None) -> bool:
+    return path is not None and os.path.isdir(path) and not os.listdir(path)
 
 
 def _checked_order(order: Sequence[int], disks: Mapping[int, BrokerDisks], memory: Memory) -> tuple[int, ...]:

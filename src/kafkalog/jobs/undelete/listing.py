@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
+from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.jobs.undelete.below_start import below_start_in
 from kafkalog.jobs.undelete.remains import OnUnreadable, Remains, RemainsKind, each_place, remains_in
+from kafkalog.jobs.undelete.results import holds_data
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.history import root_of_runs
 from kafkalog.recovery.facts.brokers import facts_of_each
@@ -46,6 +49,7 @@ def deleted(
         ]
         root = root_of_runs(path)
         facts = facts_of_each([root, *map(root_of_runs, beside)])[root]
+    found = [_beside_live(each, facts.roots) for each in found]
     if facts.source is not None and facts.problem is None:
         found = [_with_cluster(each, each.topic in facts.topic_ids) for each in found]
     return tuple(sorted(found, key=lambda each: (each.topic, each.partition, each.run_id or "", each.directory)))
@@ -57,6 +61,20 @@ def _all_in(
     """What is left in one place, with the records of live segments that nothing puts back."""
     found = remains_in(place, run_id, topic, partitions, on_unreadable)
     return found if run_id is not None else found + below_start_in(place, topic, partitions, on_unreadable)
+
+
+def _beside_live(each: Remains, roots: Sequence[str]) -> Remains:
+    """What cannot come back because another log directory of the broker holds the partition, with data of its own."""
+    name = f"{each.topic}-{each.partition}"
+    is_put_back = each.why_not is None and each.kind is not RemainsKind.SEGMENTS
+    places = (os.path.join(root, name) for root in roots if os.path.realpath(root) != each.place)
+    other = next((place for place in places if is_put_back and os.path.isdir(place) and holds_data(place)), None)
+    if other is None:
+        return each
+    own_data = f"{other} exists and holds its own data: extract it with "
+    return replace(
+        each, outcome="", why_not=Sentence(own_data, Ask.INTO, ", or name another topic with ", Ask.AS_TOPIC)
+    )
 
 
 def _with_cluster(each: Remains, is_known: bool) -> Remains:

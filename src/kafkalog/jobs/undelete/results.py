@@ -15,7 +15,7 @@ from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.decide.actions import RecoveryAction
 from kafkalog.recovery.facts.survey import Survey
 
-__all__ = ["PutBack", "UndeleteResult", "Undeletion", "in_the_way"]
+__all__ = ["PutBack", "UndeleteResult", "Undeletion", "holds_data", "in_the_way"]
 
 MODE = "undelete"
 
@@ -98,12 +98,14 @@ def in_the_way(planned: Sequence[Undeletion], siblings: Sequence[str]) -> dict[s
                 if other == made.root:
                     continue
                 place = os.path.join(other, name)
-                if taken.get(name) == other or (os.path.isdir(place) and _holds_data(place)):
+                if taken.get(name) == other or (os.path.isdir(place) and holds_data(place)):
                     raise RecoveryRefused(
                         Sentence(
-                            f"{name} would be in {made.root} and in {other}, and a broker does not start on that: move "
-                            f"{place} away, or restore the data into a directory of its own with ",
+                            f"{name} would be in {made.root} and in {other}, where it holds its own data, and a broker "
+                            "does not start on that: restore the data into a directory of its own with ",
                             Ask.INTO,
+                            ", or name another topic with ",
+                            Ask.AS_TOPIC,
                         ),
                         reason="taken",
                     )
@@ -113,6 +115,7 @@ def in_the_way(planned: Sequence[Undeletion], siblings: Sequence[str]) -> dict[s
     return found
 
 
-def _holds_data(directory: str) -> bool:
+def holds_data(directory: str) -> bool:
+    """Whether a partition directory has a log that is not empty, or one that is deleted."""
     logs = [entry for entry in scan_directory(directory) if FileKind.LOG.value in entry.name]
     return any(DELETED in entry.name or entry.stat().st_size for entry in logs)

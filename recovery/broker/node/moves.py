@@ -1,0 +1,104 @@
+"""What a start does with `-future` directories: copies that a move between log directories has not finished.
+
+Since 3.7.1 one that lies where the metadata has the partition becomes the current log, whatever their lengths
+(`LogManager.recoverAbandonedFutureLogs`).  Any other goes on being copied: it is truncated to the end of the current
+log (`ReplicaManager.maybeAddLogDirFetchers`, `ReplicaAlterLogDirsThread`), to offset 0 if there is no current log,
+which is then made again, empty.  In the directory of the current log it cannot take that log's name
+(`LogManager.replaceCurrentWithFutureLog`), and the directory goes offline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.names import DirectoryState
+from kafkalog.log.directories.log_settings import LogSettings
+from kafkalog.recovery.broker.manager import load_log_directory
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, Part, StartConsequence
+from kafkalog.recovery.broker.node.ending import ends
+from kafkalog.recovery.broker.node.node_files import NodeFiles
+from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
+
+__all__ = ["consequences_of_moves", "with_ends_of_moves"]
+
+_STORAGE = "org.apache.kafka.common.errors.KafkaStorageException"
+_KEEP = "set a copy aside before"
+
+
+def with_ends_of_moves(
+    files: NodeFiles, directories: Sequence[PartitionDirectory], now_ms: int
+) -> list[PartitionDirectory]:
+    """The same directories, in which those of moves that were not loaded, and their current logs, have their end."""
+    moved = {each.partition for each in directories if each.parsed.state is DirectoryState.FUTURE}
+    return [
+        replace(each, end=_end(files, each, now_ms)) if each.end is None and each.partition in moved else each
+        for each in directories
+    ]
+
+
+def _end(files: NodeFiles, directory: PartitionDirectory, now_ms: int) -> int | None:
+    """Log end offset after loading this partition alone; None if it does not load."""
+    try:
+        tree = files.surveyed(directory.root).only([directory.name]).tree()
+    except StorageError:
+        return None
+    result = load_log_directory(tree, settings=lambda topic: LogSettings.from_names({}), now_ms=now_ms)
+    partition = result.partitions.get(directory.name)
+    return None if partition is None else partition.log_end_offset
+
+
+def consequences_of_moves(
+    directories: Sequence[PartitionDirectory], is_promoted: Callable[[PartitionDirectory], bool | None]
+) -> Iterator[StartConsequence]:
+    """What becomes of each `-future` directory and its current log.
+
+    `is_promoted` says whether the start makes it the current log; None: the broker leaves it alone.  Raises
+    `StartEndsError` if it is to take the name of a log in the same directory at once (Kafka 4.3.0).
+    """
+    for future in directories:
+        promoted = is_promoted(future) if future.parsed.state is DirectoryState.FUTURE else None
+        if promoted is None:
+            continue
+        current = next((each for each in directories if each.is_current_of(future)), None)
+        if current is not None and current.root == future.root:
+            if promoted:
+                message = f"Error while renaming dir for {future.live_name} in log dir {future.root}"
+                raise ends(Part.FUTURE, "same_directory", future.path, _STORAGE, message)
+            detail = (
+                f"{future.root} goes offline as soon as {future.path} has all of {current.path}, whose name it cannot "
+                "take in the same directory (DirectoryNotEmptyException): move it away before"
+            )
+            yield StartConsequence(ConsequenceKind.DIRECTORY_OFFLINE, detail, future.root, (current.name,))
+        elif promoted:
+            yield _promotion(future, current)
+        else:
+            yield _going_on(future, current)
+
+
+def _promotion(future: PartitionDirectory, current: PartitionDirectory | None) -> StartConsequence:
+    detail = f"the start makes {future.path} the current log, without comparing lengths"
+    if current is None:
+        return StartConsequence(ConsequenceKind.FUTURE_PROMOTED, detail, future.path)
+    detail += f", and removes {current.path}"
+    is_longer = current.end is not None and future.end is not None and current.end > future.end
+    kind = ConsequenceKind.DELETED if is_longer else ConsequenceKind.FUTURE_PROMOTED
+    return StartConsequence(kind, detail, future.path, (current.name,))
+
+
+def _going_on(future: PartitionDirectory, current: PartitionDirectory | None) -> StartConsequence:
+    if current is None:
+        detail = (
+            f"{future.path} is the only copy here, and the start makes {future.live_name} again, empty, and truncates "
+            f"this copy to offset 0: {_KEEP}, or rename it to {future.live_name}, so that it is the log"
+        )
+        return StartConsequence(ConsequenceKind.FUTURE_TRUNCATED, detail, future.path, (future.live_name,))
+    if current.end is not None and future.end is not None and future.end > current.end:
+        detail = (
+            f"{future.path}, which ends at offset {future.end}, is truncated to offset {current.end}, where "
+            f"{current.path} ends, and takes its place: {_KEEP}"
+        )
+        return StartConsequence(ConsequenceKind.FUTURE_TRUNCATED, detail, future.path)
+    detail = f"the move to {future.path} goes on"
+    return StartConsequence(ConsequenceKind.FUTURE_RESUMED, detail, future.path)

@@ -1,0 +1,141 @@
+"""What a start does with `-future`, `-delete` and `-stray` directories of partitions that have no other.
+
+Expected is what real brokers did with such directories (2.8.2 with ZooKeeper, 3.9.1, 4.3.0): they truncate a `-future`
+copy to the end of the log that it was to replace (`ReplicaAlterLogDirsThread.truncate`), to offset 0 if that is gone,
+and delete what is called `-delete` (`LogManager.deleteLogs`).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, StartConsequence, StartOutcome
+from kafkalog.recovery.broker.node_start import node_start
+from testkit.judging.trees import copy_tree
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
+
+UNIQUE = "0123456789abcdef0123456789abcdef"
+ZOOKEEPER = "2.8.2/segments"
+KRAFT = "4.3.0/metadata"
+
+
+@pytest.fixture
+def zookeeper(tmp_path: Path) -> list[Path]:
+    """Two log directories of one broker of 2.8.2; the second is empty."""
+    first, second = own_copy(brokers(ZOOKEEPER)[0], tmp_path / "a"), tmp_path / "b"
+    second.mkdir()
+    (second / "meta.properties").write_bytes((first / "meta.properties").read_bytes())
+    return [first, second]
+
+
+@pytest.fixture
+def kraft(tmp_path: Path) -> Path:
+    """A combined node of 4.3.0, the only one of its cluster."""
+    return own_copy(brokers(KRAFT)[0], tmp_path / "data")
+
+
+def answer(*roots: Path, release: str) -> NodeAnswer:
+    return node_start([str(each) for each in roots], release=release).answers[0]
+
+
+def told(found: NodeAnswer, kind: ConsequenceKind) -> StartConsequence:
+    (consequence,) = [each for each in found.consequences if each.kind is kind]
+    return consequence
+
+
+def partition(root: Path) -> Path:
+    return next(each for each in sorted(root.iterdir()) if each.name.endswith("-0") and each.name[0] != "_")
+
+
+def exit_codes(*roots: Path) -> tuple[int, int]:
+    return kafkalog("verify", *roots).code, kafkalog("plan", *roots).code
+
+
+@pytest.mark.parametrize("release", ["2.8", "3.9"])
+def test_the_only_copy_is_truncated_to_nothing_with_zookeeper(release: str, zookeeper: list[Path]) -> None:
+    live = partition(zookeeper[0])
+    live.rename(zookeeper[1] / f"{live.name}.{UNIQUE}-future")
+    found = answer(*zookeeper, release=release)
+    assert found.outcome is StartOutcome.DELETES
+    lost = told(found, ConsequenceKind.FUTURE_TRUNCATED)
+    assert lost.names == (live.name,)
+    assert "to offset 0" in lost.detail
+    assert exit_codes(*zookeeper) == (1, 1)
+    printed = kafkalog("plan", *zookeeper).out
+    assert "nothing to do" not in printed
+    assert "nothing here" not in printed
+
+
+def test_a_copy_that_goes_further_is_truncated_to_the_end_of_its_log(zookeeper: list[Path]) -> None:
+    live = partition(zookeeper[0])
+    future = copy_tree(live, zookeeper[1] / f"{live.name}.{UNIQUE}-future")
+    same = answer(*zookeeper, release="2.8")
+    assert (same.outcome, told(same, ConsequenceKind.FUTURE_RESUMED).file) == (StartOutcome.STARTS, str(future))
+    last = max(live.glob("*.log"))
+    last.chmod(0o600)
+    os.truncate(last, 0)
+    found = answer(*zookeeper, release="2.8")
+    assert found.outcome is StartOutcome.DELETES
+    assert f"is truncated to offset {int(last.stem)}" in told(found, ConsequenceKind.FUTURE_TRUNCATED).detail
+    printed = kafkalog("plan", *zookeeper).out
+    assert "first set a copy of" in printed
+    assert "no other way loses less" not in printed
+    os.truncate(max(future.glob("*.log")), 0)
+    assert answer(*zookeeper, release="2.8").outcome is StartOutcome.STARTS
+
+
+def test_beside_its_own_log_it_takes_the_directory_offline_or_ends_the_start(
+    zookeeper: list[Path], kraft: Path
+) -> None:
+    """2.8.2: DirectoryNotEmptyException once it has caught up; 4.3.0: before the broker serves."""
+    copy_tree(partition(zookeeper[0]), zookeeper[0] / f"{partition(zookeeper[0]).name}.{UNIQUE}-future")
+    found = answer(*zookeeper, release="2.8")
+    assert (found.outcome, len(found.consequences)) == (StartOutcome.DIRECTORY_OFFLINE, 1)
+    copy_tree(partition(kraft), kraft / f"{partition(kraft).name}.{UNIQUE}-future")
+    ended = answer(kraft, release="4.3")
+    assert (ended.outcome, ended.exception) == (
+        StartOutcome.FAILS, "org.apache.kafka.common.errors.KafkaStorageException"
+    )  # fmt: skip
+    assert ended.message == f"Error while renaming dir for {partition(kraft).name} in log dir {kraft}"
+
+
+def test_where_the_metadata_has_it_the_only_copy_becomes_the_log(kraft: Path) -> None:
+    live = partition(kraft)
+    live.rename(kraft / f"{live.name}.{UNIQUE}-future")
+    found = answer(kraft, release="4.3")
+    assert (found.outcome, told(found, ConsequenceKind.FUTURE_PROMOTED).names) == (StartOutcome.STARTS, ())
+
+
+def test_elsewhere_the_only_copy_is_truncated_to_nothing_with_kraft(kraft: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    own = (kraft / "meta.properties").read_text()
+    identifier = next(line for line in own.splitlines() if line.startswith("directory.id"))
+    (other / "meta.properties").write_text(own.replace(identifier, "directory.id=QLzt-g_BuAkWCE5UuGwm5Q"))
+    live = partition(kraft)
+    live.rename(other / f"{live.name}.{UNIQUE}-future")
+    found = answer(kraft, other, release="4.3")
+    assert (found.outcome, told(found, ConsequenceKind.FUTURE_TRUNCATED).names) == (StartOutcome.DELETES, (live.name,))
+
+
+@pytest.mark.parametrize(
+    ("state", "kind", "outcome"),
+    [
+        ("delete", ConsequenceKind.DELETED, StartOutcome.DELETES),
+        ("stray", ConsequenceKind.STRAY, StartOutcome.STRAYS),
+    ],
+)
+def test_a_partition_that_is_put_away_by_name_alone(
+    state: str, kind: ConsequenceKind, outcome: StartOutcome, kraft: Path
+) -> None:
+    """The metadata knows of no deletion: the broker makes the partition again, empty."""
+    live = partition(kraft)
+    live.rename(kraft / f"{live.name}.{UNIQUE}-{state}")
+    found = answer(kraft, release="4.3")
+    assert (found.outcome, told(found, kind).names) == (outcome, (live.name,))
+    assert exit_codes(kraft) == (1, 1)
+    assert f"rename {kraft}/{live.name}.{UNIQUE}-{state} to {live.name}" in found.consequences[0].detail
