@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.model import (
@@ -61,6 +61,10 @@ class BatchRun:
         if isinstance(self.cells, Cells):
             return self.cells.column(number)
         return self.cells[:, number].tolist()  # type: ignore[no-any-return]
+
+    def row(self, row: HeaderColumn) -> Sequence[int]:
+        """A field of all batches."""
+        return self.cells.row(row) if isinstance(self.cells, Cells) else self.cells[row].tolist()
 
     def value(self, row: HeaderColumn, number: int) -> int:
         """A field of one batch."""

@@ -62,7 +62,7 @@ static int64_t zstd_bound(const byte *source, int64_t size, int64_t window_limit
             return -1;
         word = source[at] | source[at + 1] << 8 | source[at + 2] << 16;
         const int64_t kind = word >> 1 & 3, block = word >> 3;
-        if (kind == ZSTD_RESERVED)
+        if (kind == ZSTD_RESERVED || block > largest) /* a stream refuses larger blocks, one call does not */
             return -1;
         bound += kind == ZSTD_COMPRESSED ? largest : block;
         at += 3 + (kind == ZSTD_RLE ? 1 : block);
@@ -245,14 +245,26 @@ INLINE void repeat(byte *target, int64_t distance, int64_t size) {
     }
 }
 
-/* Of each tag: the bytes that its element writes, and the bytes that it has, of which a literal has more than 60. */
+/* What a tag says, so that nothing of it is computed for each element. */
+struct element {
+    byte size;             /* bytes that it writes */
+    byte bytes;            /* bytes that it has, the tag among them */
+    uint16_t distance_mask; /* of the two bytes behind the tag, those of the distance of a copy, */
+    uint16_t distance_high; /* and its bits that are in the tag */
+    int8_t is_literal;     /* -1 or 0 */
+    int8_t odd;            /* -1: a literal of more than 60 bytes, or a copy with four more bytes */
+};
 #define SIZE_OF(tag) (((tag) & 3) == NEAR ? ((tag) >> 2 & NEAR_SIZE) + 4 : ((tag) >> 2) + 1)
-#define BYTES_OF(tag) (((tag) & 3) + 1 + (((tag) & 3) == LITERAL ? SIZE_OF(tag) : 0))
-#define FOUR(of, tag) of(tag), of((tag) + 1), of((tag) + 2), of((tag) + 3)
-#define SIXTEEN(of, tag) FOUR(of, tag), FOUR(of, (tag) + 4), FOUR(of, (tag) + 8), FOUR(of, (tag) + 12)
-#define SIXTY_FOUR(of, tag) SIXTEEN(of, tag), SIXTEEN(of, (tag) + 16), SIXTEEN(of, (tag) + 32), SIXTEEN(of, (tag) + 48)
-#define EACH_TAG(of) {SIXTY_FOUR(of, 0), SIXTY_FOUR(of, 64), SIXTY_FOUR(of, 128), SIXTY_FOUR(of, 192)}
-static const byte SIZES[256] = EACH_TAG(SIZE_OF), BYTES[256] = EACH_TAG(BYTES_OF);
+#define ELEMENT(tag)                                                                                                       \
+    {                                                                                                                      \
+        SIZE_OF(tag), ((tag) & 3) + 1 + (((tag) & 3) == LITERAL ? SIZE_OF(tag) : 0), ((tag) & 3) == NEAR ? 0xFF : 0xFFFF,  \
+            ((tag) & 3) == NEAR ? ((tag) & NEAR_DISTANCE) << 3 : 0, ((tag) & 3) == LITERAL ? -1 : 0,                       \
+            ((tag) & 3) > FAR || (((tag) & 3) == LITERAL && SIZE_OF(tag) > LONG_LITERAL) ? -1 : 0                          \
+    }
+#define FOUR(tag) ELEMENT(tag), ELEMENT((tag) + 1), ELEMENT((tag) + 2), ELEMENT((tag) + 3)
+#define SIXTEEN(tag) FOUR(tag), FOUR((tag) + 4), FOUR((tag) + 8), FOUR((tag) + 12)
+#define SIXTY_FOUR(tag) SIXTEEN(tag), SIXTEEN((tag) + 16), SIXTEEN((tag) + 32), SIXTEEN((tag) + 48)
+static const struct element ELEMENTS[256] = {SIXTY_FOUR(0), SIXTY_FOUR(64), SIXTY_FOUR(128), SIXTY_FOUR(192)};
 
 /* Elements far from both ends, up to the first that is odd; both positions move behind them.
  *
@@ -263,21 +275,18 @@ INLINE void plain_elements(const byte **from, const byte *end, byte **to, const 
     int64_t source = (int64_t)*from, target = (int64_t)*to;
     const int64_t latest_source = (int64_t)end - WIDE - 1, latest_target = (int64_t)last - WIDE;
     while (source <= latest_source && target <= latest_target) {
-        const int64_t tag = *(const byte *)source, word = load32((const byte *)source + 1), kind = tag & 3;
-        const int64_t is_literal = -(int64_t)(kind == LITERAL), is_near = -(int64_t)(kind == NEAR);
-        const int64_t size = SIZES[tag];
-        const int64_t distance =
-            ((word & 0xFFFF) & ~is_near) | (((tag & NEAR_DISTANCE) << 3 | (word & 0xFF)) & is_near);
+        const struct element *element = &ELEMENTS[*(const byte *)source];
+        const int64_t size = element->size, is_literal = element->is_literal;
+        const int64_t distance = (load16((const byte *)source + 1) & element->distance_mask) | element->distance_high;
         const int64_t origin = ((source + 1) & is_literal) | ((target - distance) & ~is_literal);
-        /* below 0 if one of these is: a literal too long, bytes not there yet or before the first, the third kind */
-        const int64_t odd = (is_literal & (LONG_LITERAL - size)) |
-                            (~is_literal & ((distance - size) | (target - (int64_t)begin - distance))) | (FAR - kind);
+        /* below 0 if one of these is: what the tag says, bytes not there yet or before the first */
+        const int64_t odd = element->odd | (~is_literal & ((distance - size) | (target - (int64_t)begin - distance)));
         if (odd < 0)
             break;
         move32((byte *)target, (const byte *)origin); /* what it moves too much, the next overwrites */
         if (size > MOVE)
             move32((byte *)target + MOVE, (const byte *)origin + MOVE);
-        source += BYTES[tag];
+        source += element->bytes;
         target += size;
     }
     *from = (const byte *)source;

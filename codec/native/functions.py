@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 __all__ = [
     "address_of", "batches_by_producer", "choose_records", "consecutive_batches", "consecutive_messages", "crc_of",
     "decode_batches", "decode_records", "decode_sets", "decode_window", "decompress_batches", "encode",
-    "fitting_batches", "gather", "has_instructions", "kept_records", "locate_records", "locate_values",
-    "measure_sets", "move_keys", "next_gap", "put_checksums", "put_keys", "recover_batches", "same_codec",
-    "scan_batches", "scan_messages", "sound_prefix", "summarize_run", "walk_headers", "write_lines",
+    "fitting_batches", "gaps_of_run", "gather", "has_instructions", "kept_records", "locate_records", "locate_values",
+    "measure_sets", "move_keys", "put_checksums", "put_keys", "recover_batches", "same_codec", "scan_batches",
+    "scan_messages", "sound_prefix", "summarize_run", "walk_headers", "write_lines",
 ]  # fmt: skip
 
 _INT64_BYTES = 8
@@ -404,12 +404,12 @@ def sound_prefix(headers: AnyTable, continuity: Struct, gaps: bool) -> int:
     return _call("sound_prefix", *_table(HeaderColumn, headers), ctypes.addressof(continuity), gaps)
 
 
-def next_gap(headers: AnyTable, start: int) -> int:
-    """Number of the first batch from `start` (1 or more) on that does not begin where the one before it ends.
-
-    The number of batches if there is none.
-    """
-    return _call("next_gap", *_table(HeaderColumn, headers), start)
+def gaps_of_run(headers: AnyTable) -> list[int]:
+    """Numbers of the batches behind the first that do not begin where the one before them ends."""
+    table = _table(HeaderColumn, headers)
+    numbers = (ctypes.c_int64 * table[2])()
+    count = _call("gaps_of_run", *table, ctypes.addressof(numbers))
+    return numbers[:count]
 
 
 def summarize_run(headers: AnyTable) -> tuple[list[int], tuple[int, int] | None]:

@@ -46,13 +46,14 @@ EXPORTED int64_t sound_prefix(int64_t *cells, int64_t stride, int64_t columns, s
     return number;
 }
 
-/* Number of the first batch from `start` on that does not begin where the one before it ends; `columns` if there is none. */
-EXPORTED int64_t next_gap(int64_t *cells, int64_t stride, int64_t columns, int64_t start) {
+/* Numbers of the batches behind the first that do not begin where the one before them ends; how many. */
+EXPORTED int64_t gaps_of_run(int64_t *cells, int64_t stride, int64_t columns, int64_t *numbers) {
     const struct batches batches = batches_of(cells, stride, columns);
-    for (int64_t number = start; number < columns; number++)
+    int64_t count = 0;
+    for (int64_t number = 1; number < columns; number++)
         if (batches.base_offset[number] != batches.base_offset[number - 1] + batches.last_offset_delta[number - 1] + 1)
-            return number;
-    return columns;
+            numbers[count++] = number;
+    return count;
 }
 
 /* Count the batches of each codec in `codecs`, and find the smallest first and the largest timestamp of the batches that

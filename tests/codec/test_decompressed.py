@@ -45,6 +45,14 @@ def test_more_than_the_budget_is_left_for_the_next_call() -> None:
     assert len(taken_together(Codec.LZ4, [stream] * 100, 5_500)) == 6
 
 
+def test_a_zstd_block_larger_than_its_window_is_left_to_the_readable_way() -> None:
+    """ZSTD_decompressDCtx takes it in one call; a stream, as Kafka's consumer reads, refuses it."""
+    stream = bytes.fromhex("28b52ffd0038d2f17358010000")
+    assert taken_together(Codec.ZSTD, [stream]) == []
+    with pytest.raises(FormatError):
+        decompress(Codec.ZSTD, stream, DEFAULT_LIMITS)
+
+
 def test_blocks_that_producers_do_not_write_are_left_to_others() -> None:
     content = mixed(5000, 5)
     checked = bytearray(compress(Codec.LZ4, content))

@@ -154,12 +154,14 @@ class _Facts:
         if self.last is not None and first > self.last + 1:
             self._gap(self.last, first, run.position(0), path)
         self._seen(first, run.last_offset(len(run) - 1))
-        number = functions.next_gap(run.cells, 1)
-        while number < len(run):
+        numbers = functions.gaps_of_run(run.cells)
+        if numbers:
             self.has_gaps = True
-            begin = run.value(HeaderColumn.BASE_OFFSET, number)
-            self._gap(run.last_offset(number - 1), begin, run.position(number), path)
-            number = functions.next_gap(run.cells, number + 1)
+            bases, deltas = run.row(HeaderColumn.BASE_OFFSET), run.row(HeaderColumn.LAST_OFFSET_DELTA)
+            positions, start = run.row(HeaderColumn.POSITION), run.window_start
+            for number in numbers:
+                before = bases[number - 1] + deltas[number - 1]
+                self._gap(before, bases[number], start + positions[number], path)
         if times is not None:
             self._times(*times)
 
