@@ -490,6 +490,9 @@ def _built(temporary: Path) -> tuple[Path, dict[str, Path]]:
     problems = sdist_problems(sdist, ROOT)
     for archive in built.glob("*.whl"):
         problems += wheel_problems(archive, ROOT)
+        with zipfile.ZipFile(archive) as packed_wheel:
+            if "kafkalog/codec/native/libkafkalog.so.1" not in packed_wheel.namelist():
+                problems.append(f"{archive.name} holds no compiled code")
     if problems:
         raise DevError("; ".join(problems))
     return sdist, {platform: next(built.glob(f"*-{platform}.whl")) for platform in WHEELS}
@@ -564,7 +567,10 @@ def _try_alone(archive: Path, temporary: Path) -> None:
     _step("making an environment outside the checkout", [_python(), "-m", "venv", "--without-pip", str(environment)])
     pip = [_python(), "-m", "pip", "--python", str(environment / "bin" / "python")]
     _step("installing the wheel alone", [*pip, "install", *_pinned(archive, temporary)])
-    where = "import kafkalog, sys; sys.exit(not kafkalog.__file__.startswith(sys.prefix))"
+    where = (
+        "import kafkalog, sys; from kafkalog.codec.native.library import library; library(); "
+        "sys.exit(not kafkalog.__file__.startswith(sys.prefix))"
+    )
     command = str(environment / "bin" / "kafkalog")
     for arguments in ([str(environment / "bin" / "python"), "-c", where], [command, "--version"], [command, "--help"]):
         _step(f"running {Path(arguments[0]).name} {arguments[1]}", arguments, folder=elsewhere)
