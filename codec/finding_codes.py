@@ -697,7 +697,10 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             Severity.ERROR,
             Family.DIRECTORY,
             traits=Trait.OF_A_MOMENT,
-            also={Severity.WARNING: "the start cannot be predicted (I/O error), or a part of the node does not serve"},
+            also={
+                Severity.WARNING: "the start cannot be predicted (I/O error), or a part of the node does not serve",
+                Severity.INFO: "only a release that the node would be upgraded to does not start",
+            },
             advice="The broker would not serve this directory as it is; the ways below say what would.",
         ),
         FindingSpec(

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding
-from kafkalog.codec.names import DirectoryState, parse_partition_directory
+from kafkalog.codec.names import META_PROPERTIES, DirectoryState, parse_partition_directory
 from kafkalog.log.directories.identities import meta_properties_of
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.broker.node.answer import NodeAnswer, NodeStart, StartOutcome
@@ -71,7 +71,15 @@ def others_of_node(root: str, roots: Sequence[str]) -> list[str]:
     A copy, such as the same directory before and after something, has its directory id and some of its partitions.
     """
     real = os.path.realpath(root)
-    return [each for each in roots if os.path.realpath(each) != real and not _is_copy(root, each)]
+    directories = dict.fromkeys(map(_log_directory_of, roots))
+    return [each for each in directories if os.path.realpath(each) != real and not _is_copy(root, each)]
+
+
+def _log_directory_of(path: str) -> str:
+    """The directory of a partition directory that was given by itself; any other path as it is."""
+    whole = os.path.abspath(path)
+    is_partition = parse_partition_directory(os.path.basename(whole)) is not None
+    return os.path.dirname(whole) if is_partition and not os.path.exists(os.path.join(whole, META_PROPERTIES)) else path
 
 
 def _is_copy(root: str, other: str) -> bool:

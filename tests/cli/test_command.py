@@ -131,10 +131,11 @@ def test_replicas_are_refused_with_both_paths_and_can_be_chosen() -> None:
 
 
 def test_a_read_error_is_4_and_names_file_and_position(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(descriptor: int, length: int, position: int) -> bytes:
+    def broken(descriptor: int, length: object, position: int) -> bytes:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(os, "pread", broken)
+    monkeypatch.setattr(os, "preadv", broken)
     directory = partition_dir("orders-23")
     for command in ("ls", "dump"):
         finished = kafkalog(command, directory / "00000000000000000180.log")
