@@ -89,7 +89,9 @@ def run(words: str, volumes: list[Path], named: str) -> Finished:
     if named == "parent":
         return kafkalog(*command, volumes[0].parent)
     file = volumes[0].parent.parent / "server.properties"
-    file.write_text(f"log.dirs={','.join(map(str, volumes))}\n")
+    # the metadata log is in the first of them unless `metadata.log.dir` says otherwise (`KafkaConfig.metadataLogDir`)
+    ordered = sorted(volumes, key=lambda volume: not (volume / "__cluster_metadata-0").is_dir())
+    file.write_text(f"log.dirs={','.join(map(str, ordered))}\n")
     return kafkalog(*command, "--server-properties", file)
 
 
