@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkalog.classes import dataclass
+from kafkalog.codec.compression.specs import LAST_CODECS
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, StopReason
 from kafkalog.codec.model import BATCH, CODEC_MASK, CONTROL_FLAG, LAST_CODEC, NO_END, BatchHeader, RecordBatch
@@ -249,7 +250,7 @@ def count_of(batch: RecordBatch, first: int, log_start: int) -> int:
     header = batch.header
     if header.attributes & CONTROL_FLAG and isinstance(header, BatchHeader):
         return 0
-    if header.attributes & CODEC_MASK > LAST_CODEC:
+    if header.attributes & CODEC_MASK > LAST_CODECS[header.magic]:
         return 0  # no consumer opens it
     partly = first < log_start
     if not partly and isinstance(header, BatchHeader):
@@ -478,7 +479,6 @@ class _Walk:
             markers=markers,
             is_exact=is_exact,
         )
-
 
     def _tail(self, path: str, position: int, end: int, finding: Finding) -> Damage:
         """Damage at the log's end; the header of a batch that was not written whole names the records that are gone.

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import kafkalog
+from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.model import CONTROL_FLAG, NO_END, BatchHeader
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
 from kafkalog.codec.rules import MAGICS
@@ -17,6 +18,7 @@ __all__ = ["FAMILIES", "readable_records", "strays"]
 
 FAMILIES = [name for name in recovery_families() if name not in ("bases", "crc_fixed")]
 """Those of `crc_fixed` claim counts that their bytes do not hold, under a right checksum; headers are believed."""
+_UNOPENED = (FindingCode.DECOMPRESSION_FAILED, FindingCode.MESSAGE_INVALID)
 
 
 def readable_records(
@@ -27,6 +29,9 @@ def readable_records(
 
     And how many of them a consumer passes over who reads in order, because higher ones come first, or because the
     broker goes on below them: where `ends` says, else behind the last batch of the last segment.
+
+    A message of format 0 or 1 that cannot be decompressed, or holds a wrong checksum inside, counts by its
+    offsets: it cannot be read as it is, but dropping it drops that many records.
     """
     count = hidden = 0
     found = kafkalog.open(root).partitions
@@ -41,7 +46,8 @@ def readable_records(
         reached, end = partition.log_start_offset, NO_END
         if partition.state is DirectoryState.LIVE:
             end = ends[name] if (name := Path(partition.path).name) in ends else partition.log_end_offset()
-        for batch, records in RecordReader(partition, all_records=True).by_batch():
+        reader = RecordReader(partition, all_records=True)
+        for batch, records in reader.by_batch():
             header = batch.header
             control = isinstance(header, BatchHeader) and header.attributes & CONTROL_FLAG
             misplaced = header.magic not in MAGICS or batch.last_offset < getattr(header, "base_offset", 0)
@@ -54,6 +60,12 @@ def readable_records(
                 hidden += sum(offset < reached or offset >= end for offset in offsets)
             seen.add(copy)
             reached = max(reached, batch.last_offset + 1)
+        unopened = {
+            outline.last_offset: outline.last_offset - outline.first_offset + 1
+            for finding in reader.findings
+            if finding.code in _UNOPENED and (outline := finding.batch) is not None and outline.records is None
+        }
+        count += sum(unopened.values())
     return count, hidden
 
 
