@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnProgress, Workers
 from kafkalog.log.disk.files import PathLike
-from kafkalog.recovery.act.transaction import Keeping, transaction
+from kafkalog.recovery.act.job import keeping_in
 from kafkalog.recovery.act.working_copy import copy_for
 from kafkalog.recovery.damage.bit_repair import Proof
 from kafkalog.recovery.decide.plan import Plan
-from kafkalog.recovery.duplicates import refuse_duplicates
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.places import (
     by_log_directory,
@@ -27,8 +25,8 @@ from kafkalog.recovery.facts.places import (
 from kafkalog.recovery.facts.rules import Rules, mode_named
 from kafkalog.recovery.facts.survey import survey
 from kafkalog.recovery.facts.topic_facts import TopicFacts
-from kafkalog.recovery.one_directory import OneDirectory, plan_survey
-from kafkalog.recovery.options import RecoveryOptions, options_for_each, refuse_copies
+from kafkalog.recovery.options import RecoveryOptions, refuse_copies
+from kafkalog.recovery.recovery_job import plan_survey, recover_places
 from kafkalog.recovery.results import RecoveryResult
 
 __all__ = ["log_directory_of", "plan", "plan_one", "recover", "recover_all", "recover_into"]
@@ -214,50 +212,11 @@ def recover_all(
     refuse_copies(options)
     holding(paths, options.select)
     places = [chosen_directories(each, options.select) for each in by_log_directory(log_directories(paths))]
-    workers = Workers(jobs, on_progress)
-    wanted = list(expected) if expected is not None else [None] * len(places)
     if options.mark_clean:
         _refuse_half_a_marker(places)
-    keeping = Keeping(None if quarantine is None else os.fspath(quarantine), options.moved)
-    with ExitStack() as stack:
-        transactions = []
-        for root, only in places:
-            with _about(root, len(places)):
-                opened = stack.enter_context(transaction(root, keeping))
-                opened.refuse_foreign(options.complete)
-            transactions.append((opened, only))
-        refuse_duplicates([root for root, _only in places])
-        settled = options_for_each(options, [root for root, _only in places])
-        directories: list[OneDirectory] = []
-        refused: list[RecoveryRefused] = []
-        for (opened, only), before in zip(transactions, wanted, strict=True):
-            directory = OneDirectory(opened, only, settled[opened.root], workers)
-            stack.callback(directory.close)
-            directories.append(directory)
-            try:
-                with _about(opened.root, len(places)):
-                    directory.plan(before, on_plan)
-            except RecoveryRefused as declined:
-                refused.append(declined)
-        if refused:
-            error = RecoveryRefused.of_several(refused)
-            error.reports = tuple(report for each in directories if (report := each.report_of_nothing()) is not None)
-            raise error
-        results = [directory.act() for directory in directories]
-        if len(results) == 1 or not any(result.changed for result in results):
-            return results
-        return [directory.as_now(result) for directory, result in zip(directories, results, strict=True)]
-
-
-@contextmanager
-def _about(root: str, count: int) -> Iterator[None]:
-    """Name the directory that a refusal is about, where there are several."""
-    try:
-        yield
-    except RecoveryRefused as refused:
-        if count == 1:
-            raise
-        raise refused.about(root) from refused
+    keeping = keeping_in(quarantine, moved=options.moved)
+    plans = {} if expected is None else dict(zip([root for root, _only in places], expected, strict=True))
+    return recover_places(places, options, keeping, plans, on_plan, Workers(jobs, on_progress))
 
 
 def _refuse_half_a_marker(places: Sequence[tuple[str, frozenset[str] | None]]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 from kafkalog.classes import dataclass
@@ -14,8 +13,9 @@ from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
 from kafkalog.log.disk.files import PathLike, exists
 from kafkalog.recovery.act.history import runs_of_each
+from kafkalog.recovery.act.job import Job, carry_out, keeping_in
 from kafkalog.recovery.act.quarantine import Runs
-from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
+from kafkalog.recovery.act.transaction import Keeping, Transaction
 
 __all__ = ["UndoResult", "refuse_without_run", "runs_to_undo", "undo", "undo_all"]
 
@@ -118,24 +118,50 @@ def undo_all(
     * `moved`: the directory is the one that its runs were on, although that cannot be seen
     * `on_undone`: called with each result as soon as it is there
     """
-    keeping = Keeping(None if quarantine is None else os.fspath(quarantine), moved)
-    wanted = [(*_undone(path), run_id) for path, run_id in runs]
-    for (path, run_id), (root, _partition, _run_id) in zip(runs, wanted, strict=True):
-        if not os.path.lexists(os.path.join(root, LOCK_FILE)):  # one that a kill has left goes with the lock
-            refuse_without_run(path, run_id, quarantine=quarantine, moved=moved)
-    results = []
-    with ExitStack() as stack:
-        opened: dict[str, Transaction] = {}
-        first = {root: (partition, run_id) for root, partition, run_id in reversed(wanted)}
-        for root in dict.fromkeys(root for root, _partition, _run_id in wanted):
-            opened[root] = stack.enter_context(transaction(root, keeping))
-        if len(opened) > 1:  # a single one is compared by what takes it back
-            for root, at in opened.items():
-                partition, run_id = first[root]
-                at.refuse_take_back(run_id, partition)
-        for root, partition, run_id in wanted:
-            run = opened[root].take_back(run_id, partition)
-            results.append(UndoResult(root, run.run_id, len(run.journal.steps), opened[root].note))
-            if on_undone is not None:
-                on_undone(results[-1])
-    return results
+    return carry_out(_UndoJob(runs, keeping_in(quarantine, moved=moved), on_undone))
+
+
+class _UndoJob(Job["_TakenBack", UndoResult]):
+    """Take back executions, one after the other; a directory may have several."""
+
+    def __init__(
+        self,
+        wanted: Sequence[tuple[PathLike, str | None]],
+        keeping: Keeping,
+        on_undone: Callable[[UndoResult], None] | None,
+    ) -> None:
+        self._runs = [_TakenBack(*_undone(path), run_id) for path, run_id in wanted]
+        super().__init__([run.root for run in self._runs], keeping)
+        self._left = list(self._runs)
+        self._on_undone = on_undone
+
+    def look(self) -> None:
+        for run in self._runs:
+            if not os.path.lexists(os.path.join(run.root, LOCK_FILE)):  # one that a kill has left goes with the lock
+                Runs(run.root, self.keeping.quarantine, moved=self.keeping.moved).undoable(run.run_id)
+
+    def admit(self, opened: Transaction) -> None:
+        """Undo takes back whatever was cut short."""
+
+    def plan(self, opened: Transaction) -> _TakenBack:
+        run = self._left.pop(0)
+        is_first = run is next(each for each in self._runs if each.root == run.root)
+        if is_first and len(set(self.roots)) > 1:  # a single one is compared by what takes it back
+            opened.refuse_take_back(run.run_id, run.partition)
+        return run
+
+    def act(self, opened: Transaction, planned: _TakenBack) -> UndoResult:
+        run = opened.take_back(planned.run_id, planned.partition)
+        result = UndoResult(opened.root, run.run_id, len(run.journal.steps), opened.note)
+        if self._on_undone is not None:
+            self._on_undone(result)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class _TakenBack:
+    root: str
+    partition: str | None
+    """the partition directory that was named; None: the whole log directory"""
+    run_id: str | None
+    """None: the latest"""

@@ -12,22 +12,25 @@ import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.history import RunInfo, RunState, list_runs, root_of_runs
+from kafkalog.recovery.act.job import Job, carry_out, keeping_in
 from kafkalog.recovery.act.journal import JOURNAL, PREPARING, PURGING, UNDOING
 from kafkalog.recovery.act.operations import FILES, STAGED
 from kafkalog.recovery.act.quarantine import DOCUMENTS, Runs, document_of
-from kafkalog.recovery.act.transaction import Keeping, transaction
+from kafkalog.recovery.act.transaction import Keeping, Transaction
 
 __all__ = ["PurgeResult", "purge", "purgeable"]
 
 _DIRECTORIES = (FILES, STAGED)
 _BEING_WRITTEN = ".new"
+_Chosen: TypeAlias = tuple[tuple[RunInfo, ...], dict[str, str]]
+"""The runs to remove, and those old enough that stay -> why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ def purgeable(
     quarantine: PathLike | None = None,
 ) -> tuple[tuple[RunInfo, ...], dict[str, str]]:
     """The runs that `purge` would remove, and those old enough that it would leave, with the reason; reads only."""
-    return _choose(_runs(path, quarantine), run_ids, older_than_days)
+    return _choose(Runs(root_of_runs(path), keeping_in(quarantine).quarantine), run_ids, older_than_days)
 
 
 def purge(
@@ -87,16 +90,35 @@ def purge(
     * `quarantine`: where runs keep what they removed, if it is not the usual place
     * `moved`: as for `recover`
     """
-    _choose(_runs(path, quarantine, moved=moved), run_ids, older_than_days)  # refused before anything is locked
-    with transaction(root_of_runs(path), _keeping(quarantine, moved=moved)) as at:
-        kept = at.runs
-        chosen, left = _choose(kept, run_ids, older_than_days)
+    return carry_out(_PurgeJob(path, keeping_in(quarantine, moved=moved), run_ids, older_than_days))[0]
+
+
+class _PurgeJob(Job["_Chosen", PurgeResult]):
+    def __init__(
+        self, path: PathLike, keeping: Keeping, run_ids: Sequence[str], older_than_days: float | None
+    ) -> None:
+        super().__init__([root_of_runs(path)], keeping)
+        self._run_ids = run_ids
+        self._days = older_than_days
+
+    def look(self) -> None:
+        _choose(Runs(self.roots[0], self.keeping.quarantine, moved=self.keeping.moved), self._run_ids, self._days)
+
+    def admit(self, opened: Transaction) -> None:
+        """A run that was cut short stays, and keeps nothing else from being purged."""
+
+    def plan(self, opened: Transaction) -> _Chosen:
+        return _choose(opened.runs, self._run_ids, self._days)
+
+    def act(self, opened: Transaction, planned: _Chosen) -> PurgeResult:
+        chosen, left = planned
+        runs = opened.runs
         removed = tuple(run for run in chosen if _remove(run, left))
-        kept.reload()
-        if removed and not _needs_pointer(kept):
-            kept.drop_pointer(at.fs)
-            at.fs.set_mtime("", at.fs.mtime_before)
-        return PurgeResult(kept.root, removed, left)
+        runs.reload()
+        if removed and not _needs_pointer(runs):
+            runs.drop_pointer(opened.fs)
+            opened.fs.set_mtime("", opened.fs.mtime_before)
+        return PurgeResult(runs.root, removed, left)
 
 
 def _needs_pointer(kept: Runs) -> bool:
@@ -107,18 +129,9 @@ def _needs_pointer(kept: Runs) -> bool:
     )
 
 
-def _keeping(quarantine: PathLike | None, *, moved: bool = False) -> Keeping:
-    return Keeping(None if quarantine is None else os.fspath(quarantine), moved)
-
-
-def _runs(path: PathLike, quarantine: PathLike | None, *, moved: bool = False) -> Runs:
-    keeping = _keeping(quarantine, moved=moved)
-    return Runs(root_of_runs(path), keeping.quarantine, moved=keeping.moved)
-
-
 def _choose(
     kept: Runs, run_ids: Sequence[str], older_than_days: float | None
-) -> tuple[tuple[RunInfo, ...], dict[str, str]]:
+) -> _Chosen:
     if older_than_days is not None and older_than_days < 0:
         raise UsageError(f"{older_than_days} days is not an age: give a number that is not negative")
     known = list_runs(kept)

@@ -103,7 +103,7 @@ def test_a_marker_that_is_withheld_leaves_none(tmp_path: Path, monkeypatch: pyte
     root = torn(tmp_path / "logs")
     (root / CLEAN_SHUTDOWN_FILE).write_text(MARKER)
     before = stamps(root)
-    monkeypatch.setattr("kafkalog.recovery.one_directory.why_not_clean", lambda *_: "it is not in order")
+    monkeypatch.setattr("kafkalog.recovery.recovery_job.why_not_clean", lambda *_: "it is not in order")
     result = recover(root, mark_clean=True, accept_loss=True, **given(CASE))
     assert result.marker_withheld == "it is not in order"
     assert not (root / CLEAN_SHUTDOWN_FILE).exists()

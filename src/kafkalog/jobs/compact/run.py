@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import field, replace
 from typing import Any
 
@@ -15,8 +13,9 @@ from kafkalog.jobs.compact.cleaning import Compaction, CompactionRules, plan_dir
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnProgress, Workers
 from kafkalog.log.disk.files import PathLike, scan_directory
+from kafkalog.recovery.act.job import Job, carry_out, execute, keeping_in
 from kafkalog.recovery.act.runner import CompletedRuns
-from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
+from kafkalog.recovery.act.transaction import Keeping, Transaction
 from kafkalog.recovery.act.working_copy import copy_for
 from kafkalog.recovery.decide.refusals import refuse_unsafe
 from kafkalog.recovery.facts.brokers import facts_of_each
@@ -143,13 +142,12 @@ def compact(
     * `on_plan`: called with the plan before anything is changed
     """
     wanted = _Wanted(config or {}, at, select)
-    kept = None if quarantine is None else os.fspath(quarantine)
     if into is None:
-        return _compact([path], wanted, kept, [expected], Workers(jobs, on_progress), on_plan)[0]
+        return _compact([path], wanted, quarantine, [expected], Workers(jobs, on_progress), on_plan)[0]
 
     def in_copy(destination: str, lacking: Mapping[str, StorageError]) -> CompactionResult:
         workers = Workers(jobs, on_progress)
-        return _compact([destination], replace(wanted, lacking=lacking), kept, [None], workers, on_plan)[0]
+        return _compact([destination], replace(wanted, lacking=lacking), quarantine, [None], workers, on_plan)[0]
 
     return copy_for(path, into, in_copy)
 
@@ -183,45 +181,69 @@ def compact_all(
     * `on_progress`: called with a `ProgressState` now and then
     * `on_plan`: called with each plan before anything is changed
     """
-    kept = None if quarantine is None else os.fspath(quarantine)
     workers = Workers(jobs, on_progress)
-    return _compact(paths, _Wanted(config or {}, at, select), kept, expected, workers, on_plan)
+    return _compact(paths, _Wanted(config or {}, at, select), quarantine, expected, workers, on_plan)
 
 
 def _compact(
     paths: Sequence[PathLike],
     wanted: _Wanted,
-    quarantine: str | None,
+    quarantine: PathLike | None,
     expected: Sequence[Compaction | None] | None,
     workers: Workers,
     on_plan: Callable[[Compaction], None] | None,
 ) -> list[CompactionResult]:
     CleanerConfig.from_names(wanted.config)
     places = [chosen_directories(each, wanted.select) for each in by_log_directory(log_directories(paths))]
-    before = [None] * len(places) if expected is None else expected
-    with ExitStack() as stack:
-        opened = [stack.enter_context(transaction(root, Keeping(quarantine))) for root, _only in places]
-        for at in opened:
-            at.refuse_unfinished()
-        facts = facts_of_each([root for root, _only in places])
-        planned = []
-        for at, (root, only), agreed in zip(opened, places, before, strict=True):
-            made = _plan(root, only, wanted, facts[root], workers)
-            stack.callback(made.survey.close)
-            at.refuse_changed(None if agreed is None else agreed.survey, made.survey)
-            if on_plan is not None:
-                on_plan(made)
-            at.refuse_place(made)
-            planned.append(made)
-        return [_done(at, made, only, workers) for at, made, (_root, only) in zip(opened, planned, places, strict=True)]
+    agreed = [None] * len(places) if expected is None else expected
+    plans = dict(zip([root for root, _only in places], agreed, strict=True))
+    return carry_out(_CompactionJob(places, wanted, keeping_in(quarantine), plans, workers, on_plan))
 
 
-def _done(at: Transaction, made: Compaction, only: frozenset[str] | None, workers: Workers) -> CompactionResult:
-    earlier = at.settle()
-    if not made.changes:
-        return CompactionResult(made, None, None, earlier)
-    done = at.act(made, lambda: survey(at.root, only=only, tolerant=True), workers=workers)
-    return CompactionResult(made, done.run_id, os.path.join(done.place, done.run_id), earlier)
+class _CompactionJob(Job[Compaction, CompactionResult]):
+    def __init__(
+        self,
+        places: Sequence[tuple[str, frozenset[str] | None]],
+        wanted: _Wanted,
+        keeping: Keeping,
+        expected: Mapping[str, Compaction | None],
+        workers: Workers,
+        on_plan: Callable[[Compaction], None] | None,
+    ) -> None:
+        super().__init__([root for root, _only in places], keeping)
+        self._only = dict(places)
+        self._wanted = wanted
+        self._expected = expected
+        self._workers = workers
+        self._on_plan = on_plan
+        self._facts: Mapping[str, TopicFacts] = {}
+
+    def prepare(self, opened: Mapping[str, Transaction]) -> None:
+        self._facts = facts_of_each(self.roots)
+
+    def plan(self, opened: Transaction) -> Compaction:
+        root = opened.root
+        made = _plan(root, self._only[root], self._wanted, self._facts[root], self._workers)
+        self.files.callback(made.survey.close)
+        return made
+
+    def changes(self, planned: Compaction) -> Compaction:
+        return planned
+
+    def agreed(self, root: str) -> Survey | None:
+        expected = self._expected.get(root)
+        return None if expected is None else expected.survey
+
+    def describe(self, planned: Compaction) -> None:
+        if self._on_plan is not None:
+            self._on_plan(planned)
+
+    def act(self, opened: Transaction, planned: Compaction) -> CompactionResult:
+        root = opened.root
+        done = execute(
+            opened, planned, lambda: survey(root, only=self._only[root], tolerant=True), workers=self._workers
+        )
+        return CompactionResult(planned, done.run_id, done.quarantine, done.earlier)
 
 
 def _plan(root: str, only: frozenset[str] | None, wanted: _Wanted, facts: TopicFacts, workers: Workers) -> Compaction:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import field
 from typing import Any
@@ -21,9 +20,10 @@ from kafkalog.jobs.quorum.request import QuorumRequest, QuorumWay
 from kafkalog.log.directories.directory import new_directory
 from kafkalog.log.storage.content import ContentSource
 from kafkalog.recovery.act.fs import PIECE, FileSystem, Owner
+from kafkalog.recovery.act.job import Job, carry_out, execute, keeping_in
 from kafkalog.recovery.act.lock import refuse_if_locked
 from kafkalog.recovery.act.runner import CompletedRuns
-from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
+from kafkalog.recovery.act.transaction import Keeping, Transaction
 from kafkalog.recovery.act.working_copy import new_tree
 from kafkalog.recovery.facts.survey import survey
 
@@ -120,42 +120,61 @@ def recover_quorum(
     * `on_plan`: called with the plan before anything is changed
     """
     wanted = wanted.checked()
-    with ExitStack() as stack:
-        opened = {}
-        for root in _targets(wanted):
-            at = stack.enter_context(transaction(root, Keeping(quarantine)))
-            at.refuse_unfinished()
-            opened[at.root] = at
+    job = _QuorumJob(wanted, keeping_in(quarantine), expected, on_plan)
+    runs = carry_out(job)
+    return QuorumResult(job.whole, tuple(runs), job.into)
+
+
+class _QuorumJob(Job[DirectoryChange, DirectoryRun]):
+    """All directories of a quorum are planned for together."""
+
+    whole: QuorumPlan
+    into: str | None = None
+
+    def __init__(
+        self,
+        wanted: QuorumRequest,
+        keeping: Keeping,
+        expected: QuorumPlan | None,
+        on_plan: Callable[[QuorumPlan], None] | None,
+    ) -> None:
+        roots = dict.fromkeys(root_of_metadata(path)[0] for path in wanted.targets)
+        super().__init__(list(roots), keeping)
+        self._wanted = wanted
+        self._expected = expected
+        self._on_plan = on_plan
+
+    def prepare(self, opened: Mapping[str, Transaction]) -> None:
+        wanted = self._wanted
 
         def refuse_in_use(root: str) -> None:
             if root not in opened:
                 refuse_if_locked(root)
 
-        made = make_plan(stack, wanted, wanted.directory_id or _new_directory_id(), refuse_in_use)
-        changed = None if expected is None else expected.first_change(made)
+        self.whole = make_plan(self.files, wanted, wanted.directory_id or _new_directory_id(), refuse_in_use)
+        changed = None if self._expected is None else self._expected.first_change(self.whole)
         if changed is not None:
             raise RecoveryRefused(f"{changed} changed since the plan was made; make a new one", reason="changed")
         if wanted.into is not None:
-            new_directory(wanted.into, beside=made.donor.root)
-        if on_plan is not None:
-            on_plan(made)
-        if wanted.way is QuorumWay.FROM_BROKER:
-            return QuorumResult(made, (), _make_controller(made))
-        for each in made.changes:
-            opened[each.root].refuse_place(each)
-        return QuorumResult(made, tuple(_act(each, opened[each.root]) for each in made.changes))
+            new_directory(wanted.into, beside=self.whole.donor.root)
+        if self._on_plan is not None:
+            self._on_plan(self.whole)
 
+    def plan(self, opened: Transaction) -> DirectoryChange | None:
+        return next((change for change in self.whole.changes if change.root == opened.root), None)
 
-def _targets(wanted: QuorumRequest) -> list[str]:
-    return list(dict.fromkeys(root_of_metadata(path)[0] for path in wanted.targets))
+    def changes(self, planned: DirectoryChange) -> DirectoryChange:
+        return planned
 
+    def act(self, opened: Transaction, planned: DirectoryChange) -> DirectoryRun:
+        only = frozenset({CLUSTER_METADATA_DIRECTORY})
+        done = execute(opened, planned, lambda: survey(opened.root, only=only))
+        return DirectoryRun(opened.root, done.run_id, done.quarantine, done.earlier)
 
-def _act(change: DirectoryChange, at: Transaction) -> DirectoryRun:
-    earlier = at.settle()
-    if not change.actions:
-        return DirectoryRun(change.root, None, None, earlier)
-    done = at.act(change, lambda: survey(change.root, only=frozenset({CLUSTER_METADATA_DIRECTORY})))
-    return DirectoryRun(change.root, done.run_id, os.path.join(done.place, done.run_id), earlier)
+    def finish(self, results: list[DirectoryRun]) -> list[DirectoryRun]:
+        if self._wanted.way is QuorumWay.FROM_BROKER:
+            self.into = _make_controller(self.whole)
+        return results
 
 
 def _make_controller(made: QuorumPlan) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.jobs.undelete.putting_back import nothing_in, plan_directory
@@ -12,11 +12,12 @@ from kafkalog.jobs.undelete.results import UndeleteResult, Undeletion, in_the_wa
 from kafkalog.jobs.undelete.wanted import Wanted
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.history import root_of_runs
-from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
+from kafkalog.recovery.act.job import Job, carry_out, execute, keeping_in
+from kafkalog.recovery.act.transaction import Keeping, Transaction
 from kafkalog.recovery.facts.brokers import facts_of_each, of_one_broker
 from kafkalog.recovery.facts.places import log_directories
-from kafkalog.recovery.facts.survey import survey
-from kafkalog.recovery.facts.topic_facts import read_topic_facts
+from kafkalog.recovery.facts.survey import Survey, survey
+from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts
 
 __all__ = ["plan_undelete", "plan_undelete_all", "undelete", "undelete_all"]
 
@@ -191,50 +192,92 @@ def undelete_all(
 def _undelete(
     paths: Sequence[PathLike], wanted: Wanted, quarantine: PathLike | None, expected: Sequence[Undeletion] | None
 ) -> list[UndeleteResult]:
-    keeping = Keeping(None if quarantine is None else os.fspath(quarantine))
-    agreed = {} if expected is None else {made.root: made for made in expected}
-    roots = _roots(paths)
-    with ExitStack() as stack:
-        opened = {root: stack.enter_context(transaction(root, keeping)) for root in roots}
-        for at in opened.values():
-            at.refuse_unfinished()
-        planned = _plan_all(stack, roots, wanted)
-        for made in planned:
-            if expected is not None and made.root not in agreed:
-                raise RecoveryRefused(f"{made.root} changed since the plan was made; make a new one", reason="changed")
-            opened[made.root].refuse_changed(agreed[made.root].survey if agreed else None, made.survey)
-            opened[made.root].refuse_place(made)
-        return [_done(opened[made.root], made) for made in planned]
+    agreed = None if expected is None else {planned.root: planned for planned in expected}
+    return carry_out(_UndeleteJob(_roots(paths), wanted, keeping_in(quarantine), agreed))
 
 
-def _done(opened: Transaction, made: Undeletion) -> UndeleteResult:
-    directories = frozenset(path for path in made.survey.directories if "/" not in path)
-    done = opened.act(made, lambda: survey(opened.root, only=directories))
-    return UndeleteResult(made, done.run_id, os.path.join(done.place, done.run_id))
+class _UndeleteJob(Job[Undeletion, UndeleteResult]):
+    """Restore deleted data; a directory that holds none of it has no part in the job."""
+
+    def __init__(
+        self, roots: Sequence[str], wanted: Wanted, keeping: Keeping, expected: Mapping[str, Undeletion] | None
+    ) -> None:
+        super().__init__(roots, keeping)
+        self._wanted = wanted
+        self._expected = expected
+        self._planning = _Planning(self.files, roots, wanted)
+
+    def plan(self, opened: Transaction) -> Undeletion | None:
+        return self._planning.plan(opened.root)
+
+    def join(self, plans: list[tuple[str, Undeletion]]) -> list[tuple[str, Undeletion]]:
+        joined = self._planning.joined(dict(plans))
+        for root in joined if self._expected is not None else ():
+            if root not in (self._expected or {}):
+                raise RecoveryRefused(f"{root} changed since the plan was made; make a new one", reason="changed")
+        return list(joined.items())
+
+    def changes(self, planned: Undeletion) -> Undeletion:
+        return planned
+
+    def agreed(self, root: str) -> Survey | None:
+        return None if self._expected is None else self._expected[root].survey
+
+    def act(self, opened: Transaction, planned: Undeletion) -> UndeleteResult:
+        directories = frozenset(path for path in planned.survey.directories if "/" not in path)
+        done = execute(opened, planned, lambda: survey(opened.root, only=directories))
+        return UndeleteResult(planned, done.run_id or "", done.quarantine or "")
 
 
 def _roots(paths: Sequence[PathLike]) -> list[str]:
     return list(dict.fromkeys(root_of_runs(path) for path in log_directories(paths)))
 
 
-def _plan_all(stack: ExitStack, roots: Sequence[str], wanted: Wanted) -> list[Undeletion]:
-    """A plan for each log directory that holds something of the topic; `RecoveryRefused` where none does."""
-    facts = facts_of_each(roots)
-    planned: list[Undeletion] = []
-    nothing: RecoveryRefused | None = None
-    for root in roots:
+class _Planning:
+    """Plans for log directories; surveys are closed with `files`."""
+
+    def __init__(self, files: ExitStack, roots: Sequence[str], wanted: Wanted) -> None:
+        self._files = files
+        self._roots = roots
+        self._wanted = wanted
+        self._nothing: RecoveryRefused | None = None
+
+    @cached_property
+    def _facts(self) -> Mapping[str, TopicFacts]:
+        return facts_of_each(self._roots)
+
+    def plan(self, root: str) -> Undeletion | None:
+        """None if the directory holds nothing of the topic that was deleted."""
         try:
-            planned.append(plan_directory(stack, root, wanted, facts[root]))
+            return plan_directory(self._files, root, self._wanted, self._facts[root])
         except RecoveryRefused as refused:
             if refused.reason != "nothing":
-                if len(roots) == 1:
-                    raise
-                raise refused.about(root) from refused
-            nothing = nothing or refused
-    if not planned and nothing is not None:
-        raise nothing if len(roots) == 1 else nothing_in(roots, wanted)
-    by_root = {made.root: made for made in planned}
-    for siblings in of_one_broker(roots):
-        for root, emptied in in_the_way([by_root[each] for each in siblings if each in by_root], siblings).items():
-            by_root[root] = plan_directory(stack, root, wanted, facts[root], emptied)
-    return [by_root[root] for root in roots if root in by_root]
+                raise
+            self._nothing = self._nothing or refused
+            return None
+
+    def joined(self, plans: dict[str, Undeletion]) -> dict[str, Undeletion]:
+        """The plans, with empty partitions out of the way; `RecoveryRefused` if no directory has anything."""
+        roots = self._roots
+        if not plans and self._nothing is not None:
+            raise self._nothing if len(roots) == 1 else nothing_in(roots, self._wanted)
+        for siblings in of_one_broker(roots):
+            for root, emptied in in_the_way([plans[each] for each in siblings if each in plans], siblings).items():
+                plans[root] = plan_directory(self._files, root, self._wanted, self._facts[root], emptied)
+        return {root: plans[root] for root in roots if root in plans}
+
+
+def _plan_all(stack: ExitStack, roots: Sequence[str], wanted: Wanted) -> list[Undeletion]:
+    """A plan for each log directory that holds something of the topic; `RecoveryRefused` where none does."""
+    planning = _Planning(stack, roots, wanted)
+    plans: dict[str, Undeletion] = {}
+    for root in roots:
+        try:
+            planned = planning.plan(root)
+        except RecoveryRefused as refused:
+            if len(roots) == 1:
+                raise
+            raise refused.about(root) from refused
+        if planned is not None:
+            plans[root] = planned
+    return list(planning.joined(plans).values())

@@ -1,0 +1,194 @@
+"""The order of steps in which any job changes log directories; `carry_out` is the only place that knows it.
+
+Every directory is locked, asked for unfinished runs and planned before the first one is changed.  Each plan is compared
+with the one that was agreed to, shown, and refused if it lacks consent or cannot be carried out where it is.  So a
+refusal changes nothing in any directory.  A job says only what is particular to it.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, Generic, TypeVar
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.log.directories.workers import Workers
+from kafkalog.log.disk.files import PathLike
+from kafkalog.recovery.act.journal import LossOfRun
+from kafkalog.recovery.act.runner import CompletedRuns
+from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
+from kafkalog.recovery.decide.actions import Changes
+from kafkalog.recovery.facts.survey import Survey
+
+__all__ = ["Executed", "Job", "carry_out", "execute", "keeping_in"]
+
+Planned = TypeVar("Planned")
+Result = TypeVar("Result")
+
+
+class Job(ABC, Generic[Planned, Result]):
+    """One change to one or more log directories.  The methods are called in the order in which they stand here."""
+
+    def __init__(self, roots: Sequence[str], keeping: Keeping) -> None:
+        self.roots = roots
+        """log directories in the order of the results; one that is planned for several times stands here several times
+        """
+        self.keeping = keeping
+        self.files = ExitStack()
+        """closed at the end: the surveys that plans read from"""
+
+    def look(self) -> None:
+        """Raise `RecoveryRefused` before anything is locked."""
+
+    def admit(self, opened: Transaction) -> None:
+        """Raise `RecoveryRefused` if a run that was cut short keeps this job from the directory."""
+        opened.refuse_unfinished()
+
+    def prepare(self, opened: Mapping[str, Transaction]) -> None:
+        """Find out what counts for all directories; all of them are locked."""
+
+    @abstractmethod
+    def plan(self, opened: Transaction) -> Planned | None:
+        """Plan for one directory; None if it has no part in the job."""
+
+    def join(self, plans: list[tuple[str, Planned]]) -> list[tuple[str, Planned]]:
+        """Fit the plans of all directories together, each with its directory.  Not called if one was refused."""
+        return plans
+
+    def changes(self, planned: Planned) -> Changes | None:
+        """The operations of a plan; None if it has none that a new run would carry out."""
+        return None
+
+    def agreed(self, root: str) -> Survey | None:
+        """The survey of the plan that was agreed to; None: any plan will do."""
+        return None
+
+    def describe(self, planned: Planned) -> None:
+        """Show a plan, whether it will be carried out or not."""
+
+    def consent(self, planned: Planned) -> None:
+        """Raise `RecoveryRefused` if the plan may not be carried out, or not without consent that was not given."""
+
+    def report(self, planned: Planned) -> dict[str, Any] | None:
+        """Plain values for JSON if the plan is not carried out because some directory was refused."""
+        return None
+
+    @abstractmethod
+    def act(self, opened: Transaction, planned: Planned) -> Result:
+        """Change one directory.  No directory has refused."""
+
+    def finish(self, results: list[Result]) -> list[Result]:
+        """The results, all directories being changed and still locked."""
+        return results
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """What was changed in one directory."""
+
+    earlier: CompletedRuns
+    """what became of runs that had been cut short"""
+    run_id: str | None = None
+    """None: nothing was to be done"""
+    quarantine: str | None = None
+    """where the run keeps what it removed"""
+    marker_withheld: str | None = None
+    """why no clean-shutdown marker was written, although the plan has one"""
+
+
+def execute(
+    opened: Transaction,
+    changes: Changes,
+    still: Callable[[], Survey],
+    *,
+    withhold_marker: Callable[[], str | None] = lambda: None,
+    workers: Workers | None = None,
+    drops: bool = False,
+    lost: Sequence[LossOfRun] | None = None,
+) -> Executed:
+    """Carry out the operations of a plan as one run; nothing is begun if there are none.
+
+    * `still`: surveys the directory again; if it has changed, `RecoveryRefused` is raised with everything as it was
+    * `withhold_marker`: says before a clean-shutdown marker is written why it would not be true
+    * `drops`: records are removed that can still be read
+    * `lost`: the losses that the plan has counted
+    """
+    earlier = opened.settle()
+    if not changes.actions:
+        return Executed(earlier)
+    done = opened.act(changes, still, withhold_marker=withhold_marker, workers=workers, drops=drops, lost=lost)
+    return Executed(earlier, done.run_id, os.path.join(done.place, done.run_id), done.marker_withheld)
+
+
+def keeping_in(quarantine: PathLike | None, *, moved: bool = False) -> Keeping:
+    """Where runs keep what they removed; None: in the usual place."""
+    return Keeping(None if quarantine is None else os.fspath(quarantine), moved)
+
+
+def carry_out(job: Job[Planned, Result]) -> list[Result]:
+    """Do a job; the results of its directories, in their order, without those that have no part in it.
+
+    Raises `RecoveryRefused` with nothing changed if any directory refuses; it then names all that do.
+    """
+    with ExitStack() as stack, job.files:
+        job.look()
+        opened: dict[str, Transaction] = {}
+        for root in dict.fromkeys(job.roots):
+            with _about(job, root):
+                opened[root] = stack.enter_context(transaction(root, job.keeping))
+        for root, directory in opened.items():
+            with _about(job, root):
+                job.admit(directory)
+        job.prepare(opened)
+        refused: list[RecoveryRefused] = []
+        plans: list[tuple[str, Planned]] = []
+        for root in job.roots:
+            with _noted(job, root, refused):
+                planned = job.plan(opened[root])
+                if planned is not None:
+                    plans.append((root, planned))
+        if not refused:
+            plans = job.join(plans)
+        for root, planned in plans:
+            with _noted(job, root, refused):
+                _agree(job, opened[root], planned)
+        if refused:
+            error = RecoveryRefused.of_several(refused)
+            error.reports = tuple(report for _root, planned in plans if (report := job.report(planned)) is not None)
+            raise error
+        return job.finish([job.act(opened[root], planned) for root, planned in plans])
+
+
+def _agree(job: Job[Planned, Result], opened: Transaction, planned: Planned) -> None:
+    """Raise `RecoveryRefused` if a plan is not the one that was agreed to, or cannot be carried out."""
+    changes, agreed = job.changes(planned), job.agreed(opened.root)
+    if changes is not None and agreed is not None:
+        opened.refuse_changed(agreed, changes.survey)
+    job.describe(planned)
+    job.consent(planned)
+    if changes is not None:
+        opened.refuse_place(changes)
+
+
+@contextmanager
+def _about(job: Job[Planned, Result], root: str) -> Iterator[None]:
+    """Name the directory that a refusal is about, if there are several."""
+    try:
+        yield
+    except RecoveryRefused as refused:
+        if len(set(job.roots)) == 1:
+            raise
+        raise refused.about(root) from refused
+
+
+@contextmanager
+def _noted(job: Job[Planned, Result], root: str, refused: list[RecoveryRefused]) -> Iterator[None]:
+    """Add a refusal to the list and go on with the next directory."""
+    try:
+        with _about(job, root):
+            yield
+    except RecoveryRefused as error:
+        refused.append(error)

@@ -1,0 +1,227 @@
+"""Recovery as a job: the plan of a log directory, consent to it, and what is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.common.advice import Advice, Ask
+from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.log.directories.workers import Workers
+from kafkalog.recovery.act.job import Job, carry_out, execute
+from kafkalog.recovery.act.journal import JOURNAL
+from kafkalog.recovery.act.runner import Earlier
+from kafkalog.recovery.act.transaction import Keeping, Transaction
+from kafkalog.recovery.act.unfinished_business import sentence_of_stranger
+from kafkalog.recovery.broker.manager import StartResult
+from kafkalog.recovery.decide.choosing import compare_ways
+from kafkalog.recovery.decide.closed_in_order import checks_of, left_by, left_in_place
+from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory, forecast
+from kafkalog.recovery.decide.node_part import start_now, with_node
+from kafkalog.recovery.decide.plan import Plan, plan_of
+from kafkalog.recovery.duplicates import refuse_duplicates
+from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.survey import Survey, survey
+from kafkalog.recovery.facts.unreadable import around_unreadable
+from kafkalog.recovery.options import RecoveryOptions, options_for_each
+from kafkalog.recovery.results import RecoveryResult, losses_of, nothing_done, refuse_declined
+from kafkalog.recovery.safe.recovery import no_checks
+from kafkalog.recovery.vouching import why_not_clean
+
+__all__ = ["plan_survey", "recover_places"]
+
+
+def plan_survey(found: Survey, workers: Workers, options: RecoveryOptions, *, compare: bool = True) -> Plan:
+    """Plan by rules that are settled.
+
+    What was closed in order stays as it is only where nothing changes: a recovery removes the marker that vouched for
+    it.
+    """
+    mark_clean = options.mark_clean
+    rules = replace(options.rules, full=options.rules.full or mark_clean)  # as what a marker vouches for is verified
+    tiering = rules.facts.tiering
+    with_beginnings: Callable[[Plan], Plan] | None = None
+    if options.remote_logs is not None and rules.mode is Mode.REMOTE:
+        with_beginnings = options.remote_logs.beginnings(found, options.select, rules.facts)
+
+    def plan_of_directory(directory: SurveyedDirectory, at_work: Workers) -> tuple[Plan, Forecasts]:
+        forecasts = forecast(directory, at_work, counts=compare)
+        choice = compare_ways(directory, forecasts) if compare else None
+        return plan_of(directory, forecasts, choice, mark_clean=mark_clean), forecasts
+
+    def make(readable: Survey, at_work: Workers) -> Plan:
+        is_in_order, look = (no_checks, None) if mark_clean else checks_of(readable, tiering)
+        directory = SurveyedDirectory(readable, rules, is_in_order, options.copies, look)
+        plan, forecasts = plan_of_directory(directory, at_work)
+        if rules.mode is not Mode.SET_ASIDE and (plan.actions or with_beginnings):
+            if is_in_order is no_checks:
+                left = left_in_place(plan.actions, plan.findings, readable, tiering, plan.choice.by_partition)
+            else:
+                plan, _ = plan_of_directory(SurveyedDirectory(readable, rules, copies=options.copies), at_work)
+                left = left_by(plan.actions, plan.findings, readable, tiering, forecasts.checked)
+            plan = replace(plan, findings=[*plan.findings, *left]) if compare else plan
+        return with_node(plan, rules, forecasts.kafka) if compare else plan
+
+    whole = around_unreadable(found.without(options.lacking), make, workers)
+    return whole if with_beginnings is None else with_beginnings(whole)
+
+
+@dataclass(slots=True)
+class _Planned:
+    """One log directory: its plan, or the runs that were cut short and are completed instead."""
+
+    opened: Transaction
+    only: frozenset[str] | None
+    options: RecoveryOptions
+    plan: Plan | None = None
+    """None: runs are completed"""
+
+
+class _RecoveryJob(Job[_Planned, RecoveryResult]):
+    """Recover one or more log directories, or complete what a recovery left half done there."""
+
+    def __init__(
+        self,
+        places: Sequence[tuple[str, frozenset[str] | None]],
+        options: RecoveryOptions,
+        keeping: Keeping,
+        expected: Mapping[str, Plan | None],
+        on_plan: Callable[[Plan], None] | None,
+        workers: Workers,
+    ) -> None:
+        super().__init__([root for root, _only in places], keeping)
+        self._only = dict(places)
+        self._options = options
+        self._settled: Mapping[str, RecoveryOptions] = {}
+        self._expected = expected
+        self._on_plan = on_plan
+        self._workers = workers
+        self._acted: list[_Planned] = []
+
+    def admit(self, opened: Transaction) -> None:
+        opened.refuse_foreign(self._options.complete)
+        if self._options.rules.rebuild_indexes:
+            opened.refuse_unfinished()
+
+    def prepare(self, opened: Mapping[str, Transaction]) -> None:
+        refuse_duplicates(self.roots)
+        self._settled = options_for_each(self._options, self.roots)
+
+    def plan(self, opened: Transaction) -> _Planned:
+        planned = _Planned(opened, self._only[opened.root], self._settled[opened.root])
+        if opened.earlier.fitting:
+            refuse_completing(opened.earlier, planned.options)
+        else:
+            planned.plan = self._plan_of(planned)
+        return planned
+
+    def _plan_of(self, planned: _Planned) -> Plan:
+        found = self.files.enter_context(self._survey(planned, on_read=self._workers.read))
+        return plan_survey(found, self._workers, planned.options)
+
+    def _survey(self, planned: _Planned, on_read: Callable[[str, int], None] | None = None) -> Survey:
+        return survey(planned.opened.root, only=planned.only, on_read=on_read, tolerant=True)
+
+    def changes(self, planned: _Planned) -> Plan | None:
+        return planned.plan
+
+    def agreed(self, root: str) -> Survey | None:
+        expected = self._expected.get(root)
+        return None if expected is None else expected.survey
+
+    def describe(self, planned: _Planned) -> None:
+        if self._on_plan is not None and planned.plan is not None:
+            self._on_plan(planned.plan)
+
+    def consent(self, planned: _Planned) -> None:
+        if planned.plan is None:
+            return
+        expected = self._expected.get(planned.plan.root)
+        if expected is not None:
+            _check_as_readable(expected, planned.plan)
+        refuse_declined(planned.plan, accept_loss=self._options.accept_loss)
+
+    def report(self, planned: _Planned) -> dict[str, Any] | None:
+        return None if planned.plan is None else nothing_done(planned.plan).as_dict()
+
+    def act(self, opened: Transaction, planned: _Planned) -> RecoveryResult:
+        self._acted.append(planned)
+        moved = () if opened.note is None else (opened.note,)
+        notes = (*moved, *map(sentence_of_stranger, opened.runs.strangers()))
+        plan = planned.plan
+        if plan is None:
+            completed = opened.complete(lambda: self._why_not_clean(planned, None))
+            return RecoveryResult(self._plan_of(planned), None, None, completed, notes=notes)
+        done = execute(
+            opened,
+            plan,
+            lambda: self._survey(planned),
+            withhold_marker=lambda: self._why_not_clean(planned, planned.only),
+            workers=self._workers,
+            drops=plan.choice.own.drops_sound,
+            lost=losses_of(plan.choice),
+        )
+        node = plan.broker.node if done.run_id is None else start_now(opened.root, planned.options.rules)
+        return RecoveryResult(plan, done.run_id, done.quarantine, done.earlier, done.marker_withheld, notes, node)
+
+    def finish(self, results: list[RecoveryResult]) -> list[RecoveryResult]:
+        """The results, with what the node does after all of its directories were changed."""
+        if len(results) == 1 or not any(result.changed for result in results):
+            return results
+        return [_as_now(planned, result) for planned, result in zip(self._acted, results, strict=True)]
+
+    def _why_not_clean(self, planned: _Planned, only: frozenset[str] | None) -> str | None:
+        """Read everything again from disk: a clean-shutdown marker must be true of every partition."""
+        with survey(planned.opened.root, only=only, on_read=self._workers.read, tolerant=True) as found:
+            again = replace(planned.options, rules=replace(planned.options.rules, full=True), mark_clean=False)
+            plan = plan_survey(found, self._workers, again, compare=False)
+            return why_not_clean(found, plan, planned.options.rules, self._workers)
+
+
+def _as_now(planned: _Planned, result: RecoveryResult) -> RecoveryResult:
+    forecast = result.plan.broker
+    is_of_logs = forecast.outcome != StartResult.LOADED and not forecast.is_of_node
+    if result.node is None or (result.run_id is None and is_of_logs):
+        return result
+    return replace(result, node=start_now(planned.opened.root, planned.options.rules))
+
+
+def recover_places(
+    places: Sequence[tuple[str, frozenset[str] | None]],
+    options: RecoveryOptions,
+    keeping: Keeping,
+    expected: Mapping[str, Plan | None],
+    on_plan: Callable[[Plan], None] | None,
+    workers: Workers,
+) -> list[RecoveryResult]:
+    """Recover log directories; the results in their order.  Raises as `recover` does.
+
+    * `places`: log directories, and names of the partition directories that are meant, None: all
+    * `expected`: plan that was agreed to, by log directory
+    """
+    return carry_out(_RecoveryJob(places, options, keeping, expected, on_plan, workers))
+
+
+def refuse_completing(earlier: Earlier, options: RecoveryOptions) -> None:
+    """Raise `RecoveryRefused` where an execution that was cut short drops what nobody has agreed to drop now."""
+    for run, _located in earlier.fitting:
+        is_agreed = options.accept_loss or run.journal.mode == options.rules.mode == Mode.KAFKA
+        if run.name == JOURNAL and run.journal.drops and not is_agreed:
+            raise RecoveryRefused(
+                f"run {run.run_id} (mode {run.journal.mode}), which was cut short, drops records that can still be "
+                "read; nothing was changed",
+                reason="loss",
+                advice=[
+                    Advice("{} completes it all the same", Ask.ACCEPT_LOSS),
+                    Advice("{} reverses it", Ask.UNDO, {"run": run.run_id}),
+                ],
+            )
+
+
+def _check_as_readable(expected: Plan, plan: Plan) -> None:
+    """What was left out, and is to be read now, changes the plan; so does what was read and can no longer be."""
+    for name in sorted({*expected.survey.unreadable} ^ {*plan.survey.unreadable}):
+        how = "can no longer be read" if name in plan.survey.unreadable else "can be read now"
+        raise RecoveryRefused(f"{name} {how}, unlike when the plan was made; make a new one", reason="changed")
