@@ -21,7 +21,7 @@ from kafkalog.recovery.act.journal import LossOfRun
 from kafkalog.recovery.act.runner import CompletedRuns
 from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
 from kafkalog.recovery.decide.actions import Changes
-from kafkalog.recovery.facts.survey import Survey
+from kafkalog.recovery.facts.survey import Survey, survey
 
 __all__ = ["Executed", "Job", "carry_out", "execute", "keeping_in"]
 
@@ -147,7 +147,7 @@ def carry_out(job: Job[Planned, Result]) -> list[Result]:
         plans: list[tuple[str, Planned]] = []
         for root in job.roots:
             with _noted(job, root, refused):
-                planned = job.plan(opened[root])
+                planned = _plan(job, opened[root])
                 if planned is not None:
                     plans.append((root, planned))
         if not refused:
@@ -160,6 +160,19 @@ def carry_out(job: Job[Planned, Result]) -> list[Result]:
             error.reports = tuple(report for _root, planned in plans if (report := job.report(planned)) is not None)
             raise error
         return job.finish([job.act(opened[root], planned) for root, planned in plans])
+
+
+def _plan(job: Job[Planned, Result], opened: Transaction) -> Planned | None:
+    """Plan for one directory.  If that is refused, a change since the agreed plan is the better reason."""
+    try:
+        return job.plan(opened)
+    except RecoveryRefused:
+        agreed = job.agreed(opened.root)
+        if agreed is not None:
+            only = frozenset(path for path in agreed.directories if "/" not in path)
+            with survey(opened.root, only=only, tolerant=True) as found:
+                opened.refuse_changed(agreed, found)
+        raise
 
 
 def _agree(job: Job[Planned, Result], opened: Transaction, planned: Planned) -> None:

@@ -258,7 +258,7 @@ class Runs:
             self._pointer = pointer
             root.set_mtime("", time)
             root.sync_directory("")
-        except StorageError:
+        except (StorageError, KeyboardInterrupt):
             self._clear(root)
             root.set_mtime("", time)
             raise

@@ -1,0 +1,322 @@
+"""Every job keeps the same promises in every accident: a refusal changes nothing, and what was begun can be undone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafkalog import (
+    RecoveryOptions,
+    RecoveryRefused,
+    purge,
+    rebuild_all_indexes,
+    recover,
+    recover_all,
+    runs,
+    undo,
+    undo_all,
+)
+from kafkalog.jobs.compact.run import compact_all, plan_compaction
+from kafkalog.jobs.quorum.request import QuorumRequest, QuorumWay
+from kafkalog.jobs.quorum.run import plan_quorum, recover_quorum
+from kafkalog.jobs.undelete.undeletion import plan_undelete_all, undelete_all
+from kafkalog.recovery import plan
+from kafkalog.recovery.act import permissions, quarantine
+from kafkalog.recovery.act.unfinished_business import standing
+from kafkalog.recovery.facts.rules import Rules
+from testkit.judging.trees import copy_tree, first_difference, stamps
+from testkit.made.compactable import CONFIG, T0, compactable
+from testkit.recorded.quorums import copied, lean, tear
+from testkit.running.lock_holder import held
+from testkit.running.stopping import cut_short, failing_at, take_back_all
+
+AT = T0 + 5
+DELETED = ".0123456789abcdef0123456789abcdef-delete"
+
+Roots = Sequence[Path]
+
+
+@dataclass(frozen=True)
+class JobCase:
+    """A job on log directories that give it something to do."""
+
+    make: Callable[[Path, int], Path]
+    """makes log directory number 1 or 2 in a folder"""
+    work: Callable[[Roots, Any], object]
+    """does the job; the second argument is a plan from `agree`, or None"""
+    agree: Callable[[Roots], object] | None = None
+    """makes a plan that `work` takes"""
+    begins_run: bool = True
+    """what it does is a run of its own"""
+    waits_for_others: bool = True
+    """refuses where another job was cut short"""
+    several: bool = True
+    """takes more than one log directory"""
+
+    def roots(self, folder: Path) -> list[Path]:
+        return [self.make(folder, number) for number in ((1, 2) if self.several else (1,))]
+
+
+def _damaged(folder: Path, number: int) -> Path:
+    root = compactable(folder / f"logs-{number}", f"t-{number}")
+    log = max((root / f"t-{number}").glob("*.log"), key=lambda path: path.stat().st_size)
+    data = bytearray(log.read_bytes())
+    data[-3] ^= 1
+    log.write_bytes(data)
+    return root
+
+
+def _with_copy(folder: Path, number: int) -> Path:
+    compactable(folder / "copy", f"t-{number}")
+    return _damaged(folder, number)
+
+
+def _without_index(folder: Path, number: int) -> Path:
+    root = compactable(folder / f"logs-{number}", f"t-{number}")
+    for index in (root / f"t-{number}").glob("*.index"):
+        index.unlink()
+    return root
+
+
+def _compactable(folder: Path, number: int) -> Path:
+    return compactable(folder / f"logs-{number}", f"t-{number}")
+
+
+def _deleted(folder: Path, number: int) -> Path:
+    root = compactable(folder / f"logs-{number}", f"t-{number}")
+    (root / f"t-{number}").rename(root / f"t-{number}{DELETED}")
+    return root
+
+
+def _controller(folder: Path, number: int) -> Path:
+    root = lean(copied("dynamic", folder, number)[number])
+    tear(root)
+    return root
+
+
+def _recovered(folder: Path, number: int) -> Path:
+    root = _damaged(folder, number)
+    recover(root, accept_loss=True, at=AT, full=True)
+    return root
+
+
+def _recovery(roots: Roots, agreed: Any, **rules: Any) -> object:
+    copies = (str(roots[0].parent / "copy"),) if rules.get("mode") == "merge" else ()
+    options = RecoveryOptions(rules=Rules(at=AT, full=True, **rules), accept_loss=True, copies=copies)
+    return recover_all(roots, options, expected=agreed)
+
+
+def _quorum(roots: Roots) -> QuorumRequest:
+    return QuorumRequest(
+        way=QuorumWay.STANDALONE,
+        targets=tuple(map(str, roots)),
+        others_are_gone=True,
+        accept_loss=True,
+        at=AT,
+        stamp=AT,
+        directory_id="AAAAAAAAAAMAAAAAAAAABA",
+    )
+
+
+def _purge(roots: Roots, _agreed: object) -> object:
+    return purge(roots[0], [run.run_id for run in runs(roots[0])])
+
+
+JOBS: dict[str, JobCase] = {
+    "recover": JobCase(
+        _damaged, _recovery, lambda roots: [plan(root, at=AT, full=True) for root in roots], waits_for_others=False
+    ),
+    "recover in mode kafka": JobCase(
+        _damaged,
+        lambda roots, agreed: _recovery(roots, agreed, mode="kafka"),
+        lambda roots: [plan(root, mode="kafka", at=AT, full=True) for root in roots],
+        waits_for_others=False,
+    ),
+    "merge in place": JobCase(
+        _with_copy, lambda roots, agreed: _recovery(roots, agreed, mode="merge"), waits_for_others=False
+    ),
+    "rebuild indexes": JobCase(_without_index, lambda roots, _agreed: rebuild_all_indexes(roots, at=AT)),
+    "compact": JobCase(
+        _compactable,
+        lambda roots, agreed: compact_all(roots, config=CONFIG, at=AT, expected=agreed),
+        lambda roots: [plan_compaction(root, config=CONFIG, at=AT) for root in roots],
+    ),
+    "undelete": JobCase(
+        _deleted,
+        lambda roots, agreed: undelete_all(roots, "t", at=AT, expected=agreed),
+        lambda roots: plan_undelete_all(roots, "t", at=AT),
+    ),
+    "recover a quorum": JobCase(
+        _controller,
+        lambda roots, agreed: recover_quorum(_quorum(roots), expected=agreed),
+        lambda roots: plan_quorum(_quorum(roots)),
+        several=False,
+    ),
+    "undo": JobCase(
+        _recovered,
+        lambda roots, _agreed: undo_all([(root, None) for root in roots]),
+        begins_run=False,
+        waits_for_others=False,
+    ),
+    "purge": JobCase(_recovered, _purge, begins_run=False, waits_for_others=False, several=False),
+}  # fmt: skip
+NEW_RUNS = [name for name, job in JOBS.items() if job.begins_run]
+WITH_PLAN = [name for name, job in JOBS.items() if job.agree is not None]
+TOGETHER = [name for name, job in JOBS.items() if job.several]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "folder"
+    made.mkdir()
+    return made
+
+
+def refused(job: JobCase, roots: Roots, agreed: object = None) -> RecoveryRefused:
+    """Do a job that must refuse, and compare everything in the folder, quarantines too, with what was there."""
+    folder = roots[0].parent
+    before = stamps(folder)
+    with pytest.raises(RecoveryRefused) as raised:
+        job.work(roots, agreed)
+    difference = first_difference(dict(stamps(folder)), dict(before))
+    assert difference == "", f"{raised.value}: {difference}"
+    return raised.value
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_each_has_something_to_do(name: str, folder: Path) -> None:
+    root = JOBS[name].make(folder, 1)
+    before = stamps(folder)
+    JOBS[name].work([root], None)
+    assert stamps(folder) != before
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_directory_in_use(name: str, folder: Path) -> None:
+    root = JOBS[name].make(folder, 1)
+    with held(root / ".lock"):
+        assert refused(JOBS[name], [root]).reason == "locked"
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_the_second_directory_is_in_use(name: str, folder: Path) -> None:
+    roots = JOBS[name].roots(folder)
+    with held(roots[1] / ".lock"):
+        error = refused(JOBS[name], roots)
+    assert error.reason == "locked"
+    assert str(roots[1]) in str(error)
+
+
+def _cut_short(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recovery is killed in the middle; damage is added first, so that there is something to recover."""
+    recovery_point = root / "recovery-point-offset-checkpoint"
+    recovery_point.write_text("nonsense")
+    cut_short(lambda: recover(root, accept_loss=True, at=AT, cluster_metadata=True), monkeypatch)
+    (root / ".lock").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("name", [name for name, job in JOBS.items() if job.waits_for_others])
+@pytest.mark.parametrize("which", [0, -1])
+def test_a_run_was_cut_short(name: str, which: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    roots = JOBS[name].roots(folder)
+    _cut_short(roots[which], monkeypatch)
+    error = refused(JOBS[name], roots)
+    assert error.reason == "unfinished"
+    assert len(roots) == 1 or str(roots[which]) in str(error)
+
+
+@pytest.mark.parametrize("name", [name for name in JOBS if name != "purge"])
+def test_a_run_of_another_machine(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = JOBS[name].make(folder, 1)
+    _cut_short(root, monkeypatch)
+    monkeypatch.setattr(quarantine, "machine_id", lambda: "0123")
+    assert refused(JOBS[name], [root]).reason == "foreign"
+
+
+@pytest.mark.parametrize("name", WITH_PLAN)
+@pytest.mark.parametrize("which", [0, -1])
+def test_a_directory_changed_since_the_plan(name: str, which: int, folder: Path) -> None:
+    roots = JOBS[name].roots(folder)
+    agree = JOBS[name].agree
+    assert agree is not None
+    agreed = agree(roots)
+    log = max(roots[which].glob("*/*.log"), key=lambda path: path.stat().st_size)
+    with log.open("ab") as file:
+        file.write(b"\0")
+    assert refused(JOBS[name], roots, agreed).reason == "changed"
+
+
+@pytest.mark.parametrize("name", NEW_RUNS)
+@pytest.mark.parametrize("which", [0, -1])
+def test_a_directory_that_may_not_be_written(
+    name: str, which: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots = JOBS[name].roots(folder)
+    access = os.access
+
+    def denied(path: str, how: int, **more: Any) -> bool:
+        return not (str(path).startswith(str(roots[which]) + "/") and how & os.W_OK) and access(path, how, **more)
+
+    monkeypatch.setattr(permissions, "os", SimpleNamespace(**{**vars(os), "access": denied}))
+    assert refused(JOBS[name], roots).reason == "permission"
+
+
+@pytest.mark.parametrize("name", NEW_RUNS)
+def test_a_full_disk(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    roots = JOBS[name].roots(folder)
+    monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(f_bavail=1, f_frsize=4096))
+    assert refused(JOBS[name], roots).reason == "space"
+
+
+@pytest.mark.parametrize("name", NEW_RUNS)
+def test_a_file_where_the_second_keeps_what_it_removes(name: str, folder: Path) -> None:
+    roots = JOBS[name].roots(folder)
+    roots[-1].with_name(roots[-1].name + ".recovery").write_text("mine")
+    error = refused(JOBS[name], roots)
+    assert error.reason == "quarantine"
+
+
+@pytest.mark.parametrize("name", NEW_RUNS)
+def test_an_interrupt_at_each_step(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
+) -> None:
+    """What it had done is taken back at once, or by undo; completed, it is what it would have been."""
+    (folder / "made").mkdir()
+    made = JOBS[name].make(folder / "made", 1)
+    for number in range(1, 1000, 3):
+        place = folder / str(number)
+        copy_tree(folder / "made", place)
+        root = place / made.name
+        before = stamps(root)
+        with failing_at(number, KeyboardInterrupt, monkeypatch) as count, suppress(KeyboardInterrupt):
+            JOBS[name].work([root], None)
+        if count[0] < number:
+            break
+        if standing(root).unfinished and number % 2:
+            assert recover(root, accept_loss=True, at=AT).completed
+        take_back_all(root, before, f"{name}, interrupted before change {number}", None)
+        shutil.rmtree(place)
+    assert number > 5
+    measured(f"interrupts of {name} after which everything came back", number // 3)
+
+
+def test_an_interrupted_undo_is_done_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = _damaged(folder, 1)
+    before = stamps(root)
+    recover(root, accept_loss=True, at=AT, full=True)
+    for number in range(1, 40, 3):
+        with failing_at(number, KeyboardInterrupt, monkeypatch) as count, suppress(KeyboardInterrupt):
+            undo(root)
+        if count[0] < number:
+            break
+        undo(root)
+        assert first_difference(dict(stamps(root)), dict(before)) == ""
+        recover(root, accept_loss=True, at=AT, full=True)
