@@ -72,7 +72,7 @@ def plan_survey(found: Survey, workers: Workers, options: RecoveryOptions, *, co
 class _Planned:
     """One log directory: its plan, or the runs that were cut short and are completed instead."""
 
-    opened: Transaction
+    root: str
     only: frozenset[str] | None
     options: RecoveryOptions
     plan: Plan | None = None
@@ -110,7 +110,7 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
         self._settled = options_for_each(self._options, self.roots)
 
     def plan(self, opened: Transaction) -> _Planned:
-        planned = _Planned(opened, self._only[opened.root], self._settled[opened.root])
+        planned = _Planned(opened.root, self._only[opened.root], self._settled[opened.root])
         if opened.earlier.fitting:
             refuse_completing(opened.earlier, planned.options)
         else:
@@ -122,7 +122,7 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
         return plan_survey(found, self._workers, planned.options)
 
     def _survey(self, planned: _Planned, on_read: Callable[[str, int], None] | None = None) -> Survey:
-        return survey(planned.opened.root, only=planned.only, on_read=on_read, tolerant=True)
+        return survey(planned.root, only=planned.only, on_read=on_read, tolerant=True)
 
     def changes(self, planned: _Planned) -> Plan | None:
         return planned.plan
@@ -174,7 +174,7 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
 
     def _why_not_clean(self, planned: _Planned, only: frozenset[str] | None) -> str | None:
         """Read everything again from disk: a clean-shutdown marker must be true of every partition."""
-        with survey(planned.opened.root, only=only, on_read=self._workers.read, tolerant=True) as found:
+        with survey(planned.root, only=only, on_read=self._workers.read, tolerant=True) as found:
             again = replace(planned.options, rules=replace(planned.options.rules, full=True), mark_clean=False)
             plan = plan_survey(found, self._workers, again, compare=False)
             return why_not_clean(found, plan, planned.options.rules, self._workers)
@@ -185,7 +185,7 @@ def _as_now(planned: _Planned, result: RecoveryResult) -> RecoveryResult:
     is_of_logs = forecast.outcome != StartResult.LOADED and not forecast.is_of_node
     if result.node is None or (result.run_id is None and is_of_logs):
         return result
-    return replace(result, node=start_now(planned.opened.root, planned.options.rules))
+    return replace(result, node=start_now(planned.root, planned.options.rules))
 
 
 def recover_places(
