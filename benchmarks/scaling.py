@@ -64,7 +64,7 @@ def _verify(path: Path, threads: int) -> int:
 
 
 def _recover(path: Path, threads: int) -> int:
-    _on_a_copy(path, lambda root: kafkalog.recover(root, jobs=threads), path.name)
+    _on_a_copy(path, lambda root: kafkalog.recover(root, jobs=threads)[0], path.name)
     return 1
 
 
@@ -142,7 +142,7 @@ def _open(path: Path, threads: int) -> int:
 
 
 def _plan(path: Path, threads: int) -> int:
-    return len(kafkalog.plan(path, jobs=threads).partitions)
+    return len(kafkalog.plan(path, jobs=threads)[0].partitions)
 
 
 def _command(name: str) -> Callable[[Path, int], int]:

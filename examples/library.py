@@ -83,15 +83,16 @@ def repair(place: Path, copy: Path) -> None:
     merged = kafkalog.merge_replicas(copies, place.parent / "one" / damaged.parent.name)
     assert kafkalog.merge_preview(copies).records_kept == merged.records_kept
     assert kafkalog.merge_directories(place, copy, into=place.parent / "merged").partitions
-    print(kafkalog.plan(place, select=name).as_dict()["recommended_way"])
-    into = kafkalog.recover_into(place, place.parent / "repaired", kafkalog.RecoveryOptions(accept_loss=True))
+    print(kafkalog.plan(kafkalog.Recovery(select=name), place)[0].as_dict()["recommended_way"])
+    consent = kafkalog.Recovery(accept_loss=True)
+    into = kafkalog.recover_into(consent, place, target=place.parent / "repaired")
     assert into.changed
-    done = kafkalog.recover(place, accept_loss=True)
+    done = kafkalog.recover(consent, place)[0]
     assert [run.run_id for run in kafkalog.runs(place)] == [done.run_id]
     kafkalog.undo(place, done.run_id)
-    (again,) = kafkalog.recover_all([place], kafkalog.RecoveryOptions(accept_loss=True))
-    rebuilt = kafkalog.rebuild_indexes(place)
-    assert not kafkalog.rebuild_all_indexes([place])[0].changed
+    (again,) = kafkalog.recover(consent, place)
+    (rebuilt,) = kafkalog.rebuild_indexes(place)
+    assert not kafkalog.rebuild_indexes(place)[0].changed
     assert kafkalog.verify(place).is_clean
     kept = [run_id for run_id in (again.run_id, rebuilt.run_id) if run_id is not None]
     print("forgotten:", len(kafkalog.purge(place, kept).purged), "runs")
@@ -100,10 +101,11 @@ def repair(place: Path, copy: Path) -> None:
 def clean(place: Path) -> None:
     """One pass of the cleaner over the topic of names."""
     config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
-    names = kafkalog.Selection.of(["names"])
-    expected = kafkalog.plan_compaction(place, config=config, select=names)
-    kafkalog.compact(place, config=config, select=names, expected=expected)
-    assert [done.changed for done in kafkalog.compact_all([place], config=config, select=names)] == [False]
+    request = kafkalog.Compaction(config=config, select=kafkalog.Selection.of(["names"]))
+    plans = kafkalog.plan_compaction(request, place)
+    kafkalog.compact(request, place, expected=plans)
+    assert [done.changed for done in kafkalog.compact(request, place)] == [False]
+    kafkalog.compact_into(request, place, target=place.parent / "compacted")
 
 
 def bring_back(place: Path) -> None:
@@ -112,12 +114,11 @@ def bring_back(place: Path) -> None:
         directory.rename(directory.with_name(f"{directory.name}.{'0' * 31}{directory.name[-1]}-delete"))
     remains: Sequence[kafkalog.Remains] = kafkalog.deleted(place, topic="names")
     print("deleted:", [each.path for each in remains])
-    kafkalog.undelete_into(place, place.parent / "taken-out", "names")
-    expected = kafkalog.plan_undelete(place, "names")
-    done = kafkalog.undelete(place, "names", expected=expected)
+    request = kafkalog.Undelete(topic="names")
+    kafkalog.undelete_into(request, place, target=place.parent / "taken-out")
+    (done,) = kafkalog.undelete(request, place, expected=kafkalog.plan_undelete(request, place))
     kafkalog.undo(place, done.run_id)
-    planned = kafkalog.plan_undelete_all([place], "names")
-    kafkalog.undelete_all([place], "names", expected=planned)
+    kafkalog.undelete(request, place)
     kafkalog.undo_all([(place, None)])
 
 
@@ -127,7 +128,7 @@ def lead(controller: Path) -> None:
     print("quorum:", quorum.cluster_id, [each.log.node for each in quorum.survivors])
     print("triage:", len(kafkalog.triage(controller).partitions), "partitions")
     standalone = kafkalog.QuorumWay.STANDALONE
-    wanted = kafkalog.QuorumRequest(way=standalone, targets=(str(controller),), others_are_gone=True)
+    wanted = kafkalog.QuorumRecovery(way=standalone, targets=(str(controller),), others_are_gone=True)
     kafkalog.recover_quorum(wanted, expected=kafkalog.plan_quorum(wanted))
 
 

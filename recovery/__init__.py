@@ -14,6 +14,7 @@ _NAMES = {
     ".act.purging": ["PurgeResult", "purge"],
     ".decide.plan": ["Plan"],
     ".facts.modes": ["Mode"],
+    ".facts.recovery_request": ["Recovery"],
     ".results": ["RecoveryResult"],
     ".run": ["plan", "recover"],
     ".undoing": ["UndoResult", "undo", "undo_all"],

@@ -1,60 +1,59 @@
-"""The public calls to rebuild what belongs to sound logs: indexes, producer snapshots, leader epochs."""
+"""The public call to rebuild what belongs to sound logs: indexes, producer snapshots, leader epochs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Annotated
 
+import msgspec
+
+from kafkalog.codec.common.asked import Option
 from kafkalog.log.directories.workers import OnProgress
 from kafkalog.log.disk.files import PathLike
-from kafkalog.recovery.facts.rules import Rules
-from kafkalog.recovery.options import RecoveryOptions
+from kafkalog.recovery.facts.recovery_request import Recovery, Rules
 from kafkalog.recovery.results import RecoveryResult
-from kafkalog.recovery.run import recover_all
+from kafkalog.recovery.run import recover
 
-__all__ = ["rebuild_all_indexes", "rebuild_indexes"]
+__all__ = ["IndexRebuild", "rebuild_indexes"]
+
+
+class IndexRebuild(msgspec.Struct, frozen=True, kw_only=True):
+    """A request to `rebuild_indexes`."""
+
+    config: Annotated[
+        Mapping[str, str],
+        Option("--config", "A topic or broker setting under Kafka's own name; may be repeated.", "NAME=VALUE"),
+    ] = {}
+    """settings under Kafka's names; what the cluster's metadata says of a topic takes precedence"""
+    at: int | None = None
+    """the time to treat as now, ms since 1970; None: the clock's"""
+    cluster_metadata: Annotated[bool, Option("--cluster-metadata", "Include KRaft's metadata log.")] = False
+    """include KRaft's metadata log"""
+    quarantine: PathLike | None = None
+    """where the old files are kept; None: beside each directory"""
+
+    def settled(self) -> Recovery:
+        """The recovery that rebuilds every index and cuts nothing."""
+        return Rules(
+            config=self.config,
+            at=self.at,
+            cluster_metadata=self.cluster_metadata,
+            quarantine=self.quarantine,
+            rebuild_indexes=True,
+        )
 
 
 def rebuild_indexes(
-    path: PathLike,
-    *,
-    config: Mapping[str, str] | None = None,
-    at: int | None = None,
-    cluster_metadata: bool = False,
-    jobs: int = 1,
-    on_progress: OnProgress | None = None,
-) -> RecoveryResult:
-    """Rebuild every index, snapshot and leader epoch of sound logs; `RecoveryRefused` if a log is damaged.
-
-    KRaft's metadata log is left out unless `cluster_metadata` is given.
-
-    * `path`: the log directory
-    * `config`: settings under Kafka's names
-    * `at`: the time in ms to treat as now
-    * `jobs`: how many partitions are examined at a time, each in its own process
-    * `on_progress`: called with a `ProgressState` now and then
-    """
-    return rebuild_all_indexes(
-        [path], config=config, at=at, cluster_metadata=cluster_metadata, jobs=jobs, on_progress=on_progress
-    )[0]
-
-
-def rebuild_all_indexes(
-    paths: Sequence[PathLike],
-    *,
-    config: Mapping[str, str] | None = None,
-    at: int | None = None,
-    cluster_metadata: bool = False,
-    jobs: int = 1,
-    on_progress: OnProgress | None = None,
+    request: IndexRebuild | PathLike, *paths: PathLike, jobs: int = 1, on_progress: OnProgress | None = None
 ) -> list[RecoveryResult]:
-    """Rebuild the indexes of several log directories, as `rebuild_indexes` does; if one is refused, none is changed.
+    """Rebuild every index, producer snapshot and leader epoch of sound logs; a result for each log directory.
 
+    Raises `RecoveryRefused`, with nothing changed, if a log of one of the directories is damaged.
+
+    * `request`: it may be left out if the defaults are meant
     * `paths`: log directories or their parents
-    * `config`: settings under Kafka's names
-    * `at`: the time in ms to treat as now
-    * `cluster_metadata`: includes the metadata log of KRaft
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
     """
-    rules = Rules(config=config or {}, at=at, cluster_metadata=cluster_metadata, rebuild_indexes=True)
-    return recover_all(paths, RecoveryOptions(rules=rules), jobs=jobs, on_progress=on_progress)
+    wanted, named = (request, paths) if isinstance(request, IndexRebuild) else (IndexRebuild(), (request, *paths))
+    return recover(wanted.settled(), *named, jobs=jobs, on_progress=on_progress)

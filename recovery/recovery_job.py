@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.errors import RecoveryRefused
@@ -23,28 +25,29 @@ from kafkalog.recovery.decide.node_part import start_now, with_node
 from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.duplicates import refuse_duplicates
 from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.recovery_request import Recovery, Rules
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.unreadable import around_unreadable
-from kafkalog.recovery.options import RecoveryOptions, options_for_each
 from kafkalog.recovery.results import RecoveryResult, losses_of, nothing_done, refuse_declined
 from kafkalog.recovery.safe.recovery import no_checks
+from kafkalog.recovery.settled_rules import rules_for_each
 from kafkalog.recovery.vouching import why_not_clean
 
 __all__ = ["plan_survey", "recover_places"]
 
 
-def plan_survey(found: Survey, workers: Workers, options: RecoveryOptions, *, compare: bool = True) -> Plan:
+def plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool = True) -> Plan:
     """Plan by rules that are settled.
 
     What was closed in order stays as it is only where nothing changes: a recovery removes the marker that vouched for
     it.
     """
-    mark_clean = options.mark_clean
-    rules = replace(options.rules, full=options.rules.full or mark_clean)  # as what a marker vouches for is verified
+    mark_clean = rules.mark_clean
+    rules = structs.replace(rules, full=rules.full or mark_clean)  # as what a marker vouches for is verified
     tiering = rules.facts.tiering
     with_beginnings: Callable[[Plan], Plan] | None = None
-    if options.remote_logs is not None and rules.mode is Mode.REMOTE:
-        with_beginnings = options.remote_logs.beginnings(found, options.select, rules.facts)
+    if rules.remote_logs is not None and rules.mode is Mode.REMOTE:
+        with_beginnings = rules.remote_logs.beginnings(found, rules.select, rules.facts)
 
     def plan_of_directory(directory: SurveyedDirectory, at_work: Workers) -> tuple[Plan, Forecasts]:
         forecasts = forecast(directory, at_work, counts=compare)
@@ -53,18 +56,18 @@ def plan_survey(found: Survey, workers: Workers, options: RecoveryOptions, *, co
 
     def make(readable: Survey, at_work: Workers) -> Plan:
         is_in_order, look = (no_checks, None) if mark_clean else checks_of(readable, tiering)
-        directory = SurveyedDirectory(readable, rules, is_in_order, options.copies, look)
+        directory = SurveyedDirectory(readable, rules, is_in_order, rules.copies, look)
         plan, forecasts = plan_of_directory(directory, at_work)
         if rules.mode is not Mode.SET_ASIDE and (plan.actions or with_beginnings):
             if is_in_order is no_checks:
                 left = left_in_place(plan.actions, plan.findings, readable, tiering, plan.choice.by_partition)
             else:
-                plan, _ = plan_of_directory(SurveyedDirectory(readable, rules, copies=options.copies), at_work)
+                plan, _ = plan_of_directory(SurveyedDirectory(readable, rules, copies=rules.copies), at_work)
                 left = left_by(plan.actions, plan.findings, readable, tiering, forecasts.checked)
             plan = replace(plan, findings=[*plan.findings, *left]) if compare else plan
         return with_node(plan, rules, forecasts.kafka) if compare else plan
 
-    whole = around_unreadable(found.without(options.lacking), make, workers)
+    whole = around_unreadable(found.without(rules.lacking), make, workers)
     return whole if with_beginnings is None else with_beginnings(whole)
 
 
@@ -74,7 +77,7 @@ class _Planned:
 
     root: str
     only: frozenset[str] | None
-    options: RecoveryOptions
+    rules: Rules
     plan: Plan | None = None
     """None: runs are completed"""
 
@@ -85,7 +88,7 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
     def __init__(
         self,
         places: Sequence[tuple[str, frozenset[str] | None]],
-        options: RecoveryOptions,
+        request: Recovery,
         keeping: Keeping,
         expected: Mapping[str, Plan | None],
         on_plan: Callable[[Plan], None] | None,
@@ -93,33 +96,33 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
     ) -> None:
         super().__init__([root for root, _only in places], keeping)
         self._only = dict(places)
-        self._options = options
-        self._settled: Mapping[str, RecoveryOptions] = {}
+        self._request = request
+        self._rules: Mapping[str, Rules] = {}
         self._expected = expected
         self._on_plan = on_plan
         self._workers = workers
         self._acted: list[_Planned] = []
 
     def admit(self, opened: Transaction) -> None:
-        opened.refuse_foreign(self._options.complete)
-        if self._options.rules.rebuild_indexes:
+        opened.refuse_foreign(self._request.complete)
+        if isinstance(self._request, Rules) and self._request.rebuild_indexes:
             opened.refuse_unfinished()
 
     def prepare(self, opened: Mapping[str, Transaction]) -> None:
         refuse_duplicates(self.roots)
-        self._settled = options_for_each(self._options, self.roots)
+        self._rules = rules_for_each(self._request, self.roots)
 
     def plan(self, opened: Transaction) -> _Planned:
-        planned = _Planned(opened.root, self._only[opened.root], self._settled[opened.root])
+        planned = _Planned(opened.root, self._only[opened.root], self._rules[opened.root])
         if opened.earlier.fitting:
-            refuse_completing(opened.earlier, planned.options)
+            refuse_completing(opened.earlier, planned.rules)
         else:
             planned.plan = self._plan_of(planned)
         return planned
 
     def _plan_of(self, planned: _Planned) -> Plan:
         found = self.files.enter_context(self._survey(planned, on_read=self._workers.read))
-        return plan_survey(found, self._workers, planned.options)
+        return plan_survey(found, self._workers, planned.rules)
 
     def _survey(self, planned: _Planned, on_read: Callable[[str, int], None] | None = None) -> Survey:
         return survey(planned.root, only=planned.only, on_read=on_read, tolerant=True)
@@ -141,7 +144,7 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
         expected = self._expected.get(planned.plan.root)
         if expected is not None:
             _check_as_readable(expected, planned.plan)
-        refuse_declined(planned.plan, accept_loss=self._options.accept_loss)
+        refuse_declined(planned.plan, accept_loss=self._request.accept_loss)
 
     def report(self, planned: _Planned) -> dict[str, Any] | None:
         return None if planned.plan is None else nothing_done(planned.plan).as_dict()
@@ -163,7 +166,7 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
             drops=plan.choice.own.drops_sound,
             lost=losses_of(plan.choice),
         )
-        node = plan.broker.node if done.run_id is None else start_now(opened.root, planned.options.rules)
+        node = plan.broker.node if done.run_id is None else start_now(opened.root, planned.rules)
         return RecoveryResult(plan, done.run_id, done.quarantine, done.earlier, done.marker_withheld, notes, node)
 
     def finish(self, results: list[RecoveryResult]) -> list[RecoveryResult]:
@@ -175,9 +178,9 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
     def _why_not_clean(self, planned: _Planned, only: frozenset[str] | None) -> str | None:
         """Read everything again from disk: a clean-shutdown marker must be true of every partition."""
         with survey(planned.root, only=only, on_read=self._workers.read, tolerant=True) as found:
-            again = replace(planned.options, rules=replace(planned.options.rules, full=True), mark_clean=False)
+            again = structs.replace(planned.rules, full=True, mark_clean=False)
             plan = plan_survey(found, self._workers, again, compare=False)
-            return why_not_clean(found, plan, planned.options.rules, self._workers)
+            return why_not_clean(found, plan, planned.rules, self._workers)
 
 
 def _as_now(planned: _Planned, result: RecoveryResult) -> RecoveryResult:
@@ -185,12 +188,12 @@ def _as_now(planned: _Planned, result: RecoveryResult) -> RecoveryResult:
     is_of_logs = forecast.outcome != StartResult.LOADED and not forecast.is_of_node
     if result.node is None or (result.run_id is None and is_of_logs):
         return result
-    return replace(result, node=start_now(planned.root, planned.options.rules))
+    return replace(result, node=start_now(planned.root, planned.rules))
 
 
 def recover_places(
     places: Sequence[tuple[str, frozenset[str] | None]],
-    options: RecoveryOptions,
+    request: Recovery,
     keeping: Keeping,
     expected: Mapping[str, Plan | None],
     on_plan: Callable[[Plan], None] | None,
@@ -201,13 +204,13 @@ def recover_places(
     * `places`: log directories, and names of the partition directories that are meant, None: all
     * `expected`: plan that was agreed to, by log directory
     """
-    return carry_out(_RecoveryJob(places, options, keeping, expected, on_plan, workers))
+    return carry_out(_RecoveryJob(places, request, keeping, expected, on_plan, workers))
 
 
-def refuse_completing(earlier: Earlier, options: RecoveryOptions) -> None:
+def refuse_completing(earlier: Earlier, rules: Rules) -> None:
     """Raise `RecoveryRefused` where an execution that was cut short drops what nobody has agreed to drop now."""
     for run, _located in earlier.fitting:
-        is_agreed = options.accept_loss or run.journal.mode == options.rules.mode == Mode.KAFKA
+        is_agreed = rules.accept_loss or run.journal.mode == rules.mode == Mode.KAFKA
         if run.name == JOURNAL and run.journal.drops and not is_agreed:
             raise RecoveryRefused(
                 f"run {run.run_id} (mode {run.journal.mode}), which was cut short, drops records that can still be "

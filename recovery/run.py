@@ -1,35 +1,26 @@
-"""The public calls: plan and recover.  Each takes a log directory, or one partition directory of it."""
+"""The public calls: plan and recover."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec import structs
 
 from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnProgress, Workers
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.job import keeping_in
 from kafkalog.recovery.act.working_copy import copy_for
-from kafkalog.recovery.damage.bit_repair import Proof
 from kafkalog.recovery.decide.plan import Plan
-from kafkalog.recovery.facts.modes import Mode
-from kafkalog.recovery.facts.places import (
-    by_log_directory,
-    chosen_directories,
-    holding,
-    log_directories,
-    root_of,
-)
-from kafkalog.recovery.facts.rules import Rules, mode_named
+from kafkalog.recovery.facts.places import by_log_directory, chosen_directories, holding, log_directories, root_of
+from kafkalog.recovery.facts.recovery_request import Recovery, Rules
 from kafkalog.recovery.facts.survey import survey
-from kafkalog.recovery.facts.topic_facts import TopicFacts
-from kafkalog.recovery.options import RecoveryOptions, refuse_copies
 from kafkalog.recovery.recovery_job import plan_survey, recover_places
 from kafkalog.recovery.results import RecoveryResult
+from kafkalog.recovery.settled_rules import refuse_copies, rules_for_each
 
-__all__ = ["log_directory_of", "plan", "plan_one", "recover", "recover_all", "recover_into"]
+__all__ = ["log_directory_of", "plan", "plan_one", "recover", "recover_into"]
 
 
 def log_directory_of(path: PathLike) -> str:
@@ -38,185 +29,90 @@ def log_directory_of(path: PathLike) -> str:
 
 
 def plan(
-    path: PathLike,
-    *,
-    mode: Mode | str = Mode.SAFE,
-    config: Mapping[str, str] | None = None,
-    at: int | None = None,
-    full: bool = False,
-    topic_id: str | None = None,
-    repair_bits: Proof | None = None,
-    cluster_metadata: bool = False,
-    topic_facts: TopicFacts | None = None,
-    select: Selection = ALL,
-    copies: Sequence[PathLike] = (),
-    jobs: int = 1,
-    on_progress: OnProgress | None = None,
-) -> Plan:
+    request: Recovery | PathLike, *paths: PathLike, jobs: int = 1, on_progress: OnProgress | None = None
+) -> list[Plan]:
     """What `recover` would do, and what the broker would do; only reads.
 
-    `config` holds settings under Kafka's names; `at` is the time in ms to treat as now; `full` also examines segments
-    below the recovery point; `topic_id` is for partitions that have lost theirs; `repair_bits` is the weakest proof on
-    which a flipped bit is corrected (default: never); `cluster_metadata` includes the metadata log of KRaft;
-    `topic_facts` is what is known about the topics (default: what `__cluster_metadata` in the directory says, which
-    takes precedence over `config`); `select` selects partitions; `copies` are directories with other copies of them,
-    which allow the way `merge`; `jobs` is how many partitions are examined at a time, each in its own process;
-    `on_progress` is called with the progress.  A partition that cannot be read is left out and named in the plan's
-    `declined`.  Raises `UsageError` for a path that is not a log directory, `StorageError` for I/O errors outside the
-    partitions.
+    Returns a plan for each log directory, in the order in which they are named first.  Partitions that cannot be read
+    are left out and named in the plan's `declined`.  Raises `UsageError` if a path is not a log directory, and
+    `StorageError` for I/O errors outside the partitions.
 
-    * `path`: a log directory or partition directory
-    * `mode`: how far it may go (`Mode`)
+    * `request`: how to recover; it may be left out if the defaults are meant
+    * `paths`: log directories, their parents, or partition directories
+    * `jobs`: how many partitions are examined at a time, each in its own process
+    * `on_progress`: called with a `ProgressState` now and then
     """
-    rules = _rules(mode, config, at, full, topic_id, repair_bits, cluster_metadata, topic_facts)
-    options = RecoveryOptions(rules=rules, select=select, copies=_paths(copies))
-    holding([path], select)
-    return plan_one(path, options, jobs=jobs, on_progress=on_progress)
+    wanted, places = _asked(request, paths)
+    holding(places, wanted.select)
+    directories = by_log_directory(log_directories(places))
+    rules = rules_for_each(wanted, [log_directory_of(path) for path, *_also in directories])
+    return [
+        plan_one(path, rules[log_directory_of(path)], also=also, jobs=jobs, on_progress=on_progress)
+        for path, *also in directories
+    ]
 
 
-def _rules(
-    mode: Mode | str,
-    config: Mapping[str, str] | None,
-    at: int | None,
-    full: bool,
-    topic_id: str | None,
-    repair_bits: Proof | None,
-    cluster_metadata: bool,
-    topic_facts: TopicFacts | None,
-) -> Rules:
-    """The rules as `plan` and `recover` are given them."""
-    return Rules(
-        mode=mode_named(mode),
-        config=config or {},
-        at=at,
-        full=full,
-        topic_id=topic_id,
-        repair_bits=repair_bits,
-        cluster_metadata=cluster_metadata,
-        topics=topic_facts,
-    )
+def _asked(request: Recovery | PathLike, paths: Sequence[PathLike]) -> tuple[Recovery, Sequence[PathLike]]:
+    """The request and the paths of a call; without a request the first argument is a path."""
+    return (request, paths) if isinstance(request, Recovery) else (Recovery(), [request, *paths])
 
 
 def plan_one(
     path: PathLike,
-    options: RecoveryOptions,
+    request: Recovery,
     *,
     also: Sequence[PathLike] = (),
     jobs: int = 1,
     on_progress: OnProgress | None = None,
 ) -> Plan:
-    """Plan as `plan` does, with everything that is asked for in one object.
+    """Plan for one log directory.
 
-    `also` are more paths of the same log directory.
+    * `also`: more paths of the same log directory
     """
-    refuse_copies(options)
-    root, only = chosen_directories([path, *also], options.select)
+    refuse_copies(request)
+    root, only = chosen_directories([path, *also], request.select)
     workers = Workers(jobs, on_progress)
-    options = replace(options, rules=options.rules.settled([root]))
     with survey(root, only=only, on_read=workers.read, tolerant=True) as found:
-        return plan_survey(found, workers, options)
-
-
-def _paths(given: Sequence[PathLike]) -> tuple[str, ...]:
-    return tuple(os.fspath(each) for each in given)
+        return plan_survey(found, workers, request.settled([root]))
 
 
 def recover(
-    path: PathLike,
-    *,
-    mode: Mode | str = Mode.SAFE,
-    config: Mapping[str, str] | None = None,
-    at: int | None = None,
-    full: bool = False,
-    topic_id: str | None = None,
-    repair_bits: Proof | None = None,
-    cluster_metadata: bool = False,
-    topic_facts: TopicFacts | None = None,
-    mark_clean: bool = False,
-    quarantine: PathLike | None = None,
-    expected: Plan | None = None,
-    complete: str | None = None,
-    moved: bool = False,
-    accept_loss: bool = False,
-    select: Selection = ALL,
-    copies: Sequence[PathLike] = (),
-    jobs: int = 1,
-    on_progress: OnProgress | None = None,
-) -> RecoveryResult:
-    """Plan and act under the broker's lock and a journal; where a run was cut short, complete that and nothing else.
-
-    Arguments are those of `plan`, and these.  `mark_clean` writes a clean-shutdown marker after a second verification
-    from disk (modes safe and strict, and a whole log directory), so that the broker does not check again; `quarantine`
-    is where removed bytes are kept; `expected` is an earlier plan: if the directory has changed since, nothing is done;
-    `complete` names a run that another machine began and that is to be completed here; `moved` says that the directory
-    is the one that its runs were on, where that cannot be seen; `accept_loss` continues even if records that can still
-    be read would be dropped (mode kafka does so, as the broker does), also by a run that was cut short.  A partition
-    that cannot be recovered or read is left as it is and named in the result's `declined`.  Raises `RecoveryRefused`,
-    with nothing changed, if nothing can be done, if sound records would be lost, or if the directory is locked or has
-    changed.
-
-    * `path`: a log directory or partition directory
-    * `mode`: how far it may go (`Mode`)
-    * `config`: settings under Kafka's names
-    * `at`: the time in ms to treat as now
-    * `full`: also examines segments below the recovery point
-    * `topic_id`: for partitions that have lost theirs
-    * `repair_bits`: the weakest proof on which a flipped bit is corrected; None: never
-    * `cluster_metadata`: includes the metadata log of KRaft
-    * `topic_facts`: what is known about the topics (`TopicFacts`)
-    * `select`: selects partitions
-    * `copies`: directories with other copies of the partitions
-    * `jobs`: how many partitions are examined at a time, each in its own process
-    * `on_progress`: called with a `ProgressState` now and then
-    """
-    rules = _rules(mode, config, at, full, topic_id, repair_bits, cluster_metadata, topic_facts)
-    options = RecoveryOptions(
-        rules=rules,
-        select=select,
-        copies=_paths(copies),
-        mark_clean=mark_clean,
-        accept_loss=accept_loss,
-        complete=complete,
-        moved=moved,
-    )
-    done = recover_all([path], options, quarantine=quarantine, expected=[expected], jobs=jobs, on_progress=on_progress)
-    return done[0]
-
-
-def recover_all(
-    paths: Sequence[PathLike],
-    options: RecoveryOptions,
-    *,
-    quarantine: PathLike | None = None,
+    request: Recovery | PathLike,
+    *paths: PathLike,
     expected: Sequence[Plan | None] | None = None,
     jobs: int = 1,
     on_progress: OnProgress | None = None,
     on_plan: Callable[[Plan], None] | None = None,
 ) -> list[RecoveryResult]:
-    """Recover several log directories, of one broker or of several: all locks are taken before the first is examined.
+    """Recover log directories of one broker, or of several, under their locks and with a journal.
 
-    What a broker's metadata log says, in whichever of its directories it is, decides about all of them.
+    Returns a result for each log directory, in the order in which they are named first.  All locks are taken and all
+    directories planned for before the first is changed, so a refusal changes none; it names all that were declined, and
+    has the reports of all.  If a run was cut short on a directory, that is completed there and nothing else is done.
+    What a broker's metadata log says, in whichever of its directories it is, decides about all of them.  A partition
+    that cannot be recovered or read is left as it is and named in the result's `declined`.
 
-    Every directory is planned for before the first is changed, so that a refusal changes none; it names all that were
-    declined, and has the reports of all.  A partition that is live in two of them is refused: a broker would not
-    start on that.  Several paths of one log directory are one piece of work: results and `expected` plans are those of
-    `by_log_directory`.  `on_plan` is told of each plan before the first is carried out.
+    Raises `RecoveryRefused`, with nothing changed, if nothing can be done, if records that can be read would be lost
+    without consent, if a directory is locked or has changed, or if a partition is live in two of them; `UsageError` and
+    `StorageError` as `plan` does.
 
+    * `request`: how to recover; it may be left out if the defaults are meant
     * `paths`: log directories, their parents, or partition directories
-    * `options`: what is asked for (`RecoveryOptions`)
-    * `quarantine`: where removed bytes are kept, if not beside each directory
-    * `expected`: earlier plans, one for each directory: if one has changed since, nothing is done
+    * `expected`: an earlier plan for each log directory, None for one that is not compared; if a directory has changed
+      since, nothing is done
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
+    * `on_plan`: called with each plan before the first is carried out
     """
-    refuse_copies(options)
-    holding(paths, options.select)
-    places = [chosen_directories(each, options.select) for each in by_log_directory(log_directories(paths))]
-    if options.mark_clean:
+    wanted, named = _asked(request, paths)
+    refuse_copies(wanted)
+    holding(named, wanted.select)
+    places = [chosen_directories(each, wanted.select) for each in by_log_directory(log_directories(named))]
+    if wanted.mark_clean:
         _refuse_half_a_marker(places)
-    keeping = keeping_in(quarantine, moved=options.moved)
+    keeping = keeping_in(wanted.quarantine, moved=wanted.moved)
     plans = {} if expected is None else dict(zip([root for root, _only in places], expected, strict=True))
-    return recover_places(places, options, keeping, plans, on_plan, Workers(jobs, on_progress))
+    return recover_places(places, wanted, keeping, plans, on_plan, Workers(jobs, on_progress))
 
 
 def _refuse_half_a_marker(places: Sequence[tuple[str, frozenset[str] | None]]) -> None:
@@ -229,35 +125,34 @@ def _refuse_half_a_marker(places: Sequence[tuple[str, frozenset[str] | None]]) -
 
 
 def recover_into(
-    path: PathLike,
+    request: Recovery | PathLike,
+    *paths: PathLike,
     target: PathLike,
-    options: RecoveryOptions,
-    *,
-    quarantine: PathLike | None = None,
     jobs: int = 1,
     on_progress: OnProgress | None = None,
     on_plan: Callable[[Plan], None] | None = None,
 ) -> RecoveryResult:
     """Copy a log directory to `target`, which must be new or empty, and recover the copy, not the original.
 
-    What cannot be read is not in the copy; the result's `declined` names it.  With `options.remote_logs`, the segments
-    of tiered logs that are missing or damaged are first copied from the remote tier.
+    What cannot be read is not in the copy; the result's `declined` names it.  With `remote_logs` in the request, the
+    segments of tiered logs that are missing or damaged are first copied from the remote tier.  Raises as `recover`.
 
-    * `path`: a log directory or partition directory
-    * `options`: what is asked for (`RecoveryOptions`)
-    * `quarantine`: where bytes that are removed from the copy are kept
+    * `request`: how to recover; it may be left out if the defaults are meant
+    * `paths`: one log directory
+    * `target`: the directory of the copy
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
     * `on_plan`: called with the plan before the copy is changed
     """
+    wanted, (path, *others) = _asked(request, paths)
+    if others:
+        raise UsageError(f"one log directory is recovered into {os.fspath(target)}, not {1 + len(others)}")
 
     def recover_copy(destination: str, lacking: Mapping[str, StorageError]) -> RecoveryResult:
-        wanted = replace(options, lacking=lacking)
-        if options.remote_logs is not None:
-            options.remote_logs.restore(destination, options.select)
-            wanted = replace(wanted, remote_logs=None, rules=replace(wanted.rules, full=True))
-        return recover_all(
-            [destination], wanted, quarantine=quarantine, jobs=jobs, on_progress=on_progress, on_plan=on_plan
-        )[0]
+        rules: Rules = wanted.as_rules(lacking=lacking)
+        if rules.remote_logs is not None:
+            rules.remote_logs.restore(destination, rules.select)
+            rules = structs.replace(rules, remote_logs=None, full=True)
+        return recover(rules, destination, jobs=jobs, on_progress=on_progress, on_plan=on_plan)[0]
 
     return copy_for(path, target, recover_copy)

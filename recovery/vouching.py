@@ -13,7 +13,7 @@ from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.decide.actions import difference
 from kafkalog.recovery.decide.plan import Plan
-from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.survey import Survey
 
 __all__ = ["why_not_clean"]

@@ -82,14 +82,14 @@ def _verify(path: str, *, deep: bool) -> list[Row]:
 def _recover(
     group: Group, *, mode: str, config: Mapping[str, str], full: bool, quarantine: str | None, accept_loss: bool
 ) -> list[Row]:
-    from kafkalog.recovery.facts.rules import Rules, mode_named
-    from kafkalog.recovery.options import RecoveryOptions
-    from kafkalog.recovery.run import recover_all
+    from kafkalog.recovery.facts.recovery_request import Recovery, mode_named
+    from kafkalog.recovery.run import recover
 
-    rules = Rules(mode=mode_named(mode), config=config, full=full)
-    options = RecoveryOptions(rules=rules, accept_loss=accept_loss)
+    request = Recovery(
+        mode=mode_named(mode), config=config, full=full, accept_loss=accept_loss, quarantine=quarantine
+    )
     try:
-        results = recover_all(group, options, quarantine=quarantine)
+        results = recover(request, *group)
     except RecoveryRefused as refused:
         return [(path, "refused", None, None, str(refused), None) for path in group]
     except (KafkaLogError, OSError) as error:
@@ -150,7 +150,7 @@ def recover_many(
     `kafkalog.recover`.  If Spark runs a task again, it completes what the first one began: the lock and the journal in
     the directory ensure that.  Raises `UsageError` for paths named twice.
     """
-    from kafkalog.recovery.facts.rules import mode_named
+    from kafkalog.recovery.facts.recovery_request import mode_named
 
     mode_named(mode)  # refused before anything starts
     groups = [[each] if isinstance(each, (str, os.PathLike)) else list(each) for each in paths]

@@ -19,7 +19,7 @@ from kafkalog.recovery.broker.manager import (
     load_log_directory,
     read_checkpoints,
 )
-from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.recovery_request import Rules
 
 __all__ = ["Forecast", "Started", "load_directory"]
 

@@ -14,7 +14,7 @@ from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.checks.report import BrokerStart
 from kafkalog.recovery.checks.started_over import findings_of_starting_over
-from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
 

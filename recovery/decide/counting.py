@@ -17,7 +17,7 @@ from kafkalog.recovery.decide.remote_part import held_remotely
 from kafkalog.recovery.decide.ways import Measured, PartitionFacts, RecoveryRequest, WayName, logs_of, measure
 from kafkalog.recovery.decide.written_end import written
 from kafkalog.recovery.facts.modes import Mode
-from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.safe.normalize import Checkpoints, partitions_of, read_high_watermarks
 from kafkalog.recovery.safe.result import SafeResult
 from kafkalog.tiers.tiering import tier_gap

@@ -25,7 +25,7 @@ from kafkalog.recovery.decide.set_aside import set_aside
 from kafkalog.recovery.decide.ways import NOT_SIMULATED, PartitionFacts
 from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.modes import Mode
-from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.safe.normalize import Change, topic_ids
 from kafkalog.recovery.safe.recovery import InOrder, SafeRecovery, no_checks, recover_safely

@@ -28,7 +28,7 @@ from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
 from kafkalog.log.disk.files import real
 from kafkalog.log.storage.content import Content, Slice, join
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.survey import Survey, facts_of
 from kafkalog.recovery.safe.normalize import Checkpoints, partitions_of
 from kafkalog.recovery.safe.result import SafeResult

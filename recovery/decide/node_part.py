@@ -21,7 +21,7 @@ from kafkalog.recovery.checks.started_over import findings_of_starting_over
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.facts.modes import Mode
-from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.recovery_request import Rules
 
 __all__ = ["start_now", "with_node"]
 

@@ -50,7 +50,7 @@ from kafkalog.recovery.decide.refusals import WRITTEN_BESIDE, Decision, refusal_
 from kafkalog.recovery.decide.ways import RecoveryWay, WayName, recommended
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.own_identity import directories_that_name
-from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
 from kafkalog.recovery.facts.unreadable import findings_of_unreadable, sentences_of_unreadable

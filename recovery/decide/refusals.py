@@ -24,7 +24,7 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
 from kafkalog.recovery.facts.modes import Mode
-from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.facts.unreadable import refusal_of_unreadable
 from kafkalog.recovery.safe.result import SafeResult

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any
+
+from msgspec import structs
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.model import NO_END, BatchHeader, RecordBatch
@@ -35,7 +37,7 @@ from kafkalog.recovery.damage.kept_bytes import KeptBytes
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
 from kafkalog.recovery.decide.written_end import Written, indexed_end
 from kafkalog.recovery.facts.modes import Mode
-from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.recovery_request import Rules
 
 __all__ = [
     "NOT_SIMULATED", "LostRange", "Measured", "PartitionFacts", "RecoveryRequest", "RecoveryWay", "WayName", "logs_of",
@@ -119,7 +121,7 @@ class RecoveryRequest:
 
     def applied_to(self, rules: Rules) -> Rules:
         """The rules by which it is taken."""
-        return replace(rules, mode=self.mode, repair_bits=self.proof, full=rules.full or self.full)
+        return structs.replace(rules, mode=self.mode, repair_bits=self.proof, full=rules.full or self.full)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, under the names that `recover` has for them."""

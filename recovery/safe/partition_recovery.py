@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.framing import BATCH_MAGIC
@@ -36,7 +38,7 @@ from kafkalog.recovery.damage.kept_bytes import KeptBytes
 from kafkalog.recovery.damage.salvage import salvage
 from kafkalog.recovery.damage.soundness import Cut, SoundLog, bytes_above, sound_prefix
 from kafkalog.recovery.facts.metadata_copies import OTHER_COPIES
-from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.topic_facts import NO_FACTS
 from kafkalog.recovery.safe.log_contents import (
     can_go_on,
@@ -510,7 +512,7 @@ class PartitionRecovery:
     def loads_with(self, tree: Tree, size: int) -> bool:
         """Whether a broker starts on it, and changes nothing, with indexes of this many bytes."""
         tried = replace(self.rules.settings(self.name.topic), segment_index_bytes=size)
-        rules = replace(self.rules, config=tried.as_names(), topics=NO_FACTS)
+        rules = structs.replace(self.rules, config=tried.as_names(), topics=NO_FACTS)
         with_room = PartitionRecovery(self.original, self.directory, self.name, Checkpoints({}, {}), rules)
         with_room.log_start = self.log_start
         first = with_room.load(tree, 0)

@@ -17,7 +17,7 @@ from kafkalog.log.directories.workers import Group, Workers, groups_of
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.changed_files import changed_files
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult, read_checkpoints
-from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.safe.normalize import (
     Change,
     Checkpoints,

@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import kafkalog
-from kafkalog.cli.settings import command_words
+from kafkalog.cli.settings import planning_words
 from kafkalog.codec.common.shell import UNSAFE
 from kafkalog.codec.names import without_surrogates
 from kafkalog.log.directories.selection import Selection
+from kafkalog.recovery.facts.recovery_request import Recovery
 from kafkalog.words.escapes import escape_controls
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog as command
@@ -69,8 +70,8 @@ def test_the_line_that_undoes_names_the_directory(topic: str, tmp_path: Path) ->
 
 
 def test_words_that_are_repeated() -> None:
-    given = {"chosen": Selection.of(["y", "-x"], excluded=["--z-1"]), "config": ("a=b",)}
-    assert command_words(given) == ["--config", "a=b", "--topic=-x", "--topic", "y", "--exclude=--z-1"]
+    request = Recovery(select=Selection.of(["y", "-x"], excluded=["--z-1"]), config={"a": "b"})
+    assert planning_words(request, None) == ["--config", "a=b", "--topic=-x", "--topic", "y", "--exclude=--z-1"]
 
 
 def test_records_as_arrow(root: Path, topic: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.recovery import plan, recover
+from kafkalog.recovery import Recovery, plan, recover
 from testkit.judging.trees import stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import recovery_case
@@ -33,7 +33,7 @@ def delete_segments(root: Path) -> None:
 def deleted(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A broker's directory of which something was deleted a moment ago."""
     root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "logs")
-    recover(root, full=True, quarantine=tmp_path / "first")
+    recover(Recovery(full=True, quarantine=tmp_path / "first"), root)
     (root / ".kafkalog-quarantine").unlink()
     request.param(root)
     return root
@@ -45,7 +45,9 @@ def recovered(tmp_path: Path) -> tuple[Path, str]:
     case = recovery_case("random_mix/025")
     root = case.unpack_before(tmp_path / "logs")
     settings = given(case)
-    run = recover(root, mode="salvage", config=settings["config"], at=settings["at"], accept_loss=True).run_id
+    run = recover(Recovery(mode="salvage", config=settings["config"], at=settings["at"], accept_loss=True), root)[
+        0
+    ].run_id
     assert run is not None
     return root, run
 
@@ -68,7 +70,7 @@ def test_undelete_tells_asks_and_puts_back(deleted: Path) -> None:
     places = [text.find(part) for part in order]
     assert -1 not in places, (order[places.index(-1)], text)
     assert places == sorted(places)
-    assert not plan(deleted).changes
+    assert not plan(deleted)[0].changes
     (command,) = re.findall(r"kafkalog (undo \S+ --run \S+)", text)
     assert kafkalog(*command.split(), "--yes").code == 2
     assert stamps(deleted) == before
@@ -127,7 +129,7 @@ def test_undelete_interrupted_while_files_change(moment: str, then: str, deleted
         assert stamps(deleted) == before
     else:
         assert kafkalog("recover", "--yes", deleted).code == 2
-        assert not plan(deleted).changes
+        assert not plan(deleted)[0].changes
         assert "sessions-20" not in kafkalog("undelete", deleted).out
 
 

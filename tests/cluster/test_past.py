@@ -52,7 +52,9 @@ def written(root: Path, commits: Iterable[Commit], *, segment_bytes: int = 600) 
 
 
 def cleaned(root: Path) -> None:
-    library.compact(root, config={"min.cleanable.dirty.ratio": "0", "segment.bytes": "600"}, at=LATER)
+    library.compact(
+        library.Compaction(config={"min.cleanable.dirty.ratio": "0", "segment.bytes": "600"}, at=LATER), root
+    )
 
 
 def standing(commits: list[Commit], until: int) -> dict[tuple[str, int], int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.recovery import recover
+from kafkalog.recovery import Recovery, recover
 from testkit.judging.trees import stamps
 from testkit.recorded.fixture_data import broker_case
 from testkit.running.command import kafkalog
@@ -66,7 +66,7 @@ def test_spark(data: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
     text = "\n".join(text for kind, text in BLOCKS if kind == "python")
     assert 'os.environ["PYSPARK_PYTHON"] = sys.executable' in text
-    recover("data", accept_loss=True)
+    recover(Recovery(accept_loss=True), "data")
     finished = subprocess.run(
         [sys.executable, "-c", text], capture_output=True, text=True, cwd=data.parent, env=environment, check=False
     )

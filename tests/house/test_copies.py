@@ -26,7 +26,7 @@ import kafkalog
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.records import records_payload
 from kafkalog.jobs.restore.remote_logs import RemoteLogs
-from kafkalog.recovery.options import RemoteLogSource
+from kafkalog.recovery.facts.recovery_request import RemoteLogSource
 from testkit.made.batches import simple
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.fixture_data import broker_case
@@ -241,7 +241,7 @@ def test_only_what_is_there_is_left_out() -> None:
 def test_what_reading_a_directory_gives_survives(measured: Callable[[str, int], None]) -> None:
     (path,) = brokers(broker_case("4.1.1", "txn").id)
     log_dir = kafkalog.open(path)
-    found: list[object] = [log_dir, kafkalog.verify(path), kafkalog.open_all(path), kafkalog.plan(path)]
+    found: list[object] = [log_dir, kafkalog.verify(path), kafkalog.open_all(path), kafkalog.plan(path)[0]]
     for partition in log_dir.partitions:
         found += partition.batches()
         found += partition.records()

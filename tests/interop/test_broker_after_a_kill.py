@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog import RecoveryRefused
-from kafkalog.recovery import recover, undo
+from kafkalog.recovery import Recovery, recover, undo
 from testkit.judging import seam
 from testkit.judging.every_byte import Originals
 from testkit.judging.trees import copy_tree, first_difference, stamps
@@ -52,7 +52,7 @@ def test_kafka_starts_on_a_run_that_was_cut_short(
         root = copy_tree(original, tmp_path / "logs")
         with quarantine_at(place, tmp_path) as kept:
             with failing_at(number, Stopped, monkeypatch) as count, suppress(Stopped):
-                recover(root, quarantine=kept, accept_loss=True, **given(case))
+                recover(Recovery(quarantine=kept, accept_loss=True, **given(case)), root)
             if count[0] < number:
                 break
             where = kept or root.with_name("logs.recovery")
@@ -75,7 +75,7 @@ def _operator_comes_back(
         undo(root, quarantine=kept)
     assert first_difference(stamps(root), before) == "", what
     assert first_difference(stamps(where), saved) == "", what
-    recover(root, quarantine=kept, accept_loss=True, **given(case))
+    recover(Recovery(quarantine=kept, accept_loss=True, **given(case)), root)
     assert originals.missing(root, where) == [], what
     answer = kafka.check(root, {**case.case["params"], "force_unclean": 1})
     assert answer.get("accepted"), (what, seam.broker_outcome(root, case.case["params"]), answer.get("exception"))

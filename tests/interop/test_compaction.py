@@ -75,7 +75,9 @@ def one(seed: str, scratch: Path, kafka: KafkaOracle, campaign: Campaign) -> str
         campaign.counts.update(what.values() or [REFUSED])
         before = {path.name: stamps(path) for path in ours.glob("[tu]-[01]")}
         try:
-            result = kafkalog.compact(ours, config=settings(step.params), at=int(str(step.params["now_ms"])))
+            result = kafkalog.compact(
+                kafkalog.Compaction(config=settings(step.params), at=int(str(step.params["now_ms"]))), ours
+            )[0]
             if theirs["outcome"] != "loaded":  # what a start leaves that fails is nothing to go on from
                 alone = result.done.declined and all(
                     stamps(ours / name) == before[name] for name in result.done.declined

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafkalog import deleted, open_partition, plan, undelete, undelete_into, undo
+from kafkalog import Undelete, deleted, open_partition, plan, undelete, undelete_into, undo
 from kafkalog.jobs.undelete.remains import RemainsKind
 from testkit.judging.trees import first_difference, stamps
 from testkit.kafka.kafka_oracle import KafkaOracle, OracleError
@@ -85,7 +85,7 @@ def end(broker: RealBroker, how: str) -> None:
 
 
 def is_in_order(root: Path, *directories: str) -> bool:
-    return not any(plan(root / each).changes for each in directories)
+    return not any(plan(root / each)[0].changes for each in directories)
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])
@@ -106,11 +106,11 @@ def test_a_topic_that_was_deleted(version: str, mode: str, how: str, broker_of: 
         (RemainsKind.DIRECTORY, COUNT // 2, None)
     ] * 2
     as_deleted = stamps(root)
-    run_id = undelete(root, "orders").run_id
+    run_id = undelete(Undelete(topic="orders"), root)[0].run_id
     assert is_in_order(root, "orders-0", "orders-1")
     undo(root, run_id)
     assert first_difference(dict(stamps(root)), dict(as_deleted)) == ""
-    undelete(root, "orders")
+    undelete(Undelete(topic="orders"), root)
     assert logs(broker, "orders") == written
     broker.start()
     assert broker.records("orders", 2) == before
@@ -133,7 +133,7 @@ def test_a_topic_that_is_held_while_a_broker_deletes_at_once(
     broker.client("delete", topic="orders")
     wait_for(lambda: len(list(root.glob("orders-*-delete"))) == 2)
     broker.kill()
-    undelete(root, "orders", hold=True)
+    undelete(Undelete(topic="orders", hold=True), root)
     broker.configure({"log.segment.delete.delay.ms": 1})
     broker.start()
     broker.create("other")
@@ -141,7 +141,7 @@ def test_a_topic_that_is_held_while_a_broker_deletes_at_once(
     wait_for(lambda: not list(root.glob("other-0*")))  # what is deleted is gone
     create_again(broker, "orders", 2)
     broker.stop()
-    undelete(root, "orders")
+    undelete(Undelete(topic="orders"), root)
     assert is_in_order(root, "orders-0", "orders-1")
     broker.start()
     assert broker.records("orders", 2) == before
@@ -164,12 +164,12 @@ def test_segments_that_retention_deleted(version: str, mode: str, broker_of: Cal
     (found,) = deleted(root)
     assert (found.kind, found.first_offset, found.why_not) == (RemainsKind.SEGMENTS, 0, None)
     as_deleted = stamps(root)
-    result = undelete(root, "kept")
+    result = undelete(Undelete(topic="kept"), root)[0]
     assert (result.done.put_back[0].log_start_offset, result.done.put_back[0].log_end_offset) == (0, COUNT)
     assert is_in_order(root, "kept-0")
     undo(root, result.run_id)
     assert first_difference(dict(stamps(root)), dict(as_deleted)) == ""
-    undelete(root, "kept")
+    undelete(Undelete(topic="kept"), root)
     assert logs(broker, "kept") == written
     broker.start()
     assert broker.records("kept") == before
@@ -188,10 +188,10 @@ def test_what_is_written_into_a_directory_of_its_own(
     wait_for(lambda: len(list(broker.log_dir.glob("orders-*-delete"))) == 2)
     broker.kill()
     before = stamps(broker.log_dir)
-    taken = undelete_into(broker.log_dir, tmp_path / "new", "orders")
+    taken = undelete_into(Undelete(topic="orders"), broker.log_dir, target=tmp_path / "new")
     assert first_difference(dict(stamps(broker.log_dir)), dict(before)) == ""
     assert [each.records for each in taken.put_back] == [COUNT // 2] * 2
-    assert not plan(tmp_path / "new").changes
+    assert not plan(tmp_path / "new")[0].changes
     for number in range(2):
         assert sum(1 for _ in open_partition(tmp_path / "new" / f"orders-{number}").records()) == COUNT // 2
     answer = kafka.check(tmp_path / "new", {"now_ms": 1_700_000_100_000, "force_unclean": 1})

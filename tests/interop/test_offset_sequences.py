@@ -96,7 +96,7 @@ def offsets_of(logs: dict[int, list[bytes]]) -> set[int]:
 def _recovered(root: Path, sequence: Sequence, *, accept_loss: bool) -> bool:
     try:
         config, at = seam.config(sequence.params), sequence.params["now_ms"]
-        kafkalog.recover(root, mode="safe", config=config, at=at, accept_loss=accept_loss)
+        kafkalog.recover(kafkalog.Recovery(mode="safe", config=config, at=at, accept_loss=accept_loss), root)
     except RecoveryRefused as refused:
         if accept_loss or refused.reason != "loss":
             raise

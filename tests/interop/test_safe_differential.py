@@ -60,7 +60,9 @@ def test_kafka_leaves_every_transaction_index_alone(version: str, kafka_of: Call
     """4.4 starts on no version but 0, and earlier releases on some."""
     kafka, count = kafka_of(version), 0
     for case in recovery_cases.unpacked_cases(family="txn_index"):
-        kafkalog.recover(case.before, mode="safe", config=seam.config(case.params), at=int(case.params["now_ms"]))
+        kafkalog.recover(
+            kafkalog.Recovery(mode="safe", config=seam.config(case.params), at=int(case.params["now_ms"])), case.before
+        )
         answer = kafka.check(case.before, case.params)
         assert answer["accepted"], (case.name, answer)
         count += 1

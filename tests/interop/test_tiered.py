@@ -14,10 +14,9 @@ import kafkalog
 from kafkalog.jobs.restore.events import rebuild_remote_metadata
 from kafkalog.jobs.restore.remote_logs import RemoteLogs
 from kafkalog.recovery.facts.modes import Mode
-from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.recovery_request import Recovery
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
-from kafkalog.recovery.options import RecoveryOptions
-from kafkalog.recovery.run import recover_all, recover_into
+from kafkalog.recovery.run import recover, recover_into
 from kafkalog.tiers.remote_tier import RemoteTier
 from testkit.judging.trees import stamps
 from testkit.kafka import kafka_jars
@@ -80,7 +79,7 @@ def whole_logs(cluster: TieredCluster, work: Path) -> None:
     log_dir = cluster[1].log_dir
     known = states([log_dir])
     assert min(int(path.stem) for path in (log_dir / "orders-0").glob("*.log")) > 0
-    done = recover_into(log_dir, work / "made", RecoveryOptions(remote_logs=RemoteLogs(cluster.tier())))
+    done = recover_into(Recovery(remote_logs=RemoteLogs(cluster.tier())), log_dir, target=work / "made")
     assert done.changed
     assert (work / "made" / "orders-0" / f"{0:020}.log").is_file()
     in_place(work / "made", log_dir)
@@ -107,18 +106,18 @@ def without_its_end(log_dir: Path, topic: str) -> None:
 
 
 def into_a_copy(log_dir: Path, tier: RemoteTier, made: Path) -> None:
-    recover_into(log_dir, made, RecoveryOptions(remote_logs=RemoteLogs(tier, keep_remote=True)))
+    recover_into(Recovery(remote_logs=RemoteLogs(tier, keep_remote=True)), log_dir, target=made)
     in_place(made, log_dir)
 
 
 def where_it_is(log_dir: Path, tier: RemoteTier, _made: Path) -> None:
     """Undone once before: undo leaves what a run can do again."""
-    options = RecoveryOptions(rules=Rules(mode=Mode.REMOTE), remote_logs=RemoteLogs(tier))
+    request = Recovery(mode=Mode.REMOTE, remote_logs=RemoteLogs(tier))
     before = stamps(log_dir)
-    assert recover_all([log_dir], options)[0].changed
+    assert recover(request, log_dir)[0].changed
     kafkalog.undo(log_dir)
     assert stamps(log_dir) == before
-    assert recover_all([log_dir], options)[0].changed
+    assert recover(request, log_dir)[0].changed
 
 
 @pytest.mark.parametrize(("lose", "bring_back"), [
@@ -173,7 +172,7 @@ def test_damaged_local_segments_left_to_the_remote_tier(tmp_path: Path) -> None:
         data = bytearray(hurt.read_bytes())
         data[len(data) // 2] ^= 1
         hurt.write_bytes(data)
-        assert kafkalog.recover(log_dir, mode="remote").changed
+        assert kafkalog.recover(kafkalog.Recovery(mode="remote"), log_dir)[0].changed
         assert not hurt.exists()
         serves_all_and_copies_nothing_again(cluster, before, known)
 
@@ -208,7 +207,7 @@ def test_the_model_of_a_start_leaves_what_the_broker_leaves(tmp_path: Path) -> N
         cluster[1].kill()
         log_dir = cluster[1].log_dir
         shutil.copytree(log_dir, tmp_path / "copy")
-        kafkalog.recover(tmp_path / "copy", mode="kafka")
+        kafkalog.recover(kafkalog.Recovery(mode="kafka"), tmp_path / "copy")
         frozen = {"remote.log.manager.task.interval.ms": 600_000, "log.retention.check.interval.ms": 600_000,
                   "log.initial.task.delay.ms": 600_000}  # fmt: skip
         cluster[1].configure(frozen)

@@ -148,7 +148,7 @@ def test_a_broker_cuts_its_log_and_fetches_the_rest(
     await_checkpoint(volume, "t 0 200")
     brokers[follow].kill()
     flip(volume, 2)
-    ways = {str(way.way): way for way in plan(volume / "t-0").choice.by_partition["t-0"]}
+    ways = {str(way.way): way for way in plan(volume / "t-0")[0].choice.by_partition["t-0"]}
     assert (ways["replica"].how, ways["replica"].leaders) == (None, (lead,))
     promised = ways["replica"].measured
     assert (promised.records_kept or 0) + (promised.records_lost or 0) == len(sent), "above its high watermark none"

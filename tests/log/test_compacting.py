@@ -215,7 +215,7 @@ def test_a_crash_at_any_moment_leaves_the_old_records_or_the_new_ones(
             with stopped_before(0, Gone), suppress(Gone):
                 log.close()
         (root / ".lock").unlink(missing_ok=True)
-        kafkalog.recover(root, at=clock.now_ms)
+        kafkalog.recover(kafkalog.Recovery(at=clock.now_ms), root)
         assert meaning(root) == latest, change
         with kafkalog.Log.open(root / "t-0", CONFIG, clock=clock) as again:
             offsets = {batch.header.last_offset for batch in again.partition().batches()}

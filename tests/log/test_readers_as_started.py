@@ -79,7 +79,7 @@ def test_a_segment_under_swap_is_read_in_its_place(bases: tuple[int, ...], tmp_p
     table = kafkalog.open(tmp_path / "data")["t", 0].to_arrow(["offset"]).read_all()
     assert table["offset"].to_pylist() == wanted
     assert command("ls", tmp_path / "data").code in (0, 1)
-    kafkalog.recover(tmp_path / "data", mode="kafka")
+    kafkalog.recover(kafkalog.Recovery(mode="kafka"), tmp_path / "data")
     assert not list(partition.glob("*.swap"))
     assert offsets(tmp_path / "data") == wanted
 
@@ -185,7 +185,7 @@ def test_a_log_that_recovery_has_cut_goes_on_in_a_new_epoch_once(kept: int, tmp_
     path = root / "t-0" / segment_file(0, FileKind.LOG)
     path.write_bytes(path.read_bytes()[: end + 20])
     (root / ".kafka_cleanshutdown").unlink()
-    run = kafkalog.recover(root, accept_loss=True)
+    run = kafkalog.recover(kafkalog.Recovery(accept_loss=True), root)[0]
     assert run.run_id is not None
     for _ in range(3):
         with kafkalog.Log.open(root / "t-0") as log:
@@ -197,7 +197,7 @@ def test_an_undamaged_log_keeps_its_epoch(tmp_path: Path) -> None:
     for _ in range(3):
         with kafkalog.Log.open(tmp_path / "t-0") as log:
             log.append([b"new"])
-    kafkalog.recover(tmp_path, full=True)
+    kafkalog.recover(kafkalog.Recovery(full=True), tmp_path)
     with kafkalog.Log.open(tmp_path / "t-0") as log:
         log.append([b"new"])
     assert epochs(tmp_path / "t-0") == [(0, 0)]

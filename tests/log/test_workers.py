@@ -14,7 +14,7 @@ import pytest
 
 from kafkalog.log.directories import workers
 from kafkalog.log.directories.workers import ProgressState, Workers, groups_of
-from kafkalog.recovery import plan, recover
+from kafkalog.recovery import Recovery, plan, recover
 from kafkalog.recovery.checks.verify import verify
 from testkit.judging.trees import contents, copy_tree, first_difference
 from testkit.recorded.fixture_data import broker_case, recovery_case
@@ -39,7 +39,7 @@ def test_the_plan_is_the_same(version: str, name: str, mode: str, tmp_path: Path
     root = next(
         path for path in sorted(broker_case(version, name).unpack(tmp_path).iterdir()) if path.name.startswith("broker")
     )
-    one, four = (plan(root, mode=mode, at=1_700_000_000_000, jobs=jobs) for jobs in (1, 4))
+    one, four = (plan(Recovery(mode=mode, at=1_700_000_000_000), root, jobs=jobs)[0] for jobs in (1, 4))
     assert len(one.partitions) > 3
     assert UNIQUE.sub("", str(four.as_dict())) == UNIQUE.sub("", str(one.as_dict()))
 
@@ -48,8 +48,8 @@ def test_the_plan_is_the_same(version: str, name: str, mode: str, tmp_path: Path
 def test_what_is_done_is_the_same(tmp_path: Path) -> None:
     root = next(broker_case("4.1.1", "crash").unpack(tmp_path / "data").iterdir())
     copy = copy_tree(root, tmp_path / "copy")
-    recover(root, at=1_700_000_000_000)
-    recover(copy, at=1_700_000_000_000, jobs=3)
+    recover(Recovery(at=1_700_000_000_000), root)
+    recover(Recovery(at=1_700_000_000_000), copy, jobs=3)
     assert first_difference(dict(contents(copy)), dict(contents(root))) == ""
 
 
@@ -64,7 +64,7 @@ def test_every_case_with_several_directories(mode: str, tmp_path: Path) -> None:
         root = case.unpack_before(tmp_path / str(number))
         if sum(path.is_dir() for path in root.iterdir()) < 2:
             continue
-        one, three = (plan(root, mode=mode, jobs=jobs, **given(case)) for jobs in (1, 3))
+        one, three = (plan(Recovery(mode=mode, **given(case)), root, jobs=jobs)[0] for jobs in (1, 3))
         assert UNIQUE.sub("", str(three.as_dict())) == UNIQUE.sub("", str(one.as_dict())), case.id
         compared += 1
         failing += one.broker.outcome != "loaded"
@@ -117,7 +117,7 @@ def test_a_small_directory_starts_no_process(tmp_path: Path, monkeypatch: pytest
     case = recovery_case("undamaged/crash-single")
     root = case.unpack_before(tmp_path / "logs")
     monkeypatch.setattr(os, "fork", lambda: pytest.fail("a process was started"))
-    plan(root, jobs=8, **given(case))
+    plan(Recovery(**given(case)), root, jobs=8)
 
 
 PROGRAM = """

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafkalog import FindingCode, FormatError, Log, LogConfig, RecoveryRefused, Severity, open_all
-from kafkalog.recovery import recover
+from kafkalog.recovery import Recovery, recover
 from kafkalog.recovery.checks.verify import verify
 from testkit.recorded.fixture_data import recovery_cases, recovery_families
 
@@ -48,7 +48,7 @@ def test_append_after_recovery(family: str, tmp_path: Path, compared: Callable[[
         settings = {name: str(value) for name, value in params.items() if "." in name}
         given: dict[str, Any] = {"config": settings, "at": NOW}
         try:
-            recover(root, accept_loss=True, **given)
+            recover(Recovery(accept_loss=True, **given), root)
         except RecoveryRefused:
             continue
         if not (root / "t-0").is_dir():

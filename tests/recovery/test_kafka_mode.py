@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog import RecoveryRefused
-from kafkalog.recovery import plan, recover, undo
+from kafkalog.recovery import Recovery, plan, recover, undo
 from kafkalog.recovery.broker.manager import StartResult
 from testkit.judging.trees import contents, first_difference, stamps
 from testkit.recorded.fixture_data import RecoveryCase, recovery_case, recovery_cases, recovery_families
@@ -34,7 +34,7 @@ def check(case: RecoveryCase, root: Path) -> str:
     """What is wrong with our recovery of one case; empty if nothing is."""
     given = arguments(case)
     before = stamps(root)
-    made = plan(root, **given)  # type: ignore[arg-type]
+    made = plan(Recovery(**given), root)[0]  # type: ignore[arg-type]
     if case.id not in ENDS_AFTER_LOADING and made.broker.outcome != case.outcome:
         return f"outcome {made.broker.outcome}, Kafka had {case.outcome}"
     if stamps(root) != before:
@@ -44,11 +44,11 @@ def check(case: RecoveryCase, root: Path) -> str:
         if exception is not None and made.broker.exception != exception["class"]:
             return f"exception {made.broker.exception}, Kafka's was {exception['class']}"
         try:
-            recover(root, **given)  # type: ignore[arg-type]
+            recover(Recovery(**given), root)  # type: ignore[arg-type]
         except RecoveryRefused:
             return first_difference(dict(stamps(root)), dict(before))
         return "a start that fails was not refused"
-    result = recover(root, **given)  # type: ignore[arg-type]
+    result = recover(Recovery(**given), root)[0]  # type: ignore[arg-type]
     got = {
         path: held
         for path, held in contents(root).items()
@@ -89,9 +89,9 @@ def test_recovery_leaves_what_kafka_left(
 def test_recovered_again_there_is_nothing_to_do_where_kafka_is_stable(case: RecoveryCase, tmp_path: Path) -> None:
     root = case.unpack_before(tmp_path / "before")
     given = arguments(case)
-    recover(root, **given)  # type: ignore[arg-type]
+    recover(Recovery(**given), root)  # type: ignore[arg-type]
     if case.case["second_pass"].get("accepted"):
-        assert recover(root, **given).run_id is None  # type: ignore[arg-type]
+        assert recover(Recovery(**given), root)[0].run_id is None  # type: ignore[arg-type]
 
 
 def test_the_forecast_says_what_kafka_would_lose(tmp_path: Path) -> None:
@@ -99,9 +99,9 @@ def test_the_forecast_says_what_kafka_would_lose(tmp_path: Path) -> None:
     case = recovery_case("offset_order/all-batches-twice")
     root = case.unpack_before(tmp_path / "logs")
     given = arguments(case)
-    made = plan(root, **given)  # type: ignore[arg-type]
+    made = plan(Recovery(**given), root)[0]  # type: ignore[arg-type]
     assert made.broker.log_end_offsets == {"t-0": case.case["result"]["partitions"]["t-0"]["log_end_offset"]}
     assert made.broker.valid_records_lost is not None
     assert made.broker.valid_records_lost["t-0"] >= 27
-    safe = plan(root, **{**given, "mode": "safe"})  # type: ignore[arg-type]
+    safe = plan(Recovery(**{**given, "mode": "safe"}), root)[0]  # type: ignore[arg-type]
     assert safe.partitions[0].log_end_offset == 27

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog.codec.errors import RecoveryRefused
-from kafkalog.recovery import plan, recover, undo
+from kafkalog.recovery import Recovery, plan, recover, undo
 from testkit.made.tens import log_of_tens
 from testkit.running.command import kafkalog
 
@@ -34,9 +34,9 @@ def test_another_partition_of_the_topic_tells_the_id(root: Path) -> None:
     shutil.copytree(root / "t-0", root / "t-1")
     (root / "t-1" / "partition.metadata").write_text(METADATA)
     before = files(root)
-    done = recover(root)
+    done = recover(root)[0]
     assert (root / "t-0" / "partition.metadata").read_text().split() == METADATA.split()
-    assert not plan(root).changes
+    assert not plan(root)[0].changes
     undo(root, done.run_id)
     assert files(root) == before
 
@@ -53,9 +53,9 @@ def test_without_an_id_it_becomes_stray_with_consent_only(root: Path) -> None:
     assert refused.value.reason == "loss"
     assert "topic_id" in str(refused.value)
     assert files(root) == before
-    made = plan(root)
+    made = plan(root)[0]
     assert (made.needs_consent, made.made_stray) == (True, ("t-0",))
-    recover(root, accept_loss=True)
+    recover(Recovery(accept_loss=True), root)
     assert [path.name.endswith("-stray") for path in root.glob("t-0*")] == [True]
 
 

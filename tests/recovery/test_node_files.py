@@ -31,8 +31,8 @@ def test_a_damaged_bootstrap_checkpoint_is_set_aside(content: bytes, root: Path)
     path.chmod(0o600)
     path.write_bytes(content)
     before = stamps(root)
-    assert plan(root).broker.outcome == "start_fails"
-    done = recover(root)
+    assert plan(root)[0].broker.outcome == "start_fails"
+    done = recover(root)[0]
     assert not path.exists()
     assert done.node is not None
     assert done.node.loses_nothing
@@ -47,7 +47,7 @@ def test_it_stays_if_the_metadata_log_is_empty(root: Path) -> None:
     for each in (root / "__cluster_metadata-0").iterdir():
         if each.suffix in (".log", ".checkpoint"):
             each.unlink()
-    assert all(each.path != "bootstrap.checkpoint" for each in plan(root).actions)
+    assert all(each.path != "bootstrap.checkpoint" for each in plan(root)[0].actions)
 
 
 @pytest.mark.parametrize("name", ["quorum-state", "*.checkpoint"])

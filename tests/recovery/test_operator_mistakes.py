@@ -16,7 +16,7 @@ import pytest
 
 from kafkalog import RecoveryRefused, StorageError
 from kafkalog.codec.crc32c import crc32c
-from kafkalog.recovery import recover, undo
+from kafkalog.recovery import Recovery, recover, undo
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.journal import MANIFEST
 from testkit.judging.trees import first_difference, stamps
@@ -62,13 +62,13 @@ def test_what_others_wrote_behind_a_cut_is_not_written_over(
     monkeypatch.setattr(FileSystem, "truncate", slow)
     with quarantine_at(place, tmp_path) as kept:
         with pytest.raises(StorageError, match="what was done stays"):
-            recover(root, quarantine=kept, accept_loss=True, **given(CASE))
+            recover(Recovery(quarantine=kept, accept_loss=True, **given(CASE)), root)
         monkeypatch.undo()
         assert (root / cut[0]).read_bytes().endswith(b"precious")
         with pytest.raises(RecoveryRefused):
             undo(root, quarantine=kept)
         assert (root / cut[0]).read_bytes().endswith(b"precious")
-        recover(root, quarantine=kept, accept_loss=True, **given(CASE))
+        recover(Recovery(quarantine=kept, accept_loss=True, **given(CASE)), root)
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -81,7 +81,7 @@ def test_what_others_wrote_behind_a_cut_is_not_written_over(
 def test_a_manifest_makes_no_program_of_a_file(place: str, attributes: dict[str, Any], tmp_path: Path) -> None:
     root = recovery_cases(["segment_set"])[0].unpack_before(tmp_path / "logs")
     with quarantine_at(place, tmp_path) as kept:
-        recover(root, quarantine=kept, accept_loss=True, **given(recovery_cases(["segment_set"])[0]))
+        recover(Recovery(quarantine=kept, accept_loss=True, **given(recovery_cases(["segment_set"])[0])), root)
         (manifest,) = (kept or tmp_path / "logs.recovery").glob(f"*/{MANIFEST}")
         values = json.loads(manifest.read_bytes())["journal"]
         for step in values["steps"]:
@@ -103,7 +103,7 @@ def test_a_manifest_gives_no_file_to_root(tmp_path: Path) -> None:
         os.chown(path, 1234, 1234)
     with quarantine_at(PLACES[1], tmp_path) as kept:
         assert kept is not None
-        recover(root, quarantine=kept, accept_loss=True, **given(case))
+        recover(Recovery(quarantine=kept, accept_loss=True, **given(case)), root)
         (manifest,) = kept.glob(f"*/{MANIFEST}")
         values = json.loads(manifest.read_bytes())["journal"]
         for step in values["steps"]:
@@ -119,7 +119,7 @@ def test_a_directory_with_the_markers_name(tmp_path: Path) -> None:
     root = directory(tmp_path / "logs")
     (root / ".kafka_cleanshutdown").mkdir()
     before = stamps(root)
-    result = recover(root, mark_clean=True, accept_loss=True, **given(CASE))
+    result = recover(Recovery(mark_clean=True, accept_loss=True, **given(CASE)), root)[0]
     assert result.changed
     assert (root / ".kafka_cleanshutdown").is_file()
     undo(root)
@@ -130,7 +130,7 @@ def test_runs_on_single_partitions_are_undone_in_an_order_that_works(tmp_path: P
     """Whatever order is tried: each undo gives back its own or changes nothing, and in the end all are undone."""
     root = directory(tmp_path / "logs", "t-1", "t-2")
     before = stamps(root)
-    runs = [recover(root / name, accept_loss=True, **given(CASE)).run_id for name in ("t-1", "t-0", "t-2")]
+    runs = [recover(Recovery(accept_loss=True, **given(CASE)), root / name)[0].run_id for name in ("t-1", "t-0", "t-2")]
     left = list(runs)
     for _ in range(len(runs)):
         for run in list(left):
@@ -147,8 +147,8 @@ def test_runs_on_single_partitions_are_undone_in_an_order_that_works(tmp_path: P
 
 def test_undo_of_a_partition_is_of_that_partition(tmp_path: Path) -> None:
     root = directory(tmp_path / "logs", "t-1")
-    first = recover(root / "t-0", accept_loss=True, **given(CASE)).run_id
-    recover(root / "t-1", accept_loss=True, **given(CASE))
+    first = recover(Recovery(accept_loss=True, **given(CASE)), root / "t-0")[0].run_id
+    recover(Recovery(accept_loss=True, **given(CASE)), root / "t-1")
     looked = stamps(root)
     try:
         assert undo(root / "t-0").run_id == first
@@ -180,7 +180,7 @@ def test_what_was_put_away_by_name_is_not_dropped_without_consent(state: str, tm
         recover(root)
     assert declined.value.reason == "loss"
     assert first_difference(stamps(root), before) == ""
-    recover(root, mode="salvage")
+    recover(Recovery(mode="salvage"), root)
     assert len(kafkalog("dump", "--all", "--json", away).objects) == readable
 
 
@@ -242,7 +242,7 @@ def test_a_copy_that_is_not_recovered_is_not_left(tmp_path: Path) -> None:
 
 def test_a_name_that_a_cut_log_got_since(tmp_path: Path) -> None:
     root = directory(tmp_path / "logs")
-    recover(root, accept_loss=True, **given(CASE))
+    recover(Recovery(accept_loss=True, **given(CASE)), root)
     (tmp_path / "snapshot").hardlink_to(last_log(root / "t-0"))
     before = stamps(tmp_path)
     with pytest.raises(RecoveryRefused, match="nothing was changed"):
@@ -252,11 +252,11 @@ def test_a_name_that_a_cut_log_got_since(tmp_path: Path) -> None:
 
 def test_the_pointer_goes_with_the_run_that_needed_it(tmp_path: Path) -> None:
     root = directory(tmp_path / "logs")
-    recover(root, accept_loss=True, **given(CASE))
+    recover(Recovery(accept_loss=True, **given(CASE)), root)
     with last_log(root / "t-0").open("ab") as file:
         file.write(b"\x01" * 7)
     before = stamps(root)
-    recover(root, quarantine=tmp_path / "second", accept_loss=True, **given(CASE))
+    recover(Recovery(quarantine=tmp_path / "second", accept_loss=True, **given(CASE)), root)
     undo(root)
     assert first_difference(stamps(root), before) == ""
 
@@ -272,7 +272,7 @@ def test_the_roots_time_after_a_kill_with_the_lock(tmp_path: Path) -> None:
         os._exit(0)
     os.waitpid(child, 0)
     assert (root / ".lock").exists()
-    recover(root, accept_loss=True, **given(CASE))
+    recover(Recovery(accept_loss=True, **given(CASE)), root)
     undo(root)
     assert first_difference(stamps(root), before) == ""
 
@@ -291,7 +291,7 @@ def as_nobody(work: Callable[[], object]) -> str:
     """Do something as a user without rights, in a process of its own: what it was refused with, or nothing."""
     with tempfile.TemporaryDirectory() as scratch:  # what is imported when it is needed may lie where nobody can read
         root = directory(Path(scratch) / "logs")
-        recover(root, accept_loss=True, **given(CASE))
+        recover(Recovery(accept_loss=True, **given(CASE)), root)
         undo(root)
     codecs.lookup("ascii")
     reader, writer = os.pipe()
@@ -332,7 +332,7 @@ def test_what_this_user_may_not_do_is_not_begun(others: str) -> None:
             if others == "a checkpoint":
                 checkpoint.chmod(0o600)
         before = stamps(root)
-        said = as_nobody(lambda: recover(root, accept_loss=True, **given(CASE)))
+        said = as_nobody(lambda: recover(Recovery(accept_loss=True, **given(CASE)), root)[0])
         assert said.startswith("unreadable: " if others == "a checkpoint" else "permission: "), said
         assert first_difference(stamps(root), before) == ""
 
@@ -345,7 +345,7 @@ def test_a_user_undoes_what_he_did() -> None:
         for path in [root.parent, root, *root.rglob("*")]:
             os.chown(path, 65534, 65534)
         before = stamps(root)
-        assert as_nobody(lambda: recover(root, accept_loss=True, **given(CASE))) == "done"
+        assert as_nobody(lambda: recover(Recovery(accept_loss=True, **given(CASE)), root)[0]) == "done"
         assert as_nobody(lambda: undo(root)) == "done"
         assert first_difference(stamps(root), before) == ""
 
@@ -359,7 +359,7 @@ def test_files_with_set_id_bits_are_recovered_and_undone(place: str, tmp_path: P
         path.chmod(0o2755 if path.is_dir() else 0o6644)
     before = stamps(root)
     with quarantine_at(place, tmp_path) as kept:
-        recover(root, quarantine=kept, accept_loss=True, **given(case))
+        recover(Recovery(quarantine=kept, accept_loss=True, **given(case)), root)
         undo(root)
     assert {name: (held[0], held[1] & 0o777, held[2]) for name, held in stamps(root).items()} == {
         name: (held[0], held[1] & 0o777, held[2]) for name, held in before.items()

@@ -14,9 +14,8 @@ from kafkalog import RecoveryRefused
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.lock import BrokerLock
-from kafkalog.recovery.facts.rules import Rules, mode_named
-from kafkalog.recovery.options import RecoveryOptions
-from kafkalog.recovery.run import recover_all
+from kafkalog.recovery.facts.recovery_request import Recovery
+from kafkalog.recovery.run import recover
 from kafkalog.recovery.undoing import undo_all
 from testkit.judging.trees import stamps
 from testkit.made.scenes import metadata_elsewhere
@@ -77,7 +76,7 @@ def test_every_directory_is_planned_for_whichever_is_declined(words: list[str], 
 
 def test_python_names_all_of_them(roots: list[Path]) -> None:
     with pytest.raises(RecoveryRefused) as refused:
-        recover_all(roots, RecoveryOptions())
+        recover(*roots)
     assert [each.directory for each in refused.value.each] == list(map(str, roots[:2]))
     assert [report["path"] for report in refused.value.reports] == list(map(str, roots))
 
@@ -146,7 +145,7 @@ def test_a_partition_in_two_of_them_is_named_for_both(roots: list[Path]) -> None
 
 def test_an_undo_that_is_refused_on_one_directory_changes_no_other(roots: list[Path]) -> None:
     before = [stamps(root) for root in roots]
-    recover_all(list(roots), RecoveryOptions(accept_loss=True))
+    recover(Recovery(accept_loss=True), *roots)
     runs = [(root, None) for root in roots]
     log = next((roots[-1] / "c-0").glob("*.log"))
     left = log.stat()
@@ -169,8 +168,8 @@ def test_several_runs_on_several_directories_are_taken_back(roots: list[Path]) -
     before = [stamps(root) for root in roots[:2]]
     ids = []
     for mode in ("salvage", "set-aside"):
-        options = RecoveryOptions(rules=Rules(mode=mode_named(mode)), select=Selection.of(["a", "b"]), accept_loss=True)
-        ids += [done.run_id for done in recover_all(list(roots[:2]), options)]
+        request = Recovery(mode=mode, select=Selection.of(["a", "b"]), accept_loss=True)
+        ids += [done.run_id for done in recover(request, *roots[:2])]
     assert len(set(ids) - {None}) == 4
     words = [word for run_id in ids for word in ("--run", run_id)]
     finished = kafkalog("undo", "--yes", *words, *roots[:2])

@@ -11,7 +11,7 @@ import pytest
 import kafkalog
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.text import decode_leader_epochs, decode_offset_checkpoint, encode_offset_checkpoint
-from kafkalog.recovery import plan, recover, undo
+from kafkalog.recovery import Recovery, plan, recover, undo
 from kafkalog.recovery.checks.verify import verify
 from testkit.judging.trees import stamps
 from testkit.recorded.fixture_data import tiered_case, tiered_volumes, unpack_tiered
@@ -68,7 +68,7 @@ def test_nothing_is_wrong(name: str, volume: str, without: str, tmp_path: Path) 
     before = stamps(root)
     assert worse_than_info(verify(root).findings) == []
     for mode in ("safe", "salvage", "kafka", "strict", "remote"):
-        made = plan(root, mode=mode)
+        made = plan(Recovery(mode=mode), root)[0]
         assert worse_than_info(made.findings) == []
         assert (made.refusal, made.choice.own.records_lost, made.choice.missing) == (None, 0, [])
         assert made.broker.outcome == "loaded"
@@ -129,7 +129,7 @@ def test_without_the_checkpoint_settings_and_events_tell(tmp_path: Path) -> None
     root = unpacked("stopped", "broker", tmp_path)
     (root / "log-start-offset-checkpoint").unlink()
     assert worse_than_info(verify(root).findings) == []
-    made = plan(root)
+    made = plan(root)[0]
     assert (made.findings, made.choice.missing) == ([], [])
 
 
@@ -146,7 +146,7 @@ def test_offsets_in_neither_tier_are_a_finding(tmp_path: Path) -> None:
     assert first is not None
     assert bases[0] < first < bases[-1]
     assert f"offsets {first} to {bases[-1] - 1} are in neither tier" in found[0].detail
-    made = plan(root)
+    made = plan(root)[0]
     assert made.choice.own.records_lost == bases[-1] - first
     assert [each.code for each in worse_than_info(made.findings)] == ["tier_gap"]
 
@@ -158,14 +158,14 @@ def test_local_segments_that_were_copied_can_go(tmp_path: Path) -> None:
         for path in (root / "tiered-0").glob(f"{base:020}.*"):
             path.unlink()
     assert worse_than_info(verify(root).findings) == []
-    assert plan(root).choice.own.records_lost == 0
+    assert plan(root)[0].choice.own.records_lost == 0
 
 
 def test_damage_in_a_segment_that_was_copied_loses_nothing(tmp_path: Path) -> None:
     root = unpacked("stopped", "broker", tmp_path)
     flip(root / "tiered-0" / f"{1119:020}.log")
     before = stamps(root)
-    made = plan(root)
+    made = plan(root)[0]
     best = made.choice.recommended
     assert best is not None
     assert (str(best.way), best.measured.records_lost, best.measured.lost) == ("remote", 0, [])
@@ -173,7 +173,7 @@ def test_damage_in_a_segment_that_was_copied_loses_nothing(tmp_path: Path) -> No
     assert made.choice.own.records_lost != 0 or made.choice.own.damage_left
     shown = command("plan", root).out
     assert f"kafkalog recover {root} --mode remote --yes" in shown
-    done = recover(root, mode="remote")
+    done = recover(Recovery(mode="remote"), root)[0]
     assert done.changed
     assert sorted(int(path.stem) for path in (root / "tiered-0").glob("*.log")) == [1501, 1875]
     assert decode_leader_epochs((root / "tiered-0" / "leader-epoch-checkpoint").read_bytes())[0].start_offset == 0
@@ -189,20 +189,20 @@ def test_only_what_was_copied_is_given_up(base: int, tmp_path: Path) -> None:
     """The last segment is in no remote tier; of the one before, all local ones below it go too."""
     root = unpacked("stopped", "broker", tmp_path)
     flip(root / "tiered-0" / f"{base:020}.log")
-    ways = [str(each.way) for each in plan(root).choice.ways]
+    ways = [str(each.way) for each in plan(root)[0].choice.ways]
     assert ("remote" in ways) is (base == 1501)
     if base == 1501:
-        recover(root, mode="remote")
+        recover(Recovery(mode="remote"), root)
         assert [int(path.stem) for path in (root / "tiered-0").glob("*.log")] == [1875]
 
 
 def test_what_was_deleted_after_it_was_copied_is_not_offered_to_be_restored(tmp_path: Path) -> None:
     root = unpacked("stopped", "broker", tmp_path)
     assert list((root / "tiered-0").glob("*.log.deleted"))
-    assert plan(root).deleted is None
+    assert plan(root)[0].deleted is None
     shutil.rmtree(root / f"{EVENTS}0")
     shutil.rmtree(root / f"{EVENTS}1")
-    assert ".deleted segment in tiered-0" in (plan(root).deleted or "")
+    assert ".deleted segment in tiered-0" in (plan(root)[0].deleted or "")
 
 
 def test_a_broker_keeps_the_snapshot_at_its_first_local_segment(tmp_path: Path) -> None:
@@ -210,9 +210,9 @@ def test_a_broker_keeps_the_snapshot_at_its_first_local_segment(tmp_path: Path) 
     root = unpacked("killed", "broker", tmp_path)
     snapshot = "cut-0/00000000000000002241.snapshot"
     assert (root / snapshot).is_file()
-    assert snapshot not in {each.path for each in plan(root, mode="kafka").actions}
+    assert snapshot not in {each.path for each in plan(Recovery(mode="kafka"), root)[0].actions}
     off = {"remote.log.storage.system.enable": "false"}
-    assert snapshot in {each.path for each in plan(root, mode="kafka", config=off).actions}
+    assert snapshot in {each.path for each in plan(Recovery(mode="kafka", config=off), root)[0].actions}
 
 
 def test_copies_are_compared_and_merged(tmp_path: Path) -> None:

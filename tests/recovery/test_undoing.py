@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog import RecoveryRefused
-from kafkalog.recovery import recover, undo
+from kafkalog.recovery import Recovery, recover, undo
 from kafkalog.recovery.act import quarantine
 from kafkalog.recovery.act.journal import MANIFEST, UNDONE, Journal
 from testkit.judging.trees import copy_tree, first_difference, stamps
@@ -102,7 +102,7 @@ def test_one_thing_changed_and_undo_changes_nothing(
     case: RecoveryCase, tmp_path: Path, measured: Callable[[str, int], None]
 ) -> None:
     root = case.unpack_before(tmp_path / "first" / "logs")
-    recover(root, accept_loss=True, **given(case))
+    recover(Recovery(accept_loss=True, **given(case)), root)
     count = 0
     for path, change in list(changes(root)):
         again = copy_tree(root.parent, tmp_path / "again") / "logs"
@@ -124,7 +124,7 @@ def test_all_kinds_of_damage_are_undone(tmp_path: Path) -> None:
         for case in [each for each in recovery_cases([family]) if each.outcome == "loaded"][:2]:
             root = case.unpack_before(tmp_path / f"{number}" / "logs")
             before = stamps(root)
-            if recover(root, mode="kafka", accept_loss=True, **given(case)).changed:
+            if recover(Recovery(mode="kafka", accept_loss=True, **given(case)), root)[0].changed:
                 undo(root)
             assert first_difference(dict(stamps(root)), dict(before)) == "", case.id
             shutil.rmtree(root.parent)
@@ -138,7 +138,7 @@ def twice(tmp_path: Path) -> tuple[Path, list[str], list[dict[str, tuple[int, in
     for _ in range(2):
         looked.append(stamps(root))
         log = max(path for path in root.glob("t-0/*.log") if path.stat().st_size)
-        result = recover(root, accept_loss=True, **given(recovery_cases(["torn_tail"])[0]))
+        result = recover(Recovery(accept_loss=True, **given(recovery_cases(["torn_tail"])[0])), root)[0]
         assert result.run_id is not None
         runs.append(result.run_id)
         if len(runs) == 1:
@@ -163,12 +163,12 @@ def test_the_latest_run_is_the_last_that_was_made_not_the_last_by_the_clock(
     names = iter(["20300101T000000.000000Z-00000001", "20200101T000000.000000Z-00000002"])
     monkeypatch.setattr("kafkalog.recovery.act.runner.new_run_id", lambda: next(names))
     first = stamps(root)
-    recover(root, accept_loss=True, **given(case))
+    recover(Recovery(accept_loss=True, **given(case)), root)
     log = max(path for path in root.glob("t-0/*.log") if path.stat().st_size)
     with log.open("ab") as file:
         file.write(b"\x01" * 7)
     second = stamps(root)
-    recover(root, accept_loss=True, **given(case))
+    recover(Recovery(accept_loss=True, **given(case)), root)
     assert undo(root).run_id == "20200101T000000.000000Z-00000002"
     assert stamps(root) == second
     with log.open("r+b") as file:
@@ -181,7 +181,7 @@ def test_a_directory_that_moved_with_its_quarantine(tmp_path: Path) -> None:
     case = recovery_cases(["segment_set"])[0]
     root = case.unpack_before(tmp_path / "logs")
     before = stamps(root)
-    result = recover(root, accept_loss=True, **given(case))
+    result = recover(Recovery(accept_loss=True, **given(case)), root)[0]
     moved = root.rename(tmp_path / "moved")
     root.with_name("logs.recovery").rename(tmp_path / "moved.recovery")
     assert undo(moved).run_id == result.run_id
@@ -193,7 +193,7 @@ def test_a_directory_that_moved_away_from_a_quarantine_elsewhere(tmp_path: Path)
     case = recovery_cases(["segment_set"])[0]
     root = case.unpack_before(tmp_path / "logs")
     before = stamps(root)
-    recover(root, quarantine=tmp_path / "kept", accept_loss=True, **given(case))
+    recover(Recovery(quarantine=tmp_path / "kept", accept_loss=True, **given(case)), root)
     moved = root.rename(tmp_path / "moved")
     undo(moved)
     assert stamps(moved) == before
@@ -203,7 +203,10 @@ def test_runs_of_two_directories_in_one_quarantine_are_told_apart(tmp_path: Path
     case = recovery_cases(["segment_set"])[0]
     roots = [case.unpack_before(tmp_path / name) for name in ("one", "two")]
     before = [stamps(root) for root in roots]
-    runs = [recover(root, quarantine=tmp_path / "kept", accept_loss=True, **given(case)).run_id for root in roots]
+    runs = [
+        recover(Recovery(quarantine=tmp_path / "kept", accept_loss=True, **given(case)), root)[0].run_id
+        for root in roots
+    ]
     assert [run.run_id for run in quarantine.Runs(str(roots[0])).all()] == runs[:1]
     for root, looked in zip(roots, before, strict=True):
         undo(root)

@@ -69,7 +69,7 @@ def test_a_page_followed_literally(page: Path, tmp_path: Path) -> None:
     if page.stem == "diverged":  # the offsets of its scene were made after its cluster: its metadata does not name them
         found = [each for each in found if each.code is not FindingCode.START_LOSES]
     assert found == []
-    assert plan(result).broker.outcome == "loaded"
+    assert plan(result)[0].broker.outcome == "loaded"
     back = follow(part(page, place, 1), place)
     assert [each.complaint for each in back if each.complaint] == []
     programs = [text for kind, text in blocks_of(page) if kind == "python"]

@@ -75,7 +75,7 @@ def read_and_written(version: str) -> Counter[str]:
 
 def recovered(version: str) -> tuple[int, int, int]:
     """Logs of killed brokers that are as the version's own broker left them after ours, all of them, directories."""
-    from kafkalog.recovery import recover
+    from kafkalog.recovery import Recovery, recover
     from testkit.recorded.fixture_data import broker_cases
 
     same = total = directories = 0
@@ -86,7 +86,7 @@ def recovered(version: str) -> tuple[int, int, int]:
         with tempfile.TemporaryDirectory() as scratch:
             root = case.unpack(Path(scratch) / "case")
             for broker in (path for path in root.iterdir() if path.is_dir() and not path.name.startswith("zookeeper")):
-                recover(broker, mode="kafka")
+                recover(Recovery(mode="kafka"), broker)
                 directories += 1
             for name, entry in expected.items():
                 if not name.endswith(".log") or name.split("/")[1].startswith("__") or entry["change"] == "removed":

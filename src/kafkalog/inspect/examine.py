@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec import structs
 
 from kafkalog import __version__
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
@@ -28,8 +29,7 @@ from kafkalog.recovery.checks.report import VerifyReport
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.facts.brokers import facts_of_each
-from kafkalog.recovery.facts.rules import Rules
-from kafkalog.recovery.options import RecoveryOptions
+from kafkalog.recovery.facts.recovery_request import Recovery
 from kafkalog.recovery.run import log_directory_of, plan_one
 
 __all__ = ["MOST_DAMAGES", "examine"]
@@ -207,7 +207,7 @@ def _planned(
     roots = [log_dir.path for log_dir in inventory.log_dirs if log_dir.path in wanted or asked.chosen == ALL]
     alone = [each.path for each in inventory.standalone if each.path in wanted and os.path.isdir(each.path)]
     possible = [path for path in (*roots, *alone) if _has_root(path)]
-    rules = Rules(config=asked.config, at=asked.at)
+    request = Recovery(config=asked.config, at=asked.at, select=asked.chosen)
     facts = facts_of_each([log_directory_of(path) for path in possible])
     holders = _holders(inventory)
     with watch.planning() as update:
@@ -215,10 +215,10 @@ def _planned(
             copies = tuple(other for other in roots if other != path and holders.get(path, set()) & holders[other])
             problem: KafkaLogError | None = None
             for with_copies in dict.fromkeys((copies, ())):
-                known = replace(rules, topics=facts[log_directory_of(path)]) if path in possible else rules
-                options = RecoveryOptions(rules=known, select=asked.chosen, copies=with_copies)
+                known = facts[log_directory_of(path)] if path in possible else None
+                of_path = structs.replace(request, topics=known, copies=with_copies)
                 try:
-                    made = plan_one(path, options, jobs=asked.jobs, on_progress=update)
+                    made = plan_one(path, of_path, jobs=asked.jobs, on_progress=update)
                 except (RecoveryRefused, StorageError, UsageError) as error:
                     problem = problem or error
                     continue

@@ -37,7 +37,7 @@ def test_a_pass_keeps_what_the_log_means_and_can_be_taken_back(tmp_path: Path) -
     assert (root / "cleaner-offset-checkpoint").read_text() == f"0\n1\nt 0 {partition.cleaned_to}\n"
     log = root / "t-0" / f"{0:020d}.log"
     assert log.stat().st_mtime_ns == T0 * 1_000_000, "the time of the last old log, in ms"
-    assert kafkalog.plan(root, at=T0).actions == []
+    assert kafkalog.plan(kafkalog.Recovery(at=T0), root)[0].actions == []
     kafkalog.undo(root)
     assert first_difference(dict(stamps(root)), dict(before)) == ""
 
@@ -63,8 +63,10 @@ def test_into_leaves_the_original_alone(tmp_path: Path) -> None:
 def test_topics_of_another_policy_are_not_touched(tmp_path: Path) -> None:
     root = compactable(tmp_path / "data")
     before = stamps(root)
-    assert not kafkalog.compact(root, at=T0).changed
-    assert not kafkalog.compact(root, config={"cleanup.policy": "delete"}, at=T0).done.partitions
+    assert not kafkalog.compact(kafkalog.Compaction(at=T0), root)[0].changed
+    assert not kafkalog.compact(kafkalog.Compaction(config={"cleanup.policy": "delete"}, at=T0), root)[
+        0
+    ].done.partitions
     assert stamps(root) == before
 
 
@@ -73,11 +75,15 @@ def test_the_settings_come_from_the_metadata_log(tmp_path: Path) -> None:
     means = {path.name: meaning(path) for path in root.glob("*-[0-9]*") if not path.name.startswith("__")}
     (root / "cleaner-offset-checkpoint").unlink()
     at = int((root / "clicks-0-0").stat().st_mtime * 1000)
-    made = kafkalog.plan_compaction(root, at=at, select=Selection.of(excluded=["__transaction_state"]))
+    made = kafkalog.plan_compaction(
+        kafkalog.Compaction(at=at, select=Selection.of(excluded=["__transaction_state"])), root
+    )[0]
     assert [each.name for each in made.partitions] == [
         "clicks-0-0", "payments-42-0", "quotes-3-0", "trades-4-0", "visits-41-0",
     ]  # fmt: skip
-    result = kafkalog.compact(root, at=at, select=Selection.of(excluded=["__transaction_state"]))
+    result = kafkalog.compact(kafkalog.Compaction(at=at, select=Selection.of(excluded=["__transaction_state"])), root)[
+        0
+    ]
     assert any(each.is_cleaned for each in result.done.partitions)
     assert not result.done.has_findings
     assert {name: meaning(root / name) for name in means} == means
@@ -86,7 +92,7 @@ def test_the_settings_come_from_the_metadata_log(tmp_path: Path) -> None:
 def test_retention_follows_where_the_policy_says_so(tmp_path: Path) -> None:
     root = compactable(tmp_path / "data")
     config = {**CONFIG, "cleanup.policy": "compact,delete", "retention.ms": "1000"}
-    (partition,) = kafkalog.compact(root, config=config, at=T0 + 10_000).done.partitions
+    (partition,) = kafkalog.compact(kafkalog.Compaction(config=config, at=T0 + 10_000), root)[0].done.partitions
     assert partition.deleted_segments
     left = kafkalog.open_partition(root / "t-0")
     assert left.log_start_offset > 0
@@ -211,15 +217,15 @@ def test_rows_of_topics_that_are_gone_go(tmp_path: Path) -> None:
 def test_settings_that_cannot_be_meant_are_refused(name: str, value: str, said: str, tmp_path: Path) -> None:
     root = compactable(tmp_path / "data")
     with pytest.raises(kafkalog.UsageError, match=said):
-        kafkalog.compact(root, config={**CONFIG, name: value})
+        kafkalog.compact(kafkalog.Compaction(config={**CONFIG, name: value}), root)
 
 
 def test_what_changed_since_the_plan_is_not_touched(tmp_path: Path) -> None:
     root = compactable(tmp_path / "data")
-    made = kafkalog.plan_compaction(root, config=CONFIG, at=T0)
+    made = kafkalog.plan_compaction(kafkalog.Compaction(config=CONFIG, at=T0), root)[0]
     (root / "t-0" / "foreign").write_text("x")
     with pytest.raises(RecoveryRefused, match="changed since the plan was made"):
-        kafkalog.compact(root, config=CONFIG, at=T0, expected=made)
+        kafkalog.compact(kafkalog.Compaction(config=CONFIG, at=T0), root, expected=[made])
 
 
 def damaged(each: int) -> list[RecoveryCase]:
@@ -336,7 +342,7 @@ def test_dropped_records_are_all_that_are_gone(tmp_path: Path) -> None:
     before = count()
     for at in (T0 + 5, T0 + 10):
         (root / "cleaner-offset-checkpoint").unlink(missing_ok=True)
-        (partition,) = kafkalog.compact(root, config=config, at=at).done.partitions
+        (partition,) = kafkalog.compact(kafkalog.Compaction(config=config, at=at), root)[0].done.partitions
         dropped += partition.records_dropped
         assert before - count() == dropped
     assert dropped > 10
@@ -346,11 +352,13 @@ def test_dropped_records_are_all_that_are_gone(tmp_path: Path) -> None:
 def test_settings_that_do_not_fit_are_named(interval: str, tmp_path: Path) -> None:
     root = compactable(tmp_path / "data")
     config = {**CONFIG, "segment.index.bytes": "8", "index.interval.bytes": interval}
-    (why,) = kafkalog.plan_compaction(root, config=config, at=T0).declined.values()
+    (why,) = kafkalog.plan_compaction(kafkalog.Compaction(config=config, at=T0), root)[0].declined.values()
     assert f"segment.index.bytes=8 does not fit its indexes (index.interval.bytes={interval})" in why
     assert "recover" not in why
     config["segment.index.bytes"] = "24"
-    (partition,) = kafkalog.plan_compaction(root, config={**config, "index.interval.bytes": "1"}, at=T0).partitions
+    (partition,) = kafkalog.plan_compaction(
+        kafkalog.Compaction(config={**config, "index.interval.bytes": "1"}, at=T0), root
+    )[0].partitions
     assert "segment.index.bytes=24 is too small for it" in (partition.problem or "")
 
 
@@ -361,7 +369,10 @@ def started(root: Path, scratch: Path) -> dict[bytes | None, bytes | None]:
     """What the log means after a broker has started on the directory as it is, and stopped."""
     copy = copy_tree(root, scratch)
     try:
-        kafkalog.recover(copy, mode="kafka", at=T0, quarantine=scratch.with_name("scratch-quarantine"), complete=None)
+        kafkalog.recover(
+            kafkalog.Recovery(mode="kafka", at=T0, quarantine=scratch.with_name("scratch-quarantine"), complete=None),
+            copy,
+        )
         return meaning(copy / "t-0")
     finally:
         shutil.rmtree(copy)

@@ -51,9 +51,9 @@ def comparable(root: Path) -> dict[str, object]:
 def test_the_result_is_the_same(tmp_path: Path, in_processes: list[str]) -> None:
     one = several(tmp_path / "one")
     four = copy_tree(one, tmp_path / "four")
-    want = kafkalog.compact(one, config=CONFIG, at=T0 + 5).done.as_dict()
+    want = kafkalog.compact(kafkalog.Compaction(config=CONFIG, at=T0 + 5), one)[0].done.as_dict()
     assert len(in_processes) == 5
-    got = kafkalog.compact(four, config=CONFIG, at=T0 + 5, jobs=4).done.as_dict()
+    got = kafkalog.compact(kafkalog.Compaction(config=CONFIG, at=T0 + 5), four, jobs=4)[0].done.as_dict()
     assert len(in_processes) == 5, "all of them were cleaned in other processes"
     assert {**got, "path": ""} == {**want, "path": ""}
     assert list(got["declined"]) == ["u-0"]
@@ -67,7 +67,9 @@ def test_plans_are_the_same_and_progress_ends_where_the_work_ends(tmp_path: Path
     root = several(tmp_path / "data")
     seen: list[ProgressState] = []
     plans = [
-        kafkalog.plan_compaction(root, config=CONFIG, at=T0 + 5, jobs=jobs, on_progress=seen.append).as_dict()
+        kafkalog.plan_compaction(
+            kafkalog.Compaction(config=CONFIG, at=T0 + 5), root, jobs=jobs, on_progress=seen.append
+        )[0].as_dict()
         for jobs in (1, 3)
     ]
     assert plans[0] == plans[1]
@@ -83,9 +85,9 @@ def test_a_partition_that_finds_no_room_is_cleaned_here(
     monkeypatch.setattr(cleaning, "MIB", 40)
     one = several(tmp_path / "one")
     two = copy_tree(one, tmp_path / "two")
-    kafkalog.compact(one, config=CONFIG, at=T0 + 5)
+    kafkalog.compact(kafkalog.Compaction(config=CONFIG, at=T0 + 5), one)
     in_processes.clear()
-    kafkalog.compact(two, config=CONFIG, at=T0 + 5, jobs=2)
+    kafkalog.compact(kafkalog.Compaction(config=CONFIG, at=T0 + 5), two, jobs=2)
     assert sorted(in_processes) == ["t-0", "t-1", "v-12", "v-3"]
     assert first_difference(comparable(two), comparable(one)) == ""
 

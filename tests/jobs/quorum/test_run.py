@@ -16,7 +16,7 @@ from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.kraft.quorum import read_quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog, read_quorum_log
 from kafkalog.codec.findings import FindingCode
-from kafkalog.jobs.quorum.request import QuorumRequest, QuorumWay
+from kafkalog.jobs.quorum.request import QuorumRecovery, QuorumWay
 from kafkalog.jobs.quorum.run import plan_quorum, recover_quorum
 from kafkalog.log import open_partition
 from testkit.judging.trees import contents, copy_tree, first_difference, stamps
@@ -374,13 +374,13 @@ def test_a_single_recorded_node_of_each_release(tmp_path: Path) -> None:
 # --- stopped anywhere
 
 
-def alone(at: Path) -> QuorumRequest:
-    return QuorumRequest(way=QuorumWay.STANDALONE, targets=(str(at),), others_are_gone=True, at=AT, stamp=AT)
+def alone(at: Path) -> QuorumRecovery:
+    return QuorumRecovery(way=QuorumWay.STANDALONE, targets=(str(at),), others_are_gone=True, at=AT, stamp=AT)
 
 
-def wanted(at: dict[int, Path]) -> QuorumRequest:
+def wanted(at: dict[int, Path]) -> QuorumRecovery:
     endpoints = {each: ("moved", 9000 + each) for each in at}
-    return QuorumRequest(
+    return QuorumRecovery(
         way=QuorumWay.TOGETHER,
         targets=tuple(map(str, at.values())),
         endpoints=endpoints,
@@ -456,7 +456,7 @@ def test_two_controllers_stopped_anywhere_end_alike(
 
 def test_a_directory_that_changed_since_the_plan_is_left_alone(tmp_path: Path) -> None:
     at = copied("dynamic", tmp_path, 1)
-    request = QuorumRequest(way=QuorumWay.STANDALONE, targets=(str(at[1]),), others_are_gone=True, at=AT, stamp=AT)
+    request = QuorumRecovery(way=QuorumWay.STANDALONE, targets=(str(at[1]),), others_are_gone=True, at=AT, stamp=AT)
     made = plan_quorum(request)
     made.close()
     log = last_log(at[1])
@@ -491,7 +491,7 @@ def test_a_controller_that_is_being_made_and_is_stopped_anywhere_is_none(
     before = stamps(broker)
 
     def make(into: Path) -> None:
-        request = QuorumRequest(
+        request = QuorumRecovery(
             way=QuorumWay.FROM_BROKER, brokers=(str(broker),), node=9, endpoints={9: ("h", 1)}, into=str(into),
             directory_id="KBeF-DP8TEu5yBtxn69_Fg", others_are_gone=True, at=AT, stamp=AT,
         )  # fmt: skip

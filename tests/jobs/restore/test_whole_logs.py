@@ -47,7 +47,7 @@ def test_logs_are_whole_without_the_remote_tier(name: str, volume: str, tmp_path
         assert local(into, directory) == as_read(name, directory)
         assert kafkalog.open_partition(into / directory).log_start_offset == case.bounds[directory][0]
     assert [each for each in verify(into).findings if each.severity != "info"] == []
-    assert not kafkalog.plan(into).changes
+    assert not kafkalog.plan(into)[0].changes
 
 
 def test_damage_and_whole_logs_that_are_lost(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_logs_that_are_gone_begin_in_place(tmp_path: Path) -> None:
     assert {"pays 0 0", "cut 0 900"} <= set(lines)
     errors = [each for each in verify(broker).findings if each.severity == "error"]
     assert [str(each) for each in errors if "log_end_below" not in str(each.code)] == []
-    assert not kafkalog.plan(broker).changes
+    assert not kafkalog.plan(broker)[0].changes
     begun_in_place(tmp_path, "--yes", code=0)
     assert command("undo", broker, "--yes").code == 2
     assert stamps(broker) == before
@@ -197,7 +197,7 @@ def test_a_log_that_is_damaged_up_to_its_end_begins_in_place(damage: Callable[[P
     assert [record.offset for record in both.records()] == [
         row[0] for row in as_read("stopped", "pays-0") if row[0] < 1710
     ]
-    assert not kafkalog.plan(broker).changes
+    assert not kafkalog.plan(broker)[0].changes
     assert command("undo", broker, "--yes").code == 2
     assert stamps(broker) == before
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog import RecoveryRefused, open_partition, undelete
+from kafkalog import RecoveryRefused, Undelete, open_partition, undelete
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DELETED, FileKind, parse_partition_directory
-from kafkalog.recovery import recover
+from kafkalog.recovery import Recovery, recover
 from testkit.judging.trees import stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import RecoveryCase, recovery_cases
@@ -64,7 +64,12 @@ def compare(
                 continue
             settings, left = given(case), stamps(root)
             try:
-                undelete(root, name.topic, partitions=[name.partition], config=settings["config"], at=settings["at"])
+                undelete(
+                    Undelete(
+                        topic=name.topic, partitions=[name.partition], config=settings["config"], at=settings["at"]
+                    ),
+                    root,
+                )
             except RecoveryRefused:
                 assert stamps(root) == left, case.name
                 compared("undeletes that were declined, with nothing changed", 1)
@@ -95,7 +100,7 @@ def test_all_put_back_without_a_loss(
 def test_damage_of_the_live_log_is_not_cut_on_the_way(what: str, tmp_path: Path) -> None:
     """`recover` asks for consent there; `undelete` leaves it to `recover`."""
     root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "logs")
-    recover(root, full=True, quarantine=tmp_path / "first")
+    recover(Recovery(full=True, quarantine=tmp_path / "first"), root)
     (root / ".kafkalog-quarantine").unlink()
     live = root / "orders-23-0"
     assert delete_first_segment(live)
@@ -113,5 +118,5 @@ def test_damage_of_the_live_log_is_not_cut_on_the_way(what: str, tmp_path: Path)
     log.write_bytes(data)
     before = stamps(root)
     with pytest.raises(RecoveryRefused, match="recover the partition first"):
-        undelete(root, "orders-23")
+        undelete(Undelete(topic="orders-23"), root)
     assert stamps(root) == before

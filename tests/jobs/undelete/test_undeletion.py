@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog import RecoveryRefused, UsageError, deleted, open_partition, plan, undelete, undelete_into, undo
+from kafkalog import RecoveryRefused, Undelete, UsageError, deleted, open_partition, plan, undelete, undelete_into, undo
 from kafkalog.jobs.undelete.remains import RemainsKind
 from kafkalog.jobs.undelete.undeletion import plan_undelete
-from kafkalog.recovery import recover, runs
+from kafkalog.recovery import Recovery, recover, runs
 from testkit.judging.trees import copy_tree, first_difference, stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
@@ -32,10 +32,10 @@ def root(tmp_path: Path) -> Path:
     """A broker's directory in which nothing was deleted and recovery has nothing to do; its metadata log is there."""
     made = own_copy(brokers(SOURCE)[0], tmp_path / "logs")
     (made / "log-start-offset-checkpoint").write_text("0\n0\n")  # no record lies below the start of a live log
-    recover(made, full=True, quarantine=tmp_path / "first")
+    recover(Recovery(full=True, quarantine=tmp_path / "first"), made)
     for path in (made / ".kafkalog-quarantine", made / ".lock"):
         path.unlink(missing_ok=True)
-    assert not plan(made).changes
+    assert not plan(made)[0].changes
     return made
 
 
@@ -97,9 +97,9 @@ def test_a_deleted_partition_is_what_it_was(root: Path, state: str) -> None:
     assert found.bytes == sum(path.stat().st_size for path in gone.glob("*.log"))
     assert found.records == len(values(gone))
     assert first_difference(dict(stamps(root)), dict(before)) == ""
-    result = undelete(root, "sessions-20")
+    result = undelete(Undelete(topic="sessions-20"), root)[0]
     assert [each.records for each in result.done.put_back] == [found.records]
-    assert not plan(root).changes
+    assert not plan(root)[0].changes
     now = stamps(root)
     for name, (_time, mode, content) in whole.items():
         assert name in CHECKPOINTS or now[name][1:] == (mode, content), name
@@ -114,11 +114,11 @@ def test_all_partitions_of_a_topic_or_one(root: Path) -> None:
     assert len(deleted(root, topic="sessions-20")) == 2
     assert len(deleted(root, topic="sessions-20", partitions=[1])) == 1
     assert deleted(root, topic="sessions") == ()
-    undelete(root, "sessions-20", partitions=[1])
+    undelete(Undelete(topic="sessions-20", partitions=[1]), root)
     assert [each.partition for each in deleted(root)] == [0]
-    undelete(root, "sessions-20")
+    undelete(Undelete(topic="sessions-20"), root)
     assert deleted(root) == ()
-    assert not plan(root).changes
+    assert not plan(root)[0].changes
 
 
 def empty_live(root: Path, name: str, topic_id: str) -> None:
@@ -140,11 +140,11 @@ def test_it_takes_the_place_of_an_empty_log_and_its_topic_id(root: Path, place: 
     empty_live(root, "sessions-20-0", OTHER_ID)
     before = stamps(root)
     with quarantine_at(place, tmp_path) as kept:
-        result = undelete(root, "sessions-20", quarantine=kept)
+        result = undelete(Undelete(topic="sessions-20", quarantine=kept), root)[0]
         assert result.done.put_back[0].topic_id == OTHER_ID
         assert values(root / "sessions-20-0") == wanted
         assert open_partition(root / "sessions-20-0").leader_epochs != ()
-        assert not plan(root / "sessions-20-0").changes
+        assert not plan(root / "sessions-20-0")[0].changes
         undo(root)
     assert first_difference(dict(stamps(root)), dict(before)) == ""
 
@@ -157,17 +157,19 @@ def test_held_until_the_topic_is_there_again(root: Path) -> None:
     before = stamps(root)
     held_as = gone.name.removesuffix("delete") + "stray"
     with pytest.raises(RecoveryRefused, match="at once"):
-        undelete(root, "stock-41", hold=True)
-    assert [each.directory for each in undelete(root, "sessions-20", hold=True).done.put_back] == [held_as]
+        undelete(Undelete(topic="stock-41", hold=True), root)
+    assert [each.directory for each in undelete(Undelete(topic="sessions-20", hold=True), root)[0].done.put_back] == [
+        held_as
+    ]
     assert [each.directory for each in deleted(root, topic="sessions-20")] == [held_as]
     with pytest.raises(RecoveryRefused, match="no broker removes"):
-        undelete(root, "sessions-20", hold=True)
+        undelete(Undelete(topic="sessions-20", hold=True), root)
     assert kafkalog("undo", root, "--yes").code == 2
     assert first_difference(dict(stamps(root)), dict(before)) == ""
     assert kafkalog("undelete", root, "--topic", "sessions-20", "--hold", "--yes").code == 2
-    undelete(root, "sessions-20")
+    undelete(Undelete(topic="sessions-20"), root)
     assert values(root / "sessions-20-0") == wanted
-    assert not plan(root / "sessions-20-0").changes
+    assert not plan(root / "sessions-20-0")[0].changes
 
 
 @pytest.mark.parametrize("what", ["records", "deleted segments"])
@@ -180,7 +182,7 @@ def test_a_place_that_is_taken(root: Path, what: str) -> None:
         (root / "sessions-20-0" / f"{0:020d}.log.deleted").write_bytes(b"x")
     before = stamps(root)
     with pytest.raises(RecoveryRefused):
-        undelete(root, "sessions-20", partitions=[0])
+        undelete(Undelete(topic="sessions-20", partitions=[0]), root)
     assert kafkalog("undelete", root, "--topic", "sessions-20", "--yes").code == 3
     assert first_difference(dict(stamps(root)), dict(before)) == ""
 
@@ -191,9 +193,9 @@ def test_a_topic_that_the_cluster_knows_by_another_id(root: Path) -> None:
     gone = delete_directory(root, "sessions-20-0")
     (gone / "partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER_ID}")
     with pytest.raises(RecoveryRefused, match="stray"):
-        undelete(root, "sessions-20", topic_id=OTHER_ID)
-    assert undelete(root, "sessions-20").done.put_back[0].topic_id == known
-    assert not plan(root).changes
+        undelete(Undelete(topic="sessions-20", topic_id=OTHER_ID), root)
+    assert undelete(Undelete(topic="sessions-20"), root)[0].done.put_back[0].topic_id == known
+    assert not plan(root)[0].changes
 
 
 def test_a_topic_that_the_cluster_does_not_know(root: Path) -> None:
@@ -202,52 +204,52 @@ def test_a_topic_that_the_cluster_does_not_know(root: Path) -> None:
     before = stamps(root)
     assert "once the cluster knows the topic" in deleted(root)[0].outcome
     with pytest.raises(RecoveryRefused, match="does not know forgotten"):
-        undelete(root, "forgotten")
+        undelete(Undelete(topic="forgotten"), root)
     assert first_difference(dict(stamps(root)), dict(before)) == ""
     with pytest.raises(RecoveryRefused, match="other brokers"):
-        undelete(root, "forgotten", as_topic="parcels-24")
-    assert undelete(root, "forgotten", topic_id=OTHER_ID).done.put_back[0].topic_id == OTHER_ID
+        undelete(Undelete(topic="forgotten", as_topic="parcels-24"), root)
+    assert undelete(Undelete(topic="forgotten", topic_id=OTHER_ID), root)[0].done.put_back[0].topic_id == OTHER_ID
 
 
 def test_another_topic_gets_it(root: Path) -> None:
     wanted = values(root / "sessions-20-1")
     known = (root / "parcels-24-1" / "partition.metadata").read_text().split()[-1]
     delete_directory(root, "sessions-20-1")
-    result = undelete(root, "sessions-20", as_topic="parcels-24")
+    result = undelete(Undelete(topic="sessions-20", as_topic="parcels-24"), root)[0]
     assert (result.done.put_back[0].directory, result.done.put_back[0].topic_id) == ("parcels-24-1", known)
     assert values(root / "parcels-24-1") == wanted
-    assert not plan(root).changes
+    assert not plan(root)[0].changes
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "x" * 250, "ä", "a\n"])
 def test_a_name_that_is_no_topics(root: Path, name: str) -> None:
     delete_directory(root, "sessions-20-0")
     with pytest.raises(UsageError, match="not a name of a topic"):
-        undelete(root, "sessions-20", as_topic=name)
+        undelete(Undelete(topic="sessions-20", as_topic=name), root)
     with pytest.raises(UsageError, match="not a name of a topic"):
-        undelete_into(root, root.with_name("new"), "sessions-20", as_topic=name)
+        undelete_into(Undelete(topic="sessions-20", as_topic=name), root, target=root.with_name("new"))
 
 
 @pytest.mark.parametrize("text", ["", "x", "A" * 22, "A" * 21 + "!", OTHER_ID + "=="])
 def test_a_topic_id_that_is_none(root: Path, text: str) -> None:
     delete_directory(root, "sessions-20-0")
     with pytest.raises(UsageError, match="topic id"):
-        undelete(root, "sessions-20", topic_id=text)
+        undelete(Undelete(topic="sessions-20", topic_id=text), root)
 
 
 def test_several_of_one_partition(root: Path) -> None:
     gone = delete_directory(root, "sessions-20-0")
     other = copy_tree(gone, gone.with_name(gone.name.replace(UNIQUE, "f" * 32)))
     with pytest.raises(RecoveryRefused, match="choose one with source"):
-        undelete(root, "sessions-20")
-    undelete(root, "sessions-20", source=other.name)
+        undelete(Undelete(topic="sessions-20"), root)
+    undelete(Undelete(topic="sessions-20", source=other.name), root)
     assert gone.exists()
     assert not other.exists()
 
 
 def test_without_the_clusters_word_the_own_id_stays_and_that_is_said(root: Path) -> None:
     delete_directory(without_cluster(root), "sessions-20-0")
-    assert any("-stray" in note for note in undelete(root, "sessions-20").done.notes)
+    assert any("-stray" in note for note in undelete(Undelete(topic="sessions-20"), root)[0].done.notes)
 
 
 def test_damage(root: Path) -> None:
@@ -257,19 +259,19 @@ def test_damage(root: Path) -> None:
     with logs[-1].open("ab") as file:
         file.write(logs[-1].read_bytes()[:70])
     assert "torn_tail" in str(deleted(root)[0].segments[-1].damage)
-    undelete(root, "sessions-20")
-    assert not plan(root).changes
+    undelete(Undelete(topic="sessions-20"), root)
+    assert not plan(root)[0].changes
     undo(root)
     data = bytearray(logs[0].read_bytes())
     data[len(data) // 2] ^= 1
     logs[0].write_bytes(data)
     before = stamps(root)
     with pytest.raises(RecoveryRefused, match="with into"):
-        undelete(root, "sessions-20")
+        undelete(Undelete(topic="sessions-20"), root)
     assert first_difference(dict(stamps(root)), dict(before)) == ""
-    taken = undelete_into(root, root.with_name("new"), "sessions-20")
+    taken = undelete_into(Undelete(topic="sessions-20"), root, target=root.with_name("new"))
     assert taken.lost["sessions-20-0"]
-    assert not plan(root.with_name("new"), mode="salvage").changes
+    assert not plan(Recovery(mode="salvage"), root.with_name("new"))[0].changes
     known = {offset for offset, _value in values(root.with_name("new") / "sessions-20-0")}
     lost = {each for first, last in taken.lost["sessions-20-0"] for each in range(first, last + 1)}
     assert max(known) == 234 or 234 in lost
@@ -291,10 +293,10 @@ def test_segments_that_retention_took(root: Path, name: str, place: str, tmp_pat
     assert (found.kind, found.directory, found.why_not) == (RemainsKind.SEGMENTS, name, None)
     assert [each.base_offset for each in found.segments] == bases[:2]
     with quarantine_at(place, tmp_path) as kept:
-        result = undelete(root, topic, quarantine=kept)
+        result = undelete(Undelete(topic=topic, quarantine=kept), root)[0]
         assert result.done.left == ()
         assert (values(root / name), logs_of(root / name)) == (wanted, logs)
-        assert not plan(root).changes
+        assert not plan(root)[0].changes
         assert deleted(root) == () or {each.kind for each in deleted(root)} == {RemainsKind.QUARANTINE}
         undo(root)
     assert first_difference(dict(stamps(root)), dict(before)) == ""
@@ -305,10 +307,10 @@ def test_a_segment_that_others_have_replaced_stays(root: Path) -> None:
     bases = delete_segments(root, "stock-41-0", 2)
     live = root / "stock-41-0" / f"{bases[3]:020d}.log"
     live.with_name(live.name + ".deleted").write_bytes(live.read_bytes())
-    result = undelete(root, "stock-41")
+    result = undelete(Undelete(topic="stock-41"), root)[0]
     (left,) = result.done.left
     assert live.name in left
-    assert not plan(root).changes
+    assert not plan(root)[0].changes
     undo(root)
     for base in bases[:2]:
         for path in (root / "stock-41-0").glob(f"{base:020d}.*"):
@@ -316,7 +318,7 @@ def test_a_segment_that_others_have_replaced_stays(root: Path) -> None:
     before = stamps(root)
     assert deleted(root)[0].why_not is not None
     with pytest.raises(RecoveryRefused, match="with into"):
-        undelete(root, "stock-41")
+        undelete(Undelete(topic="stock-41"), root)
     assert first_difference(dict(stamps(root)), dict(before)) == ""
 
 
@@ -327,7 +329,7 @@ def test_a_damaged_segment_never_costs_what_lives(root: Path) -> None:
     data[-5] ^= 1
     path.write_bytes(data)
     live = logs_of(root / "stock-41-0")
-    result = undelete(root, "stock-41")
+    result = undelete(Undelete(topic="stock-41"), root)[0]
     assert [each for each in result.done.left if "damaged" in each]
     assert logs_of(root / "stock-41-0").items() >= live.items()
     undo(root)
@@ -336,7 +338,7 @@ def test_a_damaged_segment_never_costs_what_lives(root: Path) -> None:
         file.write(b"\xff\xff\xff\xff")
     before = stamps(root)
     with pytest.raises(RecoveryRefused, match="recover the partition first"):
-        undelete(root, "stock-41")
+        undelete(Undelete(topic="stock-41"), root)
     assert first_difference(dict(stamps(root)), dict(before)) == ""
 
 
@@ -350,7 +352,7 @@ def test_what_a_recovery_took_is_taken_out_of_its_quarantine(root: Path) -> None
     data = bytearray(logs[1].read_bytes())
     data[70] ^= 1
     logs[1].write_bytes(data)
-    run_id = recover(root, full=True, accept_loss=True).run_id
+    run_id = recover(Recovery(full=True, accept_loss=True), root)[0].run_id
     (found,) = deleted(root)
     assert (found.kind, found.run_id) == (RemainsKind.QUARANTINE, run_id)
     assert len(found.segments) == len(logs) - 2
@@ -358,10 +360,10 @@ def test_what_a_recovery_took_is_taken_out_of_its_quarantine(root: Path) -> None
     with pytest.raises(RecoveryRefused):
         undo(root)
     with pytest.raises(RecoveryRefused):
-        undelete(root, "stock-41")
+        undelete(Undelete(topic="stock-41"), root)
     before = stamps(root.parent)
-    taken = undelete_into(root, root.with_name("new"), "stock-41", topic_id=OTHER_ID)
-    assert not plan(root.with_name("new")).changes
+    taken = undelete_into(Undelete(topic="stock-41", topic_id=OTHER_ID), root, target=root.with_name("new"))
+    assert not plan(root.with_name("new"))[0].changes
     kept = values(root.with_name("new") / "stock-41-0")
     assert kept == [each for each in wanted if each[0] >= int(logs[2].stem)]
     assert taken.put_back[0].topic_id == OTHER_ID
@@ -374,7 +376,7 @@ def test_a_quarantine_with_a_link_in_it_is_not_followed(root: Path, tmp_path: Pa
     data = bytearray(logs[1].read_bytes())
     data[70] ^= 1
     logs[1].write_bytes(data)
-    recover(root, full=True, accept_loss=True)
+    recover(Recovery(full=True, accept_loss=True), root)
     kept = Path(runs(root)[0].directory) / "files"
     secret = tmp_path / "secret"
     copy_tree(root / "sessions-20-0", secret / "secret-0")
@@ -405,7 +407,7 @@ def test_a_target_that_cannot_be(root: Path, what: str, tmp_path: Path) -> None:
         target = copy_tree(root, tmp_path / "other") / "new"
     before = stamps(tmp_path)
     with pytest.raises(UsageError):
-        undelete_into(root, target, "sessions-20")
+        undelete_into(Undelete(topic="sessions-20"), root, target=target)
     assert first_difference(dict(stamps(tmp_path)), dict(before)) == ""
 
 
@@ -418,7 +420,7 @@ def test_nothing_is_left_of_a_copy_that_failed(root: Path, tmp_path: Path, monke
         failing_at(5, lambda: StorageError(28, "No space left on device", "x"), monkeypatch),
         pytest.raises(StorageError),
     ):
-        undelete_into(root, tmp_path / "deep" / "new", "sessions-20")
+        undelete_into(Undelete(topic="sessions-20"), root, target=tmp_path / "deep" / "new")
     after = {name: told for name, told in stamps(tmp_path).items() if name != "."}
     assert first_difference(after, {name: told for name, told in before.items() if name != "."}) == ""
 
@@ -442,7 +444,7 @@ def test_stopped_anywhere_it_is_completed_or_taken_back(
         number += 3
         work = copy_tree(root, tmp_path / str(number) / "logs")
         with failing_at(number, Stopped, monkeypatch) as count, suppress(Stopped):
-            undelete(work, "stock-41")
+            undelete(Undelete(topic="stock-41"), work)
         if count[0] < number:
             break
         stops += 1
@@ -451,29 +453,29 @@ def test_stopped_anywhere_it_is_completed_or_taken_back(
         if not unfinished:
             continue
         with pytest.raises(RecoveryRefused, match="cut short"):
-            undelete(work, "stock-41")
+            undelete(Undelete(topic="stock-41"), work)
         if number % 2:
             undo(work)
             assert first_difference(dict(stamps(work)), dict(before)) == ""
         else:
-            assert recover(work).completed == (unfinished[0].run_id,)
+            assert recover(work)[0].completed == (unfinished[0].run_id,)
             assert values(work / "stock-41-0") == wanted
-            assert not plan(work).changes
+            assert not plan(work)[0].changes
     assert stops > 5
 
 
 def test_what_changed_since_it_was_shown(root: Path) -> None:
     delete_directory(root, "sessions-20-0")
-    made = plan_undelete(root, "sessions-20")
+    made = plan_undelete(Undelete(topic="sessions-20"), root)[0]
     (root / f"sessions-20-0.{UNIQUE}-delete" / "partition.metadata").touch()
     with pytest.raises(RecoveryRefused, match="changed since"):
-        undelete(root, "sessions-20", expected=made)
+        undelete(Undelete(topic="sessions-20"), root, expected=[made])
 
 
 def test_a_lock_that_is_held(root: Path) -> None:
     delete_directory(root, "sessions-20-0")
     with held(root / ".lock"), pytest.raises(RecoveryRefused, match="locked"):
-        undelete(root, "sessions-20")
+        undelete(Undelete(topic="sessions-20"), root)
     (root / ".lock").unlink()
 
 
@@ -492,7 +494,7 @@ def test_what_is_no_file_of_its_own(root: Path, what: str, tmp_path: Path) -> No
         os.link(path, tmp_path / "epochs")
     before = stamps(tmp_path)
     with pytest.raises(RecoveryRefused):
-        undelete(root, "sessions-20")
+        undelete(Undelete(topic="sessions-20"), root)
     assert first_difference(dict(stamps(tmp_path)), dict(before)) == ""
 
 
@@ -573,7 +575,7 @@ def test_a_pattern_lists_and_puts_back_all_topics_that_it_fits(root: Path) -> No
     done = kafkalog("undelete", "--yes", "--json", "--topic", "s*", root)
     assert (done.code, len(done.objects)) == (2, 2)
     assert {name for name in stamps(root) if name.endswith(".log")} == {name for name in whole if name.endswith(".log")}
-    assert not plan(root).changes
+    assert not plan(root)[0].changes
 
 
 def test_a_pattern_of_which_one_topic_is_declined_puts_back_none(root: Path) -> None:

@@ -55,7 +55,7 @@ def half_done(data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     with monkeypatch.context() as patch:
         patch.setattr(operations.CutOff, "do", killed)
         with pytest.raises(Killed):
-            kafkalog.recover(data, accept_loss=True)
+            kafkalog.recover(kafkalog.Recovery(accept_loss=True), data)
     (data / ".lock").unlink(missing_ok=True)
     return data
 
@@ -147,13 +147,13 @@ def test_a_run_that_another_process_prepares_is_not_nobodys(
     with monkeypatch.context() as patch:
         patch.setattr(preparing._Preparation, "journal", lambda *_: (_ for _ in ()).throw(Killed()))
         with pytest.raises(Killed):
-            kafkalog.recover(data, quarantine=kept, accept_loss=True)
+            kafkalog.recover(kafkalog.Recovery(quarantine=kept, accept_loss=True), data)
     (other,) = kept.iterdir()
     assert [each.name for each in other.iterdir()] == [PREPARING]
     held = os.open(other, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)  # as who prepares a run does, in another process
     try:
-        run = kafkalog.recover(data, quarantine=kept, accept_loss=True).run_id
+        run = kafkalog.recover(kafkalog.Recovery(quarantine=kept, accept_loss=True), data)[0].run_id
         assert run is not None
         assert (other / PREPARING).exists()
         assert other.name in purge(data, [other.name], quarantine=kept).left
@@ -212,7 +212,7 @@ def test_no_writer_writes_into_what_is_half_done(writer: str, half_done: Path) -
     with pytest.raises(RecoveryRefused):
         WRITERS[writer](half_done)
     assert sorted(each.name for each in half_done.rglob("*")) == names
-    assert kafkalog.recover(half_done, accept_loss=True).earlier.completed
+    assert kafkalog.recover(kafkalog.Recovery(accept_loss=True), half_done)[0].earlier.completed
 
 
 @pytest.mark.parametrize("version", [1, 2, 4])
@@ -281,7 +281,7 @@ def test_an_error_in_the_middle_is_told_with_what_the_run_has_done(
     assert report["changed"] is True
     assert Path(report["quarantine"]).name == report["run_id"]
     assert f"run {report['run_id']} on {data} has begun and is not finished: kafkalog recover" in finished.err
-    assert kafkalog.recover(data, accept_loss=True).earlier.completed == (report["run_id"],)
+    assert kafkalog.recover(kafkalog.Recovery(accept_loss=True), data)[0].earlier.completed == (report["run_id"],)
 
 
 def test_an_error_before_the_run_is_told_as_nothing(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,7 +307,7 @@ def test_a_file_that_may_only_grow_is_met_before_the_run_begins(data: Path, monk
     before = {each: each.stat().st_mtime_ns for each in data.rglob("*")}
     monkeypatch.setattr("kafkalog.recovery.act.permissions.fcntl.ioctl", flags)
     with pytest.raises(RecoveryRefused, match="append-only"):
-        kafkalog.recover(data, accept_loss=True)
+        kafkalog.recover(kafkalog.Recovery(accept_loss=True), data)
     assert {each: each.stat().st_mtime_ns for each in data.rglob("*")} == before
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog import Log, LogConfig, undelete, undo
+from kafkalog import Log, LogConfig, Undelete, undelete, undo
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
-from kafkalog.recovery import recover
+from kafkalog.recovery import Recovery, recover
 from kafkalog.recovery.rebuilding import rebuild_indexes
 from testkit.judging.trees import contents, copy_tree, first_difference, stamps
 from testkit.made.compactable import compactable, compacted
@@ -47,12 +47,15 @@ def indexless(root: Path) -> Path:
 
 
 RUNS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object]]] = {
-    "recover": (torn, lambda root: recover(root, accept_loss=True, **given(CASE))),
-    "recover --mark-clean": (torn, lambda root: recover(root, mark_clean=True, accept_loss=True, **given(CASE))),
-    "recover --mode kafka": (torn, lambda root: recover(root, mode="kafka", full=True, **given(CASE))),
+    "recover": (torn, lambda root: recover(Recovery(accept_loss=True, **given(CASE)), root)[0]),
+    "recover --mark-clean": (
+        torn,
+        lambda root: recover(Recovery(mark_clean=True, accept_loss=True, **given(CASE)), root)[0],
+    ),
+    "recover --mode kafka": (torn, lambda root: recover(Recovery(mode="kafka", full=True, **given(CASE)), root)[0]),
     "compact": (compactable, compacted),
-    "undelete": (deleted_directory, lambda root: undelete(root, "t")),
-    "undelete --hold": (deleted_directory, lambda root: undelete(root, "t", hold=True)),
+    "undelete": (deleted_directory, lambda root: undelete(Undelete(topic="t"), root)[0]),
+    "undelete --hold": (deleted_directory, lambda root: undelete(Undelete(topic="t", hold=True), root)[0]),
     "index rebuild": (indexless, rebuild_indexes),
 }
 
@@ -104,7 +107,7 @@ def test_a_marker_that_is_withheld_leaves_none(tmp_path: Path, monkeypatch: pyte
     (root / CLEAN_SHUTDOWN_FILE).write_text(MARKER)
     before = stamps(root)
     monkeypatch.setattr("kafkalog.recovery.recovery_job.why_not_clean", lambda *_: "it is not in order")
-    result = recover(root, mark_clean=True, accept_loss=True, **given(CASE))
+    result = recover(Recovery(mark_clean=True, accept_loss=True, **given(CASE)), root)[0]
     assert result.marker_withheld == "it is not in order"
     assert not (root / CLEAN_SHUTDOWN_FILE).exists()
     undo(root)
@@ -122,7 +125,7 @@ def test_no_marker_where_a_broker_that_trusts_it_would_change_something(tmp_path
     with Log.open(root / "t-0", config, clock=lambda: NOW + 10**9) as log:
         log.delete_old_segments()
         assert log.log_start_offset == log.end_offset == 10
-    result = recover(root, mark_clean=True)
+    result = recover(Recovery(mark_clean=True), root)[0]
     assert result.marker_withheld is not None
     assert "a broker that finds a marker would change something" in result.marker_withheld
     assert not (root / CLEAN_SHUTDOWN_FILE).exists()
@@ -139,7 +142,7 @@ def test_no_marker_where_verify_reports_an_error(tmp_path: Path) -> None:
     data[BATCH.position("records_count") : BATCH.end("records_count")] = (9).to_bytes(4, "big")
     data[BATCH.position("crc") : BATCH.end("crc")] = crc32c(bytes(data[BATCH.end("crc") :])).to_bytes(4, "big")
     path.write_bytes(data)
-    result = recover(root, mark_clean=True)
+    result = recover(Recovery(mark_clean=True), root)[0]
     assert "`verify` reports records_count_invalid" in str(result.marker_withheld)
     assert not (root / CLEAN_SHUTDOWN_FILE).exists()
 
@@ -149,6 +152,6 @@ def test_a_directory_that_was_stopped_cleanly_keeps_a_marker(case_id: str, tmp_p
     """It is prepared for a start without one, which docs/recovery.md promises, and then vouched for."""
     root = own_copy(brokers(case_id)[0], tmp_path / "data")
     assert (root / CLEAN_SHUTDOWN_FILE).exists()
-    result = recover(root, mark_clean=True)
+    result = recover(Recovery(mark_clean=True), root)[0]
     assert result.marker_withheld is None
     assert (root / CLEAN_SHUTDOWN_FILE).exists()

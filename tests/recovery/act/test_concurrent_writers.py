@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kafkalog import RecoveryRefused, StorageError
-from kafkalog.recovery import plan, recover
+from kafkalog.recovery import Recovery, plan, recover
 from kafkalog.recovery.act import runner
 from testkit.judging.every_byte import Originals
 from testkit.judging.trees import copy_tree, stamps
@@ -63,7 +63,7 @@ def test_a_writer_at_any_moment(
         size = last_log(root).stat().st_size
         with just_before(number, lambda: other(root), monkeypatch) as count:  # noqa: B023
             try:
-                recover(root, accept_loss=True, **given(CASE))
+                recover(Recovery(accept_loss=True, **given(CASE)), root)
             except RecoveryRefused as refused:
                 assert refused.reason == "changed"  # noqa: PT017
                 declined += 1
@@ -79,7 +79,7 @@ def test_a_writer_at_any_moment(
                 shutil.rmtree(copy)
             except StorageError as error:  # after the cut: the run says that the file is not as it left it
                 assert "another process wrote" in str(error)  # noqa: PT017
-                recover(root, accept_loss=True, **given(CASE))
+                recover(Recovery(accept_loss=True, **given(CASE)), root)
         if count[0] < number:
             break
         everything = b"".join(path.read_bytes() for path in tmp_path.glob("logs*/**/*") if path.is_file())
@@ -94,11 +94,11 @@ def test_a_writer_at_any_moment(
 
 def test_a_log_that_grew_after_the_plan_was_shown(tmp_path: Path) -> None:
     root = CASE.unpack_before(tmp_path / "logs")
-    made = plan(root, **given(CASE))
+    made = plan(Recovery(**given(CASE)), root)[0]
     appended(root)
     before = stamps(tmp_path)
     with pytest.raises(RecoveryRefused, match="changed since the plan was made"):
-        recover(root, expected=made, accept_loss=True, **given(CASE))
+        recover(Recovery(accept_loss=True, **given(CASE)), root, expected=[made])
     assert stamps(tmp_path) == before
 
 
@@ -106,14 +106,14 @@ def test_a_log_that_grew_after_the_plan_was_shown(tmp_path: Path) -> None:
 def test_anything_that_came_after_the_plan(name: str, tmp_path: Path) -> None:
     root = CASE.unpack_before(tmp_path / "logs")
     (root / name).unlink(missing_ok=True)
-    made = plan(root, **given(CASE))
+    made = plan(Recovery(**given(CASE)), root)[0]
     if name == "u-0":
         (root / name).mkdir()
     else:
         (root / name).write_text("0\n0\n")
     before = stamps(tmp_path)
     with pytest.raises(RecoveryRefused, match="changed since the plan was made"):
-        recover(root, expected=made, accept_loss=True, **given(CASE))
+        recover(Recovery(accept_loss=True, **given(CASE)), root, expected=[made])
     assert stamps(tmp_path) == before
 
 
@@ -129,6 +129,6 @@ def test_between_looking_and_cutting(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("kafkalog.recovery.act.transaction.act", slow)
     size = last_log(root).stat().st_size
     with pytest.raises(RecoveryRefused, match="changed since the plan was made"):
-        recover(root, accept_loss=True, **given(CASE))
+        recover(Recovery(accept_loss=True, **given(CASE)), root)
     assert last_log(root).stat().st_size == size + len(b"somebody else's")
     assert not (tmp_path / "logs.recovery").exists()

@@ -13,7 +13,7 @@ import pytest
 
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.disk.pointer import POINTER
-from kafkalog.recovery import recover, undo
+from kafkalog.recovery import Recovery, recover, undo
 from kafkalog.recovery.act.journal import JOURNAL, MANIFEST, UNDOING, UNDONE
 from kafkalog.recovery.act.quarantine import DOCUMENTS
 from testkit.judging.trees import first_difference, stamps
@@ -62,7 +62,7 @@ def test_bytes_are_durable_before_what_needs_them(
     before = stamps(root)
     order = Order(root)
     with watching(monkeypatch, order, frozenset({LOCK_FILE})) as watch:
-        result = recover(root, mode="kafka", accept_loss=True, **given(case))
+        result = recover(Recovery(mode="kafka", accept_loss=True, **given(case)), root)[0]
     assert (order.changes > 0) is result.changed
     assert watch.pending(tmp_path) == []
     measured("changes of a recovery, each after what it needs on disk", order.changes)

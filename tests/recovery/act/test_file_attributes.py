@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog import RecoveryRefused
-from kafkalog.recovery import recover, undo
-from kafkalog.recovery.facts.rules import Rules
-from kafkalog.recovery.options import RecoveryOptions
+from kafkalog.recovery import Recovery, recover, undo
 from kafkalog.recovery.run import recover_into
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.fixture_data import recovery_cases
@@ -57,7 +55,7 @@ def test_undo_gives_back_owners_modes_and_attributes(case: object, place: str, t
     dress(root)
     before = everything(root)
     with quarantine_at(place, tmp_path) as kept:
-        assert recover(root, mode="kafka", quarantine=kept, accept_loss=True, **given(case)).changed  # type: ignore[arg-type]
+        assert recover(Recovery(mode="kafka", quarantine=kept, accept_loss=True, **given(case)), root)[0].changed  # type: ignore[arg-type]
         undo(root)
     assert first_difference(everything(root), before) == ""
 
@@ -73,7 +71,7 @@ def test_a_directory_with_all_that_is_in_it(tmp_path: Path) -> None:
         dress(root)
         before = everything(root)
         with quarantine_at(place, tmp_path / place) as kept:
-            assert recover(root, mode="safe", quarantine=kept, accept_loss=True, **given(CASES[0])).changed
+            assert recover(Recovery(mode="safe", quarantine=kept, accept_loss=True, **given(CASES[0])), root)[0].changed
             undo(root)
         assert first_difference(everything(root), before) == ""
 
@@ -82,8 +80,7 @@ def test_a_copy_has_owners_modes_and_attributes(tmp_path: Path) -> None:
     root = CASES[1].unpack_before(tmp_path / "logs")
     dress(root)
     before = everything(root)
-    options = RecoveryOptions(rules=Rules(config=given(CASES[1])["config"], at=given(CASES[1])["at"]))
-    result = recover_into(root, tmp_path / "copy", options)
+    result = recover_into(Recovery(**given(CASES[1])), root, target=tmp_path / "copy")
     assert result.changed
     undo(tmp_path / "copy")
     assert first_difference(everything(tmp_path / "copy"), before) == ""
@@ -111,9 +108,8 @@ def test_a_copy_that_would_lack_something_is_not_made(kind: str, tmp_path: Path)
                 bound.bind("t-5")
             finally:
                 os.chdir(here)
-    options = RecoveryOptions()
     with pytest.raises(RecoveryRefused, match="t-5"):
-        recover_into(root, tmp_path / "copy", options)
+        recover_into(root, target=tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 
 
@@ -123,7 +119,7 @@ def test_nobody_elses_temporary_file_is_removed(tmp_path: Path) -> None:
     for name in names:
         (root / name).write_text("somebody else's")
     before = stamps(root)
-    recover(root, accept_loss=True, **given(CASES[0]))
+    recover(Recovery(accept_loss=True, **given(CASES[0])), root)
     assert [name for name in names if (root / name).read_text() != "somebody else's"] == []
     undo(root)
     assert first_difference(dict(stamps(root)), dict(before)) == ""
@@ -153,7 +149,7 @@ def test_a_kill_leaves_no_lock_for_ever(tmp_path: Path) -> None:
 def test_a_brokers_lock_file_stays(tmp_path: Path) -> None:
     root = CASES[0].unpack_before(tmp_path / "logs")
     (root / ".lock").touch()
-    recover(root, accept_loss=True, **given(CASES[0]))
+    recover(Recovery(accept_loss=True, **given(CASES[0])), root)
     undo(root)
     assert (root / ".lock").read_bytes() == b""
 
@@ -186,7 +182,7 @@ def test_a_lock_that_was_removed_while_we_waited_is_no_lock(tmp_path: Path, monk
     before = stamps(root / "t-0")
     try:
         with pytest.raises(RecoveryRefused, match="locked"):
-            recover(root, accept_loss=True, **given(CASES[0]))
+            recover(Recovery(accept_loss=True, **given(CASES[0])), root)
         assert stamps(root / "t-0") == before
     finally:
         for holder in holders:
@@ -204,7 +200,7 @@ def test_holes_stay_holes(tmp_path: Path) -> None:
         os.truncate(log, 1 << 30)
         size = log.stat().st_size
         with quarantine_at(place, tmp_path / place) as kept:
-            recover(root, quarantine=kept, accept_loss=True, **given(CASES[1]))
+            recover(Recovery(quarantine=kept, accept_loss=True, **given(CASES[1])), root)
             used = sum(
                 path.stat().st_blocks * 512
                 for path in (kept or root.with_name("logs.recovery")).rglob("*")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog import RecoveryRefused, RunInfo, RunState, UsageError, runs
-from kafkalog.recovery import recover, undo
+from kafkalog.recovery import Recovery, recover, undo
 from kafkalog.recovery.act import machine_id as machine
 from kafkalog.recovery.act import quarantine
 from kafkalog.recovery.act.journal import JOURNAL, MANIFEST, PREPARING, PURGING, SUPERSEDED, UNDOING, UNDONE
@@ -49,7 +49,7 @@ def test_nothing_was_recovered(torn: Path) -> None:
 @pytest.mark.parametrize("place", PLACES)
 def test_a_finished_run_then_undone(place: str, torn: Path, tmp_path: Path) -> None:
     with quarantine_at(place, tmp_path) as kept:
-        result = recover(torn, quarantine=kept, **given(CASE))
+        result = recover(Recovery(quarantine=kept, **given(CASE)), torn)[0]
         before = stamps(torn)
         found = only(torn)
         assert result.quarantine == found.directory
@@ -77,14 +77,14 @@ def test_a_finished_run_then_undone(place: str, torn: Path, tmp_path: Path) -> N
 
 def test_several_directories_are_a_line_each(tmp_path: Path) -> None:
     roots = [CASE.unpack_before(tmp_path / name) for name in ("a", "b")]
-    recover(roots[0], **given(CASE))
+    recover(Recovery(**given(CASE)), roots[0])
     told = kafkalog("runs", "--json", *roots).objects
     assert [(each["path"], len(each["runs"])) for each in told] == [(str(roots[0]), 1), (str(roots[1]), 0)]
 
 
 @pytest.mark.parametrize("what", ["a byte less", "a new file", "a file gone", "another time", "kept bytes gone"])
 def test_why_it_cannot_be_undone_any_more(what: str, torn: Path) -> None:
-    recover(torn, **given(CASE))
+    recover(Recovery(**given(CASE)), torn)
     found = only(torn)
     log = torn / next(each.path for each in found.originals if each.path.endswith(".log"))
     if what == "a byte less":
@@ -108,11 +108,11 @@ def test_why_it_cannot_be_undone_any_more(what: str, torn: Path) -> None:
 def test_every_run_that_a_stop_can_leave_has_a_true_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recovery, and then its undo, are stopped before each change: what `runs` says is what `recover` then does."""
     seen: set[RunState] = set()
-    for act in (lambda root: recover(root, **given(CASE)), lambda root: undo(root)):
+    for act in (lambda root: recover(Recovery(**given(CASE)), root)[0], lambda root: undo(root)):
         for number in range(1, STOPS):
             root = CASE.unpack_before(tmp_path / f"{len(seen)}-{number}" / "logs")
             if seen & {RunState.CUT_SHORT}:
-                recover(root, **given(CASE))
+                recover(Recovery(**given(CASE)), root)
             with failing_at(number, Stopped, monkeypatch) as count, suppress(Stopped):
                 act(root)
             found = runs(root)
@@ -122,7 +122,7 @@ def test_every_run_that_a_stop_can_leave_has_a_true_word(tmp_path: Path, monkeyp
             (root / ".lock").unlink(missing_ok=True)
             assert len(found) <= 1
             unfinished = [each.run_id for each in found if each.is_unfinished]
-            assert list(recover(root, **given(CASE)).completed) == unfinished
+            assert list(recover(Recovery(**given(CASE)), root)[0].completed) == unfinished
         else:
             pytest.fail("the stops have no end")
     assert seen == {
@@ -142,7 +142,7 @@ def test_every_run_that_a_stop_can_leave_has_a_true_word(tmp_path: Path, monkeyp
     ],
 )
 def test_states_and_exit_codes(name: str, state: RunState, code: int, torn: Path) -> None:
-    recover(torn, **given(CASE))
+    recover(Recovery(**given(CASE)), torn)
     directory = Path(only(torn).directory)
     (directory / MANIFEST).rename(directory / name)
     assert only(torn).state is state
@@ -190,7 +190,7 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("what", HOSTILE)
 def test_what_cannot_be_read_is_listed_and_said(what: str, torn: Path) -> None:
-    recover(torn, **given(CASE))
+    recover(Recovery(**given(CASE)), torn)
     HOSTILE[what](Path(only(torn).directory))
     before = stamps(torn.parent)
     found = only(torn)
@@ -204,14 +204,14 @@ def test_what_cannot_be_read_is_listed_and_said(what: str, torn: Path) -> None:
 
 
 def test_a_name_that_is_no_runs_is_not_looked_at(torn: Path) -> None:
-    recover(torn, **given(CASE))
+    recover(Recovery(**given(CASE)), torn)
     for name in ("notes.txt", "20200101T000000.000000Z-0000000g", "\udcff"):
         (Path(only(torn).directory).parent / name).write_text("mine")
     assert len(runs(torn)) == 1
 
 
 def test_another_machines_run(torn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recover(torn, **given(CASE))
+    recover(Recovery(**given(CASE)), torn)
     monkeypatch.setattr(quarantine, "machine_id", lambda: "0123")
     found = only(torn)
     assert found.is_foreign
@@ -220,11 +220,11 @@ def test_another_machines_run(torn: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_two_runs_are_in_order_and_the_first_waits_for_the_second(torn: Path) -> None:
-    first = recover(torn, **given(CASE)).run_id
+    first = recover(Recovery(**given(CASE)), torn)[0].run_id
     log = torn / next(each.path for each in only(torn).originals if each.path.endswith(".log"))
     with log.open("ab") as file:
         file.write(b"torn")
-    second = recover(torn, **given(CASE)).run_id
+    second = recover(Recovery(**given(CASE)), torn)[0].run_id
     found = runs(torn)
     assert [each.run_id for each in found] == [first, second]
     assert [each.undoable for each in found] == [False, True]
@@ -234,19 +234,19 @@ def test_two_runs_are_in_order_and_the_first_waits_for_the_second(torn: Path) ->
 def test_a_run_before_a_backup_is_not_promised_after_the_next(torn: Path, tmp_path: Path) -> None:
     """Once the second run is undone, the first would be refused all the same: the backup knows nothing of it."""
     backup = copy_tree(torn, tmp_path / "backup")
-    recover(torn, **given(CASE))
+    recover(Recovery(**given(CASE)), torn)
     for each in (*backup.rglob("*"),):
         os.utime(each, ns=(1, 1))
     shutil.rmtree(torn)
     backup.rename(torn)
-    recover(torn, **given(CASE))
+    recover(Recovery(**given(CASE)), torn)
     why = runs(torn)[0].why_not or ""
     assert "undo that one first" not in why
     assert "as by a backup" in why or "does not name it" in why
 
 
 def test_a_partition_means_its_log_directory(torn: Path) -> None:
-    recover(torn, **given(CASE))
+    recover(Recovery(**given(CASE)), torn)
     partition = next(path for path in torn.iterdir() if path.is_dir())
     assert runs(partition) == runs(torn)
 
@@ -264,7 +264,7 @@ def test_a_path_that_cannot_be_meant(what: str, tmp_path: Path) -> None:
 
 
 def test_the_runs_of_a_directory_whose_volume_is_empty_by_now(torn: Path) -> None:
-    recover(torn, **given(CASE))
+    recover(Recovery(**given(CASE)), torn)
     torn.rename(torn.with_name("gone"))
     torn.mkdir()
     found = only(torn)

@@ -13,25 +13,15 @@ from typing import Any
 
 import pytest
 
-from kafkalog import (
-    RecoveryOptions,
-    RecoveryRefused,
-    purge,
-    rebuild_all_indexes,
-    recover,
-    recover_all,
-    runs,
-    undo,
-    undo_all,
-)
-from kafkalog.jobs.compact.run import compact_all, plan_compaction
-from kafkalog.jobs.quorum.request import QuorumRequest, QuorumWay
+from kafkalog import IndexRebuild, RecoveryRefused, purge, rebuild_indexes, recover, runs, undo, undo_all
+from kafkalog.jobs.compact.run import Compaction, compact, plan_compaction
+from kafkalog.jobs.quorum.request import QuorumRecovery, QuorumWay
 from kafkalog.jobs.quorum.run import plan_quorum, recover_quorum
-from kafkalog.jobs.undelete.undeletion import plan_undelete_all, undelete_all
-from kafkalog.recovery import plan
+from kafkalog.jobs.undelete.request import Undelete
+from kafkalog.jobs.undelete.undeletion import plan_undelete, undelete
+from kafkalog.recovery import Recovery, plan
 from kafkalog.recovery.act import permissions, quarantine
 from kafkalog.recovery.act.unfinished_business import standing
-from kafkalog.recovery.facts.rules import Rules
 from testkit.judging.trees import copy_tree, first_difference, stamps
 from testkit.made.compactable import CONFIG, T0, compactable
 from testkit.recorded.quorums import copied, lean, tear
@@ -104,18 +94,17 @@ def _controller(folder: Path, number: int) -> Path:
 
 def _recovered(folder: Path, number: int) -> Path:
     root = _damaged(folder, number)
-    recover(root, accept_loss=True, at=AT, full=True)
+    recover(Recovery(accept_loss=True, at=AT, full=True), root)
     return root
 
 
 def _recovery(roots: Roots, agreed: Any, **rules: Any) -> object:
     copies = (str(roots[0].parent / "copy"),) if rules.get("mode") == "merge" else ()
-    options = RecoveryOptions(rules=Rules(at=AT, full=True, **rules), accept_loss=True, copies=copies)
-    return recover_all(roots, options, expected=agreed)
+    return recover(Recovery(at=AT, full=True, accept_loss=True, copies=copies, **rules), *roots, expected=agreed)
 
 
-def _quorum(roots: Roots) -> QuorumRequest:
-    return QuorumRequest(
+def _quorum(roots: Roots) -> QuorumRecovery:
+    return QuorumRecovery(
         way=QuorumWay.STANDALONE,
         targets=tuple(map(str, roots)),
         others_are_gone=True,
@@ -132,27 +121,30 @@ def _purge(roots: Roots, _agreed: object) -> object:
 
 JOBS: dict[str, JobCase] = {
     "recover": JobCase(
-        _damaged, _recovery, lambda roots: [plan(root, at=AT, full=True) for root in roots], waits_for_others=False
+        _damaged,
+        _recovery,
+        lambda roots: plan(Recovery(at=AT, full=True), *roots),
+        waits_for_others=False,
     ),
     "recover in mode kafka": JobCase(
         _damaged,
         lambda roots, agreed: _recovery(roots, agreed, mode="kafka"),
-        lambda roots: [plan(root, mode="kafka", at=AT, full=True) for root in roots],
+        lambda roots: plan(Recovery(mode="kafka", at=AT, full=True), *roots),
         waits_for_others=False,
     ),
     "merge in place": JobCase(
         _with_copy, lambda roots, agreed: _recovery(roots, agreed, mode="merge"), waits_for_others=False
     ),
-    "rebuild indexes": JobCase(_without_index, lambda roots, _agreed: rebuild_all_indexes(roots, at=AT)),
+    "rebuild indexes": JobCase(_without_index, lambda roots, _agreed: rebuild_indexes(IndexRebuild(at=AT), *roots)),
     "compact": JobCase(
         _compactable,
-        lambda roots, agreed: compact_all(roots, config=CONFIG, at=AT, expected=agreed),
-        lambda roots: [plan_compaction(root, config=CONFIG, at=AT) for root in roots],
+        lambda roots, agreed: compact(Compaction(config=CONFIG, at=AT), *roots, expected=agreed),
+        lambda roots: plan_compaction(Compaction(config=CONFIG, at=AT), *roots),
     ),
     "undelete": JobCase(
         _deleted,
-        lambda roots, agreed: undelete_all(roots, "t", at=AT, expected=agreed),
-        lambda roots: plan_undelete_all(roots, "t", at=AT),
+        lambda roots, agreed: undelete(Undelete(topic="t", at=AT), *roots, expected=agreed),
+        lambda roots: plan_undelete(Undelete(topic="t", at=AT), *roots),
     ),
     "recover a quorum": JobCase(
         _controller,
@@ -219,7 +211,7 @@ def _cut_short(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recovery is killed in the middle; damage is added first, so that there is something to recover."""
     recovery_point = root / "recovery-point-offset-checkpoint"
     recovery_point.write_text("nonsense")
-    cut_short(lambda: recover(root, accept_loss=True, at=AT, cluster_metadata=True), monkeypatch)
+    cut_short(lambda: recover(Recovery(accept_loss=True, at=AT, cluster_metadata=True), root)[0], monkeypatch)
     (root / ".lock").unlink(missing_ok=True)
 
 
@@ -301,7 +293,7 @@ def test_an_interrupt_at_each_step(
         if count[0] < number:
             break
         if standing(root).unfinished and number % 2:
-            assert recover(root, accept_loss=True, at=AT).completed
+            assert recover(Recovery(accept_loss=True, at=AT), root)[0].completed
         take_back_all(root, before, f"{name}, interrupted before change {number}", None)
         shutil.rmtree(place)
     assert number > 5
@@ -311,7 +303,7 @@ def test_an_interrupt_at_each_step(
 def test_an_interrupted_undo_is_done_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = _damaged(folder, 1)
     before = stamps(root)
-    recover(root, accept_loss=True, at=AT, full=True)
+    recover(Recovery(accept_loss=True, at=AT, full=True), root)
     for number in range(1, 40, 3):
         with failing_at(number, KeyboardInterrupt, monkeypatch) as count, suppress(KeyboardInterrupt):
             undo(root)
@@ -319,4 +311,4 @@ def test_an_interrupted_undo_is_done_again(folder: Path, monkeypatch: pytest.Mon
             break
         undo(root)
         assert first_difference(dict(stamps(root)), dict(before)) == ""
-        recover(root, accept_loss=True, at=AT, full=True)
+        recover(Recovery(accept_loss=True, at=AT, full=True), root)

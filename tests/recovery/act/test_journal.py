@@ -18,7 +18,7 @@ import pytest
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import FormatError
 from kafkalog.log.disk.pointer import POINTER, Pointer
-from kafkalog.recovery import recover
+from kafkalog.recovery import Recovery, recover
 from kafkalog.recovery.act.journal import JOURNAL, MANIFEST, UNDOING, Journal
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.fixture_data import recovery_cases
@@ -137,7 +137,7 @@ def sealed(body: bytes) -> bytes:
 def values(tmp_path_factory: pytest.TempPathFactory) -> Values:
     """A journal as a run writes it."""
     root = CASE.unpack_before(tmp_path_factory.mktemp("run") / "logs")
-    recover(root, accept_loss=True, **given(CASE))
+    recover(Recovery(accept_loss=True, **given(CASE)), root)
     (manifest,) = root.parent.glob(f"logs.recovery/*/{MANIFEST}")
     loaded: Values = json.loads(manifest.read_bytes())["journal"]
     return loaded
@@ -271,13 +271,13 @@ def test_a_run_of_another_machine_is_completed_only_when_named(
     while not list(root.parent.glob(f"logs.recovery/*/{JOURNAL}")):
         number += 1
         with failing_at(number, Stopped, monkeypatch), pytest.raises(Stopped):
-            recover(root, accept_loss=True, **given(CASE))
+            recover(Recovery(accept_loss=True, **given(CASE)), root)
     monkeypatch.undo()
     (run,) = (path.parent.name for path in root.parent.glob(f"logs.recovery/*/{JOURNAL}"))
     one_sentence_and_nothing_changed(root, "recover", "--yes", root)
     one_sentence_and_nothing_changed(root, "undo", "--yes", root)
     one_sentence_and_nothing_changed(root, "recover", "--yes", "--complete", "20260101T000000.000000Z-00000001", root)
-    assert recover(root, complete=run, accept_loss=True, **given(CASE)).completed == (run,)
+    assert recover(Recovery(complete=run, accept_loss=True, **given(CASE)), root)[0].completed == (run,)
     assert kafkalog("undo", "--yes", "--run", run, root).code == 2
     assert first_difference(dict(stamps(root)), dict(looked)) == ""
 

@@ -12,7 +12,7 @@ import pytest
 
 from kafkalog import Log, RecoveryRefused, UsageError, open_partition
 from kafkalog.log.disk import holders
-from kafkalog.recovery import recover, undo
+from kafkalog.recovery import Recovery, recover, undo
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.lock import BrokerLock, refuse_if_locked
 from testkit.judging.trees import stamps
@@ -41,7 +41,7 @@ def test_nothing_that_reads_gives_up_the_lock(tmp_path: Path, monkeypatch: pytes
         assert holders.told_held_by_others(str(root)) is False
         list(open_partition(root / "t-0").records())
         assert others_see(root) == "held"
-        for again in (lambda: recover(root), lambda: undo(root), lambda: refuse_if_locked(str(root))):
+        for again in (lambda: recover(root)[0], lambda: undo(root), lambda: refuse_if_locked(str(root))):
             with pytest.raises(RecoveryRefused, match="by this process"):
                 again()
         with pytest.raises(UsageError, match="by this process"):
@@ -81,6 +81,6 @@ def test_the_lock_is_held_until_the_last_change(tmp_path: Path, monkeypatch: pyt
             return _original(self, path, *args, **named)  # type: ignore[operator]
 
         monkeypatch.setattr(FileSystem, name, wrapped)
-    recover(root, accept_loss=True, **given(CASE))
+    recover(Recovery(accept_loss=True, **given(CASE)), root)
     undo(root)
     assert seen == {"held"}

@@ -15,9 +15,9 @@ import pytest
 
 import kafkalog
 from kafkalog.jobs.merge.merge import merge_directories
+from kafkalog.jobs.undelete.request import Undelete
 from kafkalog.jobs.undelete.taking_out import undelete_into
-from kafkalog.recovery import recover, undo
-from kafkalog.recovery.options import RecoveryOptions
+from kafkalog.recovery import Recovery, recover, undo
 from kafkalog.recovery.run import recover_into
 
 T0 = 1_500_000_000
@@ -53,17 +53,17 @@ def damaged(root: Path) -> Path:
 
 
 def salvaged(root: Path, work: Path) -> Path:
-    recover(damaged(root), mode="salvage", accept_loss=True)
+    recover(Recovery(mode="salvage", accept_loss=True), damaged(root))
     return root
 
 
 def copied(root: Path, work: Path) -> Path:
-    recover_into(root, work / "new", RecoveryOptions())
+    recover_into(root, target=work / "new")
     return work / "new"
 
 
 def undone(root: Path, work: Path) -> Path:
-    recover(damaged(root), mode="salvage", accept_loss=True)
+    recover(Recovery(mode="salvage", accept_loss=True), damaged(root))
     undo(root)
     return root
 
@@ -76,7 +76,7 @@ def merged(root: Path, work: Path) -> Path:
 
 def taken_out(root: Path, work: Path) -> Path:
     (root / "orders-0").rename(root / f"orders-0.{'0' * 31}1-delete")
-    undelete_into(root, work / "new", "orders")
+    undelete_into(Undelete(topic="orders"), root, target=work / "new")
     return work / "new"
 
 
@@ -84,7 +84,7 @@ def brought_up(root: Path, work: Path) -> Path:
     """What `recover` makes of a broker that was killed: indexes are built, and no log is written."""
     for path in (root / "orders-0").glob("*.index"):
         path.unlink()
-    recover(root, full=True)
+    recover(Recovery(full=True), root)
     return root
 
 

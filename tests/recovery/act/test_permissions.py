@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kafkalog import RecoveryRefused, StorageError
-from kafkalog.recovery import recover
+from kafkalog.recovery import Recovery, recover
 from kafkalog.recovery.act import permissions, runner, space
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.preparing import prepare
@@ -36,7 +36,7 @@ def test_a_read_only_file_system_is_named_for_what_it_is(tmp_path: Path, monkeyp
     monkeypatch.setattr(FileSystem, "open_or_create", read_only)
     monkeypatch.setattr(FileSystem, "set_mtime", read_only)
     with pytest.raises(StorageError) as refused:
-        recover(root, accept_loss=True, **given(CASE))
+        recover(Recovery(accept_loss=True, **given(CASE)), root)
     assert refused.value.filename == str(root / ".lock")
     assert first_difference(dict(stamps(root)), dict(before)) == ""
 
@@ -60,7 +60,7 @@ def test_a_partition_that_may_not_be_changed_is_met_before_the_run_begins(
     before = stamps(root)
     without_writing_in("t-0", monkeypatch, geteuid=lambda: user, lstat=lambda path: SimpleNamespace(st_uid=user))
     with pytest.raises(RecoveryRefused, match=rf"t-0 may not be changed by this user \(number {user}\): ") as refused:
-        recover(root, accept_loss=True, **given(CASE))
+        recover(Recovery(accept_loss=True, **given(CASE)), root)
     assert refused.value.reason == "permission"
     assert ("it is immutable (`lsattr` shows that), its file system is read-only" in str(refused.value)) is (user == 0)
     assert first_difference(dict(stamps(root)), dict(before)) == ""
@@ -73,7 +73,7 @@ def test_a_file_that_is_immutable_is_met_before_the_run_begins(tmp_path: Path, m
     before = stamps(root)
     without_writing_in("recovery-point-offset-checkpoint", monkeypatch)
     with pytest.raises(RecoveryRefused, match=r"checkpoint may not be changed by .*: it is immutable") as refused:
-        recover(root, accept_loss=True, **given(CASE))
+        recover(Recovery(accept_loss=True, **given(CASE)), root)
     assert refused.value.reason == "permission"
     assert first_difference(dict(stamps(root)), dict(before)) == ""
 
@@ -86,7 +86,7 @@ def test_a_directory_that_may_not_be_moved_is_met_before_the_run_begins(
     before = stamps(root)
     without_writing_in("t-0", monkeypatch)
     with pytest.raises(RecoveryRefused, match="t-0 may not be moved by this user") as refused:
-        recover(root / "t-0", mode="set-aside", accept_loss=True, **given(CASE))
+        recover(Recovery(mode="set-aside", accept_loss=True, **given(CASE)), root / "t-0")
     assert refused.value.reason == "permission"
     assert first_difference(dict(stamps(root)), dict(before)) == ""
     assert sorted(each.name for each in tmp_path.iterdir()) == ["logs"]
@@ -133,7 +133,7 @@ def test_what_is_let_through_fits(
         root = case.unpack_before(tmp_path / case.id.replace("/", "-"))
         with quarantine_at(place, tmp_path) as kept:
             where = kept or root.with_name(root.name + ".recovery")
-            if recover(root, accept_loss=True, quarantine=kept, **given(case)).run_id is None:
+            if recover(Recovery(accept_loss=True, quarantine=kept, **given(case)), root)[0].run_id is None:
                 continue
             runs += 1
             assert taken["all"] <= asked["what is removed or replaced, and for new files"], case.id
@@ -150,7 +150,7 @@ def test_without_room_nothing_is_changed(place: str, tmp_path: Path, monkeypatch
         full = SimpleNamespace(f_bavail=4, f_frsize=BLOCK)
         monkeypatch.setattr(os, "statvfs", lambda path: full)
         with pytest.raises(RecoveryRefused) as refused:
-            recover(root, accept_loss=True, quarantine=kept, **given(CASE))
+            recover(Recovery(accept_loss=True, quarantine=kept, **given(CASE)), root)
         assert refused.value.reason == "space"
         assert first_difference(dict(stamps(root)), dict(before)) == ""
         assert not (kept or tmp_path / "logs.recovery").exists()
@@ -171,6 +171,6 @@ def test_a_disk_that_fills_up_while_it_is_prepared_keeps_nothing_of_it(
 
     monkeypatch.setattr(FileSystem, "save", full)
     with pytest.raises(StorageError, match="No space left"):
-        recover(root, accept_loss=True, **given(CASE))
+        recover(Recovery(accept_loss=True, **given(CASE)), root)
     assert first_difference(dict(stamps(root)), dict(before)) == ""
     assert sorted(each.name for each in tmp_path.iterdir()) == ["logs"]

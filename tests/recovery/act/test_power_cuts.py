@@ -16,7 +16,7 @@ import pytest
 
 from kafkalog import RecoveryRefused
 from kafkalog.log.disk.pointer import POINTER
-from kafkalog.recovery import recover, undo
+from kafkalog.recovery import Recovery, recover, undo
 from kafkalog.recovery.act import apply, descriptors, runner
 from testkit.judging.every_byte import Originals
 from testkit.judging.lost_writes import Recorded, recording
@@ -73,7 +73,7 @@ def there(root: Path) -> dict[str, Any]:
 
 
 def run(root: Path, case: RecoveryCase) -> Any:
-    return recover(root, accept_loss=True, **given(case))
+    return recover(Recovery(accept_loss=True, **given(case)), root)[0]
 
 
 def states(recorded: Recorded, most: int, chances: int, seed: str, target: Path) -> Iterator[tuple[str, Path]]:

@@ -10,7 +10,7 @@ import pytest
 
 from kafkalog import RecoveryRefused, RunState, StorageError, UsageError, purge, runs
 from kafkalog.log.disk.pointer import POINTER
-from kafkalog.recovery import recover, undo
+from kafkalog.recovery import Recovery, recover, undo
 from kafkalog.recovery.act.journal import JOURNAL, MANIFEST, SUPERSEDED, UNDOING
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.fixture_data import recovery_cases
@@ -29,7 +29,7 @@ def torn(tmp_path: Path) -> Path:
 
 
 def recovered(root: Path, kept: Path | None = None) -> str:
-    run_id = recover(root, quarantine=kept, **given(CASE)).run_id
+    run_id = recover(Recovery(quarantine=kept, **given(CASE)), root)[0].run_id
     assert run_id is not None
     return run_id
 
@@ -99,7 +99,7 @@ def test_a_purge_that_is_stopped_anywhere_is_known_and_finished(
                 else:
                     with pytest.raises(RecoveryRefused):
                         undo(root, quarantine=kept)
-                    assert not recover(root, quarantine=kept, **given(CASE)).changed
+                    assert not recover(Recovery(quarantine=kept, **given(CASE)), root)[0].changed
                 for name in set(before) - {POINTER, "."}:
                     assert stamps(root)[name] == before[name]
                 purge(root, [each.run_id for each in found], quarantine=kept)

@@ -12,12 +12,9 @@ from typing import Any
 import pytest
 
 from kafkalog import RecoveryRefused, UsageError
-from kafkalog.recovery import plan, recover, undo
+from kafkalog.recovery import Recovery, plan, recover, undo
 from kafkalog.recovery.act import apply, runner
 from kafkalog.recovery.facts.modes import Mode
-from kafkalog.recovery.facts.rules import Rules
-from kafkalog.recovery.options import RecoveryOptions
-from kafkalog.recovery.run import recover_all
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.fixture_data import recovery_case, recovery_cases
 from testkit.recorded.recovery_settings import given
@@ -90,7 +87,7 @@ def test_room_is_looked_for_where_it_is_needed(
         monkeypatch.setattr(os, "statvfs", asked)
         before, saved = stamps(tmp_path), stamps(kept.parent)
         with pytest.raises(RecoveryRefused, match="has 0 bytes free") as caught:
-            recover(torn, quarantine=kept, accept_loss=True, **given(CASE))
+            recover(Recovery(quarantine=kept, accept_loss=True, **given(CASE)), torn)
         assert str(kept if full == "quarantine" else torn) in str(caught.value)
         assert first_difference(dict(stamps(tmp_path)), dict(before)) == ""
         assert stamps(kept.parent) == saved
@@ -176,7 +173,7 @@ def test_one_partition_is_not_the_whole_directory(two: Path) -> None:
     assert "every partition" in finished.err
     assert stamps(two) == before
     with pytest.raises(UsageError):
-        recover(two / "t-0", mark_clean=True, accept_loss=True, **given(CASE))
+        recover(Recovery(mark_clean=True, accept_loss=True, **given(CASE)), two / "t-0")
     assert stamps(two) == before
 
 
@@ -195,12 +192,12 @@ def test_a_second_verification_that_fails_gives_no_marker_ever(two: Path, monkey
         return forward(disks, located, look, forget, *more)
 
     monkeypatch.setattr(runner, "roll_forward", damaged)
-    result = recover(two, mark_clean=True, accept_loss=True, **given(CASE))
+    result = recover(Recovery(mark_clean=True, accept_loss=True, **given(CASE)), two)[0]
     monkeypatch.undo()
     assert result.changed
     assert result.marker_withheld is not None
     assert not (two / MARKER).exists()
-    recover(two, accept_loss=True, **given(CASE))
+    recover(Recovery(accept_loss=True, **given(CASE)), two)
     assert not (two / MARKER).exists()
     undo(two)
     for log in two.glob("t-1/*.log"):
@@ -218,13 +215,13 @@ def test_a_run_that_is_completed_verifies_again(
 ) -> None:
     """Stopped before the marker; then a sound partition is damaged: whoever completes the run gives no marker."""
     third = CASE.unpack_before(tmp_path / "third")
-    recover(third, accept_loss=True, **given(CASE))
+    recover(Recovery(accept_loss=True, **given(CASE)), third)
     (third / "t-0").rename(two / "t-2")
     looked = stamps(two)
     moments = 0
     for number in itertools.count(1, stride):
         with failing_at(number, Stopped, monkeypatch) as count, suppress(Stopped):
-            recover(two, mark_clean=True, accept_loss=True, **given(CASE))
+            recover(Recovery(mark_clean=True, accept_loss=True, **given(CASE)), two)
         if count[0] < number:
             assert (two / MARKER).exists()
             break
@@ -232,7 +229,7 @@ def test_a_run_that_is_completed_verifies_again(
         status, data = log.stat(), log.read_bytes()
         if not (two / MARKER).exists():
             log.write_bytes(data + b"\x01" * 30)
-            result = recover(two, accept_loss=True, **given(CASE))
+            result = recover(Recovery(accept_loss=True, **given(CASE)), two)[0]
             assert not (two / MARKER).exists(), number
             moments += bool(result.completed)
             undo(two)  # what it did to the damage that came meanwhile
@@ -246,10 +243,10 @@ def test_a_run_that_is_completed_verifies_again(
 
 
 def test_a_marker_stands_for_all(two: Path) -> None:
-    result = recover(two, mark_clean=True, accept_loss=True, **given(CASE))
+    result = recover(Recovery(mark_clean=True, accept_loss=True, **given(CASE)), two)[0]
     assert result.marker_withheld is None
     assert (two / MARKER).exists()
-    assert not plan(two, mode="kafka", **given(CASE)).changes
+    assert not plan(Recovery(mode="kafka", **given(CASE)), two)[0].changes
     undo(two)
     assert not (two / MARKER).exists()
 
@@ -260,7 +257,6 @@ def test_a_refusal_of_one_directory_changes_none(tmp_path: Path) -> None:
     second = recovery_case("bit_flip/length").unpack_before(tmp_path / "two")
     (second / "t-0").rename(second / "u-0")
     before = stamps(tmp_path)
-    options = RecoveryOptions(rules=Rules(mode=Mode.STRICT, config=given(CASE)["config"], at=given(CASE)["at"]))
     with pytest.raises(RecoveryRefused):
-        recover_all([first, second], options)
+        recover(Recovery(mode=Mode.STRICT, **given(CASE)), first, second)
     assert first_difference(dict(stamps(tmp_path)), dict(before)) == ""

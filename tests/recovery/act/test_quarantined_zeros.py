@@ -12,7 +12,7 @@ import pytest
 from kafkalog import runs
 from kafkalog.log.writing.config import LogConfig
 from kafkalog.log.writing.writer import Log
-from kafkalog.recovery import purge, recover, undo
+from kafkalog.recovery import Recovery, purge, recover, undo
 from testkit.running.elsewhere import PLACES, quarantine_at
 from testkit.running.stopping import Stopped, failing_at
 
@@ -55,7 +55,7 @@ def test_no_file_is_kept_of_it_and_undo_puts_it_back(
     root = crashed("logs")
     before = contents(root)
     with quarantine_at(place, tmp_path) as kept:
-        recover(root, quarantine=kept)
+        recover(Recovery(quarantine=kept), root)
         assert (root / "orders-0" / f"{0:020}.index").stat().st_size < RESERVED
         (run,) = runs(root, quarantine=kept)
         assert list(Path(run.directory).rglob("*.tail@*")) == []

@@ -15,7 +15,7 @@ import pytest
 
 from kafkalog import RecoveryRefused, UsageError
 from kafkalog.log.disk.pointer import POINTER
-from kafkalog.recovery import purge, recover, runs, undo
+from kafkalog.recovery import Recovery, purge, recover, runs, undo
 from kafkalog.recovery.act.history import RunState
 from kafkalog.recovery.act.journal import JOURNAL
 from testkit.judging.every_byte import Originals
@@ -34,7 +34,7 @@ LOSSY = recovery_case("bit_flip/length")
 
 def half_done(root: Path, kept: Path | None, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> str:
     """Stop a recovery once it has made its first change; the run's name."""
-    cut_short(lambda: recover(root, quarantine=kept, **settings), monkeypatch)
+    cut_short(lambda: recover(Recovery(quarantine=kept, **settings), root)[0], monkeypatch)
     (journal,) = (kept or root.with_name(root.name + ".recovery")).glob(f"*/{JOURNAL}")
     return journal.parent.name
 
@@ -56,7 +56,7 @@ def test_a_copy_does_not_spend_what_the_original_has_kept(
     before, originals = stamps(root), Originals(root)
     kept = tmp_path / "kept"
     if is_finished:
-        run_id = str(recover(root, quarantine=kept, **given(CASE)).run_id)
+        run_id = str(recover(Recovery(quarantine=kept, **given(CASE)), root)[0].run_id)
     else:
         run_id = half_done(root, kept, monkeypatch, **given(CASE))
     copy = copy_tree(root, tmp_path / "copy")
@@ -64,7 +64,7 @@ def test_a_copy_does_not_spend_what_the_original_has_kept(
         lambda: undo(copy),
         lambda: undo(copy, run_id, quarantine=kept),
         lambda: undo(copy, moved=True),
-        lambda: recover(copy, accept_loss=True, **given(CASE)),
+        lambda: recover(Recovery(accept_loss=True, **given(CASE)), copy)[0],
     ):
         unchanged_by(work, copy, kept, root, reason="copy")
     unchanged_by(lambda: purge(copy, [run_id]), copy, kept, reason="copy" if is_finished else "purge")
@@ -88,20 +88,20 @@ def test_a_copy_of_what_is_half_done_beside_which_nothing_is_kept(
     root = CASE.unpack_before(tmp_path / "logs")
     half_done(root, None, monkeypatch, **given(CASE))
     copy = copy_tree(root, tmp_path / "copy")
-    unchanged_by(lambda: recover(copy, accept_loss=True, **given(CASE)), copy, root, reason="run_missing")
+    unchanged_by(lambda: recover(Recovery(accept_loss=True, **given(CASE)), copy)[0], copy, root, reason="run_missing")
     unchanged_by(
-        lambda: recover(copy, accept_loss=True, quarantine=tmp_path / "logs.recovery", **given(CASE)),
+        lambda: recover(Recovery(accept_loss=True, quarantine=tmp_path / "logs.recovery", **given(CASE)), copy)[0],
         copy, root, tmp_path / "logs.recovery", reason="copy",
     )  # fmt: skip
     (copy / POINTER).unlink()
-    assert recover(copy, accept_loss=True, **given(CASE)).run_id is not None
-    assert recover(root, **given(CASE)).completed
+    assert recover(Recovery(accept_loss=True, **given(CASE)), copy)[0].run_id is not None
+    assert recover(Recovery(**given(CASE)), root)[0].completed
 
 
 def test_a_directory_that_was_moved_keeps_its_runs_and_that_is_said(tmp_path: Path) -> None:
     root = CASE.unpack_before(tmp_path / "logs")
     before = stamps(root)
-    run_id = recover(root, quarantine=tmp_path / "kept", **given(CASE)).run_id
+    run_id = recover(Recovery(quarantine=tmp_path / "kept", **given(CASE)), root)[0].run_id
     moved = root.rename(tmp_path / "elsewhere")
     finished = kafkalog("undo", "--yes", moved)
     assert (finished.code, f"run {run_id} found this directory at {root}" in finished.out) == (2, True)
@@ -114,7 +114,7 @@ def test_where_the_original_cannot_be_seen_somebody_has_to_say_so(
     root = CASE.unpack_before(tmp_path / "logs")
     before = stamps(root)
     monkeypatch.setattr("kafkalog.recovery.act.runner.mount_of", lambda root: str(tmp_path / "volume"))
-    recover(root, quarantine=tmp_path / "kept", **given(CASE))
+    recover(Recovery(quarantine=tmp_path / "kept", **given(CASE)), root)
     moved = root.rename(tmp_path / "elsewhere")
     unchanged_by(lambda: undo(moved), moved, tmp_path / "kept", reason="moved")
     assert "--moved" in kafkalog("undo", "--yes", moved).err
@@ -137,17 +137,17 @@ def test_a_backup_in_the_place_of_a_directory_is_not_what_the_run_had_half_done(
         originals = Originals(root)
         with quarantine_at(place, tmp_path) as kept:
             with failing_at(number, Stopped, monkeypatch) as count, suppress(Stopped):
-                recover(root, quarantine=kept, accept_loss=True, **given(LOSSY))
+                recover(Recovery(quarantine=kept, accept_loss=True, **given(LOSSY)), root)
             went_on = count[0] >= number
             where = kept or root.with_name("logs.recovery")
             began = [path.parent.name for path in where.glob(f"*/{JOURNAL}")]
             aside = root.rename(tmp_path / "aside")
             copy_tree(backup, root)
             with pytest.raises(RecoveryRefused) as refused:
-                recover(root, quarantine=kept, **given(LOSSY))
+                recover(Recovery(quarantine=kept, **given(LOSSY)), root)
             assert refused.value.reason == "loss"
             assert first_difference(dict(stamps(root)), dict(before)) == "", number
-            result = recover(root, mode="salvage", quarantine=kept, **given(LOSSY))
+            result = recover(Recovery(mode="salvage", quarantine=kept, **given(LOSSY)), root)[0]
             assert result.completed == ()
             assert result.run_id is not None
             assert [any(run in note for note in result.notes) for run in began] == [True] * len(began)
@@ -180,7 +180,7 @@ def test_a_copy_made_at_any_moment_spends_nothing(
         root = copy_tree(original, tmp_path / "logs")
         with quarantine_at(place, tmp_path) as kept:
             with failing_at(number, Stopped, monkeypatch) as count, suppress(Stopped):
-                recover(root, quarantine=kept, accept_loss=True, **given(LOSSY))
+                recover(Recovery(quarantine=kept, accept_loss=True, **given(LOSSY)), root)
             went_on = count[0] >= number
             where = kept or root.with_name("logs.recovery")
             began = [path.parent.name for path in where.glob("*/*.json")]
@@ -191,9 +191,7 @@ def test_a_copy_made_at_any_moment_spends_nothing(
                     lambda to=quarantine: undo(copy, quarantine=to),  # noqa: B023
                     lambda to=quarantine: undo(copy, quarantine=to, moved=True),  # noqa: B023
                     lambda to=quarantine: purge(copy, began, quarantine=to),  # noqa: B023
-                    lambda to=quarantine: recover(
-                        copy, mode="salvage", quarantine=to, **given(LOSSY)  # noqa: B023
-                    ),
+                    lambda to=quarantine: recover(Recovery(mode="salvage", quarantine=to, **given(LOSSY)), copy),  # noqa: B023
                 ):
                     now = stamps(copy)
                     try:
@@ -217,12 +215,12 @@ def test_a_quarantine_to_which_a_link_leads_belongs_to_one_directory_too(tmp_pat
     before = stamps(root)
     place.mkdir()
     (tmp_path / "logs.recovery").symlink_to(place)
-    run_id = recover(root, accept_loss=True, **given(LOSSY)).run_id
+    run_id = recover(Recovery(accept_loss=True, **given(LOSSY)), root)[0].run_id
     assert run_id is not None
     copy = copy_tree(root, tmp_path / "copy")
     (tmp_path / "copy.recovery").symlink_to(place)
     for work in (
-        lambda: undo(copy), lambda: undo(copy, moved=True), lambda: purge(copy, [run_id]), lambda: recover(copy),
+        lambda: undo(copy), lambda: undo(copy, moved=True), lambda: purge(copy, [run_id]), lambda: recover(copy)[0],
     ):  # fmt: skip
         unchanged_by(work, copy, place, reason="copy")
     assert undo(root).run_id == run_id
@@ -236,7 +234,7 @@ def test_what_was_cut_short_asks_again_for_the_consent_that_it_needs(
     run_id = half_done(root, None, monkeypatch, accept_loss=True, **given(LOSSY))
     place = tmp_path / "logs.recovery"
     for mode in ("salvage", "safe", "kafka"):
-        unchanged_by(lambda: recover(root, mode=mode, **given(LOSSY)), root, place, reason="loss")  # noqa: B023
+        unchanged_by(lambda: recover(Recovery(mode=mode, **given(LOSSY)), root)[0], root, place, reason="loss")  # noqa: B023
     assert run_id in kafkalog("recover", "--yes", "--mode", "salvage", root).err
     told = kafkalog("plan", root)
     assert told.code == 1
@@ -256,7 +254,7 @@ def test_only_recover_completes_what_was_cut_short(tmp_path: Path, monkeypatch: 
         with failing_at(number, Stopped, monkeypatch), suppress(Stopped):
             compacted(root)
     unchanged_by(lambda: compacted(root), root, tmp_path / "logs.recovery", reason="unfinished")
-    assert recover(root).completed
+    assert recover(root)[0].completed
     compacted(root)
 
 
@@ -270,10 +268,10 @@ def test_a_run_that_the_directory_names_is_found_before_its_journal_is_there(
     while not list(kept.glob(f"*/{JOURNAL}")):
         number += 1
         with failing_at(number, Stopped, monkeypatch), pytest.raises(Stopped):
-            recover(root, quarantine=kept, **given(CASE))
+            recover(Recovery(quarantine=kept, **given(CASE)), root)
         named = (root / POINTER).exists()
         assert named or not list(kept.glob(f"*/{JOURNAL}"))
     (journal,) = kept.glob(f"*/{JOURNAL}")
     assert journal.parent.name in (root / POINTER).read_text()
-    assert recover(root, **given(CASE)).completed == (journal.parent.name,)
+    assert recover(Recovery(**given(CASE)), root)[0].completed == (journal.parent.name,)
     assert os.listdir(tmp_path / "logs.recovery") if (tmp_path / "logs.recovery").exists() else True

@@ -19,7 +19,7 @@ import pytest
 
 from kafkalog import StorageError
 from kafkalog.log.disk.pointer import POINTER
-from kafkalog.recovery import recover, undo
+from kafkalog.recovery import Recovery, recover, undo
 from kafkalog.recovery.act.quarantine import Runs
 from testkit.judging.every_byte import Originals
 from testkit.judging.trees import contents, copy_tree, first_difference, stamps
@@ -92,7 +92,7 @@ def test_stopped_anywhere_a_second_run_completes_and_undo_restores(
     for number in count(first, stride):
         again = copy_tree(original, tmp_path / "again")
         with quarantine_at(place, tmp_path) as kept:
-            work = lambda: recover(again, quarantine=kept, accept_loss=True, **given(case))  # noqa: E731, B023
+            work = lambda: recover(Recovery(quarantine=kept, accept_loss=True, **given(case)), again)[0]  # noqa: E731, B023
             if not disturbed(work, number, FAILURES[how], monkeypatch):
                 shutil.rmtree(again)
                 break
@@ -122,7 +122,7 @@ def test_an_undo_stopped_anywhere_is_gone_on_with(
     for number in count(first, stride):
         again = copy_tree(original, tmp_path / "again")
         with quarantine_at(place, tmp_path) as kept:
-            recover(again, quarantine=kept, accept_loss=True, **given(case))
+            recover(Recovery(quarantine=kept, accept_loss=True, **given(case)), again)
             went_on = disturbed(lambda: undo(again, quarantine=kept), number, FAILURES[how], monkeypatch)  # noqa: B023
             assert originals.missing(again, kept or beside(again)) == [], f"after {how}, operation {number}"
             take_back_all(again, before, f"operation {number} of an undo", kept)
@@ -135,7 +135,7 @@ def test_an_undo_stopped_anywhere_is_gone_on_with(
 
 def undisturbed_result(case: RecoveryCase, original: Path, tmp_path: Path) -> dict[str, tuple[int, str]]:
     undisturbed = copy_tree(original, tmp_path / "undisturbed")
-    recover(undisturbed, accept_loss=True, **given(case))
+    recover(Recovery(accept_loss=True, **given(case)), undisturbed)
     return contents(undisturbed)
 
 
@@ -148,7 +148,7 @@ def complete_and_undo(
     kept: Path | None = None,
 ) -> None:
     """Recovered until nothing was cut short it is as after an undisturbed run; undo takes back every run there is."""
-    while recover(again, quarantine=kept, accept_loss=True, **given(case)).completed:
+    while recover(Recovery(quarantine=kept, accept_loss=True, **given(case)), again)[0].completed:
         pass
     got = {path: held for path, held in contents(again).items() if path != POINTER}
     assert first_difference(dict(got), dict(want)) == "", f"second run after {where}"
@@ -171,7 +171,7 @@ def test_a_run_killed_while_it_is_announced_and_what_follows_killed_anywhere(
         for nested in range(1 + (number - announced) % stride, 12, stride):
             again = copy_tree(original, tmp_path / "again")
             with quarantine_at(place, tmp_path) as kept:
-                work = lambda: recover(again, quarantine=kept, accept_loss=True, **given(case))  # noqa: E731, B023
+                work = lambda: recover(Recovery(quarantine=kept, accept_loss=True, **given(case)), again)[0]  # noqa: E731, B023
                 kills += killed_at(number, work) + killed_at(nested, work, may_decline=True)
                 complete_and_undo(case, again, want, before, f"kills {number} and {nested}", kept)
     assert kills > 100 // stride
@@ -191,7 +191,7 @@ def changes_before_it_is_announced(
 
         monkeypatch.setattr(Runs, "begin", noted)
         again = copy_tree(tmp_path / "original", tmp_path / "counted")
-        recover(again, quarantine=kept, accept_loss=True, **given(case))
+        recover(Recovery(quarantine=kept, accept_loss=True, **given(case)), again)
     monkeypatch.setattr(Runs, "begin", begin)
     return found[0]
 
@@ -225,7 +225,7 @@ def test_killed_anywhere_and_killed_again(
         for nested in sorted({1, second.randrange(1, 40)}):
             again = copy_tree(original, tmp_path / "again")
             with quarantine_at(place, tmp_path) as kept:
-                work = lambda: recover(again, quarantine=kept, accept_loss=True, **given(case))  # noqa: E731, B023
+                work = lambda: recover(Recovery(quarantine=kept, accept_loss=True, **given(case)), again)[0]  # noqa: E731, B023
                 went_on = killed_at(number, work, may_decline=True)
                 assert originals.missing(again, kept or beside(again)) == [], f"after kill {number}"
                 kills += went_on + killed_at(nested, work, may_decline=True)
@@ -233,7 +233,7 @@ def test_killed_anywhere_and_killed_again(
                 complete_and_undo(case, again, want, before, f"kills {number} and {nested}", kept)
         again = copy_tree(original, tmp_path / "again")
         with quarantine_at(place, tmp_path) as kept:
-            work = lambda: recover(again, quarantine=kept, accept_loss=True, **given(case))  # noqa: E731, B023
+            work = lambda: recover(Recovery(quarantine=kept, accept_loss=True, **given(case)), again)[0]  # noqa: E731, B023
             killed_at(number, work, may_decline=True)
             undos += killed_at(second.randrange(1, 20), lambda: undo(again, quarantine=kept), may_decline=True)  # noqa: B023
             assert originals.missing(again, kept or beside(again)) == [], f"kill {number}, then undo killed"

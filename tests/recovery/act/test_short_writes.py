@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kafkalog import RecoveryRefused, StorageError
-from kafkalog.recovery import recover, undo
+from kafkalog.recovery import Recovery, recover, undo
 from testkit.judging.trees import contents, copy_tree, first_difference, stamps
 from testkit.recorded.fixture_data import RecoveryCase, recovery_cases
 from testkit.recorded.recovery_settings import given
@@ -69,14 +69,14 @@ def test_a_short_write_is_written_on(
 ) -> None:
     original = case.unpack_before(tmp_path / "original")
     undisturbed = copy_tree(original, tmp_path / "undisturbed")
-    recover(undisturbed, accept_loss=True, **given(case))
+    recover(Recovery(accept_loss=True, **given(case)), undisturbed)
     want = contents(undisturbed)
     number = 0
     while True:
         number += 1
         again = copy_tree(original, tmp_path / f"again-{number}")
         with calls_replaced(("pwrite",), number, half, monkeypatch) as count:
-            recover(again, accept_loss=True, **given(case))
+            recover(Recovery(accept_loss=True, **given(case)), again)
         assert first_difference(dict(contents(again)), dict(want)) == "", f"short write {number}"
         if count[0] < number:
             break
@@ -102,14 +102,14 @@ def test_a_failing_call_loses_nothing(
     original = case.unpack_before(tmp_path / "original")
     before = stamps(original)
     undisturbed = copy_tree(original, tmp_path / "undisturbed")
-    recover(undisturbed, accept_loss=True, **given(case))
+    recover(Recovery(accept_loss=True, **given(case)), undisturbed)
     want = contents(undisturbed)
     number, failed, step = 1, 0, 1 if how.startswith("full") else step  # of these there are few
     while True:
         again = copy_tree(original, tmp_path / f"again-{number}")
         with calls_replaced(names, number, instead, monkeypatch) as count:
             try:
-                recover(again, accept_loss=True, **given(case))
+                recover(Recovery(accept_loss=True, **given(case)), again)
             except StorageError as error:
                 assert error.errno == code  # noqa: PT017
                 failed += 1
@@ -118,7 +118,7 @@ def test_a_failing_call_loses_nothing(
                 failed += 1
         if count[0] < number:
             break
-        recover(again, accept_loss=True, **given(case))
+        recover(Recovery(accept_loss=True, **given(case)), again)
         assert first_difference(dict(contents(again)), dict(want)) == "", f"second run after {how}, call {number}"
         undo(again)
         assert first_difference(dict(stamps(again)), dict(before)) == "", f"undo after {how}, call {number}"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog import RecoveryRefused
-from kafkalog.recovery import recover, undo
+from kafkalog.recovery import Recovery, recover, undo
 from kafkalog.recovery.act.journal import JOURNAL, SUPERSEDED
 from testkit.judging.every_byte import Originals
 from testkit.judging.trees import copy_tree, first_difference, stamps
@@ -63,7 +63,7 @@ def test_a_broker_started_on_a_run_that_was_cut_short(
         root = copy_tree(original, tmp_path / "logs")
         with quarantine_at(place, tmp_path) as kept:
             with failing_at(number, Stopped, monkeypatch) as count, suppress(Stopped):
-                recover(root, quarantine=kept, accept_loss=True, **given(case))
+                recover(Recovery(quarantine=kept, accept_loss=True, **given(case)), root)
             if count[0] < number:
                 break
             where = kept or root.with_name("logs.recovery")
@@ -75,7 +75,7 @@ def test_a_broker_started_on_a_run_that_was_cut_short(
                 undo(root, quarantine=kept)
             assert first_difference(dict(stamps(root)), dict(before)) == "", f"undo after stop {number}"
             assert first_difference(dict(stamps(where)), dict(saved)) == "", f"undo after stop {number}"
-            result = recover(root, quarantine=kept, accept_loss=True, **given(case))
+            result = recover(Recovery(quarantine=kept, accept_loss=True, **given(case)), root)[0]
             if began:
                 assert len(result.earlier.superseded) == 1, number
                 assert len(list(where.glob(f"*/{SUPERSEDED}"))) == 1

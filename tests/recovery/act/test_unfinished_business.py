@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog.log.disk.pointer import POINTER, Pointer
-from kafkalog.recovery import recover, undo
+from kafkalog.recovery import Recovery, recover, undo
 from kafkalog.recovery.act import quarantine
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.journal import JOURNAL, MANIFEST, UNDOING
@@ -49,17 +49,17 @@ def test_nothing_to_say(torn: Path) -> None:
 
 
 def test_an_undo_that_is_possible_and_then_is_not(torn: Path) -> None:
-    run_id = recover(torn, **given(CASE)).run_id
+    run_id = recover(Recovery(**given(CASE)), torn)[0].run_id
     assert standing(torn).undoable == run_id
     assert f"--run {run_id}`" in in_ls(torn)[1].splitlines()[1]
     (torn / "meta.properties").touch()
     assert standing(torn) == Standing()
-    undo_again = recover(torn, **given(CASE))
+    undo_again = recover(Recovery(**given(CASE)), torn)[0]
     assert not undo_again.changed
 
 
 def test_after_an_undo_there_is_none(torn: Path) -> None:
-    recover(torn, **given(CASE))
+    recover(Recovery(**given(CASE)), torn)
     undo(torn)
     assert standing(torn) == Standing()
 
@@ -67,7 +67,7 @@ def test_after_an_undo_there_is_none(torn: Path) -> None:
 @pytest.mark.parametrize("foreign", [False, True])
 @pytest.mark.parametrize("name", [JOURNAL, UNDOING])
 def test_an_unfinished_run(name: str, foreign: bool, torn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_id = recover(torn, **given(CASE)).run_id
+    run_id = recover(Recovery(**given(CASE)), torn)[0].run_id
     directory = torn.with_name("logs.recovery") / str(run_id)
     (directory / MANIFEST).rename(directory / name)
     (torn / POINTER).write_bytes(Pointer("0" * 32, (), (str(run_id),)).encode())
@@ -92,10 +92,10 @@ def test_a_run_that_was_stopped_is_told(torn: Path, monkeypatch: pytest.MonkeyPa
     with monkeypatch.context() as patch:
         patch.setattr(CutOff, "do", _stop)
         with pytest.raises(Stopped):
-            recover(torn, **given(CASE))
+            recover(Recovery(**given(CASE)), torn)
     (torn / ".lock").unlink(missing_ok=True)
     (unfinished,) = standing(torn).unfinished
-    assert list(recover(torn, **given(CASE)).completed) == [unfinished.run_id]
+    assert list(recover(Recovery(**given(CASE)), torn)[0].completed) == [unfinished.run_id]
 
 
 def test_a_lock_that_another_process_holds(torn: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_lock_that_cannot_be_looked_at(torn: Path) -> None:
 
 
 def test_what_cannot_be_read_is_a_sentence(torn: Path) -> None:
-    run_id = str(recover(torn, **given(CASE)).run_id)
+    run_id = str(recover(Recovery(**given(CASE)), torn)[0].run_id)
     document = torn.with_name("logs.recovery") / run_id / MANIFEST
     document.write_text("{}")
     found = standing(torn)
@@ -150,7 +150,7 @@ def test_what_cannot_be_read_is_a_sentence(torn: Path) -> None:
 def test_a_run_that_waits_to_be_completed_is_something_to_do(torn: Path) -> None:
     """Also where the directory is already as the run would leave it, and only the run's end is not written."""
     (torn / "replication-offset-checkpoint").unlink()  # else the log ends below the high watermark, which is a finding
-    run_id = recover(torn).run_id
+    run_id = recover(torn)[0].run_id
     assert run_id is not None
     assert kafkalog("plan", torn).code == 0
     directory = Path(f"{torn}.recovery") / run_id

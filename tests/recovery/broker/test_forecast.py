@@ -69,7 +69,7 @@ def test_the_next_start_changes_nothing_from_the_recovery_point_that_is_left(
     """A start scans from the recovery point, and takes producers before it from a snapshot, but for those expired."""
     root, at = tmp_path / "data", NOW + days * DAY
     log_dir(root, LOGS[what])
-    kafkalog.recover(root, at=at, accept_loss=True)
+    kafkalog.recover(kafkalog.Recovery(at=at, accept_loss=True), root)
     before = stamps(root)
     result = started(root, at)
     assert result.outcome == "loaded"
@@ -79,7 +79,7 @@ def test_the_next_start_changes_nothing_from_the_recovery_point_that_is_left(
     for path in result.tree.files:
         if path.startswith("t-0/"):
             assert result.tree.read(path) == (root / path).read_bytes(), path
-    assert kafkalog.recover(root, at=at).run_id is None
+    assert kafkalog.recover(kafkalog.Recovery(at=at), root)[0].run_id is None
     assert stamps(root) == before
 
 
@@ -97,9 +97,9 @@ def test_a_start_reads_on_into_the_next_segment(gap: int, opened: int, tmp_path:
     (partition / segment_file(9, FileKind.PRODUCER_SNAPSHOT)).write_bytes(encode_producer_snapshot([entry]))
     result = started(root, NOW)
     assert (result.outcome, (result.exception or "").rpartition(".")[2]) == ("start_fails", "CorruptRecordException")
-    plan = kafkalog.plan(root, mode="kafka", at=NOW)
+    plan = kafkalog.plan(kafkalog.Recovery(mode="kafka", at=NOW), root)[0]
     assert plan.broker.outcome == "start_fails"
-    kafkalog.recover(root, at=NOW, accept_loss=True)
+    kafkalog.recover(kafkalog.Recovery(at=NOW, accept_loss=True), root)
     assert started(root, NOW).outcome == "loaded"
 
 
@@ -123,12 +123,12 @@ def test_what_is_recommended_is_what_its_command_does(unreadable: int, tmp_path:
     after = 3 + 2 * unreadable
     root = tmp_path / "data"
     log_dir(root, {0: plain(0) + bytes(damaged) + plain(2) + poison + plain(after) + plain(after + 1)})
-    plan = kafkalog.plan(root, at=NOW)
+    plan = kafkalog.plan(kafkalog.Recovery(at=NOW), root)[0]
     recommended = plan.choice.recommended
     assert recommended is not None
     assert recommended.how is not None
     assert recommended.how.mode == "salvage"
     assert (recommended.measured.records_kept, recommended.measured.sound_lost) == (4, 2 * unreadable)
-    done = kafkalog.recover(root, mode="salvage", at=NOW, accept_loss=recommended.needs_consent)
+    done = kafkalog.recover(kafkalog.Recovery(mode="salvage", at=NOW, accept_loss=recommended.needs_consent), root)[0]
     assert done.run_id is not None
     assert [each.offset for each in kafkalog.open(root)["t", 0].records()] == [0, 2, after, after + 1]

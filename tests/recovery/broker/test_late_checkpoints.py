@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog import Mode, plan, recover, undo, verify
+from kafkalog import Mode, Recovery, plan, recover, undo, verify
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
 
@@ -26,11 +26,11 @@ def root(tmp_path: Path) -> Path:
 def test_one_that_cannot_be_read_is_put_aside(root: Path, name: str, held: str, mode: Mode) -> None:
     (root / name).write_bytes(BROKEN[held])
     before = dict(stamps(root))
-    result = recover(root, mode=mode)
+    result = recover(Recovery(mode=mode), root)[0]
     assert not (root / name).exists()
     assert [each.file for each in result.plan.findings if "cannot be read takes" in each.detail] == [name]
     assert verify(root).is_clean
-    assert not plan(root, mode=mode).changes
+    assert not plan(Recovery(mode=mode), root)[0].changes
     undo(root)
     assert first_difference(dict(stamps(root)), before) == ""
 
@@ -42,7 +42,7 @@ def test_a_directory_in_its_place_is_put_aside(root: Path, name: str) -> None:
     (root / name / "something").write_bytes(b"kept")
     recover(root)
     assert not (root / name).exists()
-    assert not plan(root).changes
+    assert not plan(root)[0].changes
     undo(root)
     assert (root / name / "something").read_bytes() == b"kept"
 
@@ -57,5 +57,5 @@ def test_an_empty_one_is_as_good_as_none(root: Path, name: str) -> None:
 @pytest.mark.parametrize("name", LATE)
 def test_mode_kafka_leaves_it_as_the_start_does(root: Path, name: str) -> None:
     (root / name).write_bytes(bytes(64))
-    recover(root, mode=Mode.KAFKA)
+    recover(Recovery(mode=Mode.KAFKA), root)
     assert (root / name).read_bytes() == bytes(64)

@@ -41,7 +41,7 @@ def link(path: Path) -> None:
 @pytest.mark.parametrize("name", [EPOCHS, "recovery-point-offset-checkpoint", "log-start-offset-checkpoint"])
 def test_what_a_write_left_beside_its_file_goes_with_the_next_write(logs: Path, name: str, mode: str) -> None:
     (logs / f"{name}.tmp").write_text("left")
-    kafkalog.recover(logs, mode=mode)
+    kafkalog.recover(kafkalog.Recovery(mode=mode), logs)
     assert not (logs / f"{name}.tmp").exists()
 
 
@@ -49,15 +49,15 @@ def test_what_a_write_left_beside_its_file_goes_with_the_next_write(logs: Path, 
 @pytest.mark.parametrize("name", ["t-0/partition.metadata", f"t-0/{3:020d}.snapshot", "replication-offset-checkpoint"])
 def test_what_lies_beside_a_file_that_is_not_written_stays(logs: Path, name: str, mode: str) -> None:
     (logs / f"{name}.tmp").write_text("left")
-    kafkalog.recover(logs, mode=mode)
+    kafkalog.recover(kafkalog.Recovery(mode=mode), logs)
     assert (logs / f"{name}.tmp").read_text() == "left"
 
 
 @pytest.mark.parametrize("name", [EPOCHS, "recovery-point-offset-checkpoint", "log-start-offset-checkpoint"])
 def test_a_link_to_nothing_takes_the_directory_offline(logs: Path, name: str) -> None:
     link(logs / name)
-    assert kafkalog.plan(logs, mode="kafka").broker.outcome == StartResult.DIR_OFFLINE
-    assert kafkalog.plan(logs, mode="safe").refusal == (
+    assert kafkalog.plan(kafkalog.Recovery(mode="kafka"), logs)[0].broker.outcome == StartResult.DIR_OFFLINE
+    assert kafkalog.plan(kafkalog.Recovery(mode="safe"), logs)[0].refusal == (
         f"{name} is a dangling symbolic link, which takes the log directory offline: remove it"
     )
 
@@ -65,7 +65,7 @@ def test_a_link_to_nothing_takes_the_directory_offline(logs: Path, name: str) ->
 @pytest.mark.parametrize("name", [f"t-0/{7:020d}.log", f"t-0/{99:020d}.index", "t-0/x.snapshot", "t-0/notes.txt"])
 def test_a_link_to_nothing_that_a_broker_does_not_see_is_left_alone(logs: Path, name: str) -> None:
     link(logs / name)
-    kafkalog.recover(logs, mode="kafka")
+    kafkalog.recover(kafkalog.Recovery(mode="kafka"), logs)
     assert os.readlink(logs / name) == "nowhere"
 
 
@@ -84,36 +84,36 @@ def test_recovery_does_not_write_through_a_link_or_wait_at_a_pipe(
     make(logs / name)
     before = stamps(logs)
     with pytest.raises(RecoveryRefused, match=f"^{name} is a "):
-        kafkalog.recover(logs, mode=mode)
+        kafkalog.recover(kafkalog.Recovery(mode=mode), logs)
     assert not first_difference(dict(stamps(logs)), dict(before))
 
 
 def test_mode_kafka_does_not_write_through_a_link_as_a_stop_of_a_broker_does(logs: Path) -> None:
     link(logs / "recovery-point-offset-checkpoint.tmp")
     with pytest.raises(RecoveryRefused, match=r"^recovery-point-offset-checkpoint\.tmp is a dangling symbolic link"):
-        kafkalog.recover(logs, mode="kafka")
+        kafkalog.recover(kafkalog.Recovery(mode="kafka"), logs)
 
 
 def test_a_partition_that_becomes_stray_at_its_end_comes_to_rest(logs: Path) -> None:
     """Its log start is at the log's end, where Kafka 4.1 adds and removes a leader epoch at every start."""
     (logs / "t-0" / "partition.metadata").unlink()
     (logs / "log-start-offset-checkpoint").write_text("0\n1\nt 0 3\n")
-    kafkalog.recover(logs, mode="safe", accept_loss=True)
-    assert not kafkalog.plan(logs, mode="safe").changes
-    assert not kafkalog.plan(logs, mode="kafka").changes
+    kafkalog.recover(kafkalog.Recovery(mode="safe", accept_loss=True), logs)
+    assert not kafkalog.plan(kafkalog.Recovery(mode="safe"), logs)[0].changes
+    assert not kafkalog.plan(kafkalog.Recovery(mode="kafka"), logs)[0].changes
     assert (logs / "log-start-offset-checkpoint").read_text() == "0\n1\nt 0 2\n"
 
 
 def test_a_segment_below_zero_has_files_with_twenty_digits(logs: Path) -> None:
     (logs / "t-0" / "-5.log").touch()
-    kafkalog.recover(logs, mode="kafka")
+    kafkalog.recover(kafkalog.Recovery(mode="kafka"), logs)
     assert (logs / "t-0" / f"-{5:020d}.index").exists()
 
 
 def test_a_log_under_two_names_is_opened_twice(logs: Path) -> None:
     """Kafka makes the files with twenty digits beside `-5.log`, and the second time finds an empty time index."""
     (logs / "t-0" / "-5.log.swap").touch()
-    kafkalog.recover(logs, mode="kafka")
+    kafkalog.recover(kafkalog.Recovery(mode="kafka"), logs)
     assert (logs / "t-0" / f"-{5:020d}.timeindex").stat().st_size == 0
 
 
@@ -121,10 +121,10 @@ def test_a_name_that_is_no_text_stops_a_broker_only_as_a_snapshot(logs: Path) ->
     """`File` does not find it again; `Path`, which lists the snapshots, does."""
     for name in ("\udcff.log", "\udcff.index"):
         (logs / "t-0" / name).touch()
-    assert kafkalog.plan(logs, mode="kafka").broker.outcome == StartResult.LOADED
+    assert kafkalog.plan(kafkalog.Recovery(mode="kafka"), logs)[0].broker.outcome == StartResult.LOADED
     (logs / "t-0" / "\udcff.snapshot").touch()
-    assert kafkalog.plan(logs, mode="kafka").broker.outcome == StartResult.START_FAILS
-    kafkalog.recover(logs, mode="safe")
+    assert kafkalog.plan(kafkalog.Recovery(mode="kafka"), logs)[0].broker.outcome == StartResult.START_FAILS
+    kafkalog.recover(kafkalog.Recovery(mode="safe"), logs)
     assert sorted(path.name for path in (logs / "t-0").glob("\udcff*")) == ["\udcff.index", "\udcff.log"]
 
 
@@ -136,8 +136,8 @@ def test_a_directory_at_which_kafka_starts_and_stops_later_does_not_stay(logs: P
     (root / "t-0" / f"{1:020d}.snapshot").write_bytes(damage.snapshot([]))
     (root / INDEX).unlink()
     (root / INDEX).mkdir()
-    assert kafkalog.plan(root, mode="kafka").broker.outcome == StartResult.LOADED
-    kafkalog.recover(root, mode="safe")
+    assert kafkalog.plan(kafkalog.Recovery(mode="kafka"), root)[0].broker.outcome == StartResult.LOADED
+    kafkalog.recover(kafkalog.Recovery(mode="safe"), root)
     assert (root / INDEX).is_file()
 
 
@@ -145,9 +145,9 @@ def test_a_directory_at_which_kafka_starts_and_stops_later_does_not_stay(logs: P
 def test_a_directory_where_a_broker_writes_does_not_stay(logs: Path, name: str) -> None:
     (logs / name).unlink(missing_ok=True)
     (logs / name).mkdir()
-    kafkalog.recover(logs, mode="safe")
+    kafkalog.recover(kafkalog.Recovery(mode="safe"), logs)
     assert not (logs / name).is_dir()
-    assert not kafkalog.plan(logs, mode="safe").changes
+    assert not kafkalog.plan(kafkalog.Recovery(mode="safe"), logs)[0].changes
 
 
 @pytest.mark.parametrize("name", ["partition.metadata.cleaned", "x"])
@@ -156,7 +156,7 @@ def test_directories_inside_a_partition_that_becomes_stray_go_with_it(logs: Path
     (logs / "t-0" / "partition.metadata").unlink()
     (logs / "t-0" / name / "deep").mkdir(parents=True)
     before = stamps(logs)
-    kafkalog.recover(logs, mode="kafka")
+    kafkalog.recover(kafkalog.Recovery(mode="kafka"), logs)
     (stray,) = logs.glob("t-0.*-stray")
     assert (stray / name / "deep").is_dir()
     kafkalog.undo(logs)

@@ -11,7 +11,7 @@ import pytest
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.log import open_all
 from kafkalog.log.directories.directory import open_log_dir
-from kafkalog.recovery import plan, recover
+from kafkalog.recovery import Recovery, plan, recover
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
@@ -42,7 +42,7 @@ def answers(root: Path) -> dict[str, Found]:
     return {
         "ls": of(kafkalog("ls", "--json", root).objects[0]["findings"]),
         "verify": of([each.as_dict() for each in verify(root).findings]),
-        "plan": of([each.as_dict() for each in plan(root).findings]),
+        "plan": of([each.as_dict() for each in plan(root)[0].findings]),
         "spark": of([row for place in places for row in finding_rows(place)]),
     }
 
@@ -111,7 +111,7 @@ def test_another_directory_of_the_broker_is_not_missing_what_this_one_holds(root
 
 
 def test_one_partition_is_no_question_of_the_others(root: Path) -> None:
-    recover(root, full=True, accept_loss=True)
+    recover(Recovery(full=True, accept_loss=True), root)
     shutil.rmtree(root / VICTIM)
     assert kafkalog("plan", root / "stock-41-0").code == 0
     assert kafkalog("verify", root / "stock-41-0").code == 0
@@ -120,7 +120,7 @@ def test_one_partition_is_no_question_of_the_others(root: Path) -> None:
 def test_a_recovery_keeps_what_names_it(root: Path) -> None:
     shutil.rmtree(root / VICTIM)
     before = answers(root)
-    recover(root, full=True, accept_loss=True)
+    recover(Recovery(full=True, accept_loss=True), root)
     assert [row[:2] for row in answers(root)["plan"]] == [row[:2] for row in before["plan"]]
     assert kafkalog("recover", "--yes", root).code == 1, "a start makes it again, empty"
     untouched = stamps(root)

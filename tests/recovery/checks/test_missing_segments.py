@@ -50,7 +50,7 @@ def answers(root: Path) -> dict[str, Found]:
         "ls": of(kafkalog("ls", "--json", root).objects[0]["findings"]),
         "verify": of([each.as_dict() for each in deep.findings]),
         "verify --shallow": of([each.as_dict() for each in shallow.findings]),
-        "plan": of([each.as_dict() for each in plan(root).findings]),
+        "plan": of([each.as_dict() for each in plan(root)[0].findings]),
         "spark": of([row for place in places for row in finding_rows(place)]),
     }
 
@@ -95,7 +95,7 @@ def test_a_log_that_was_emptied_is_missing_be_it_the_first(root: Path, number: i
     assert row[3] == bases[number]
     assert f"offsets {bases[number]} to {bases[number + 1] - 1} are missing" in row[2]
     assert found == {key: [row] for key in found}
-    assert plan(root).choice.own_by_partition["stock-41-0"].records_lost
+    assert plan(root)[0].choice.own_by_partition["stock-41-0"].records_lost
 
 
 def test_what_is_below_the_log_start_is_not_missing(root: Path) -> None:
@@ -119,7 +119,9 @@ def test_the_clusters_word_counts(tmp_path: Path) -> None:
     found = answers(root)
     assert [Path(file).parent.name for _severity, file, _detail, _offset in found["verify"]] == ["unknown-0"]
     assert found == dict.fromkeys(found, found["verify"])
-    lost = {each.name for each in plan(root).partitions if plan(root).choice.own_by_partition[each.name].records_lost}
+    lost = {
+        each.name for each in plan(root)[0].partitions if plan(root)[0].choice.own_by_partition[each.name].records_lost
+    }
     assert not lost & {"trades-4-0", "__consumer_offsets-7"}
     shutil.rmtree(root / "__cluster_metadata-0")
     assert [Path(file).parent.name for _severity, file, _detail, _offset in answers(root)["verify"]] == [

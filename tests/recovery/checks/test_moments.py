@@ -37,7 +37,7 @@ def found(data: Path) -> list[Finding]:
     verified = [each for each in verify(data).findings if each.code is CODE]
     seen = [each for one in health(data) for each in one.findings if each.code is CODE]
     assert [(each.file, each.detail) for each in seen] == [(each.file, each.detail) for each in verified]
-    planned = [each for each in plan(data).findings if each.code is CODE]
+    planned = [each for each in plan(data)[0].findings if each.code is CODE]
     assert [each.detail for each in planned] == [each.detail for each in verified]
     assert [str(data / (each.file or "")) for each in planned] == [each.file for each in verified]
     return verified

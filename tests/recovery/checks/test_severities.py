@@ -14,7 +14,7 @@ import pytest
 import kafkalog
 from kafkalog.codec.findings import Finding
 from kafkalog.log import open_all
-from kafkalog.recovery import plan
+from kafkalog.recovery import Recovery, plan
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.spark.contents_files import finding_places, finding_rows
 from testkit.made.batches import patch, simple
@@ -47,7 +47,7 @@ def dumped(root: Path, *, everything: bool) -> list[Finding]:
 
 def answers(root: Path, **options: object) -> dict[str, list[dict[str, object]]]:
     """What each command finds."""
-    made = plan(root, **options)  # type: ignore[arg-type]
+    made = plan(Recovery(**options), root)[0]  # type: ignore[arg-type]
     inventory = command("ls", "--json", root).objects[0]["findings"]
     return {
         "ls": inventory,

@@ -12,7 +12,7 @@ import pytest
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.inspect.health import health
-from kafkalog.recovery import plan, recover
+from kafkalog.recovery import Recovery, plan, recover
 from kafkalog.recovery.checks.report import DirectoryReport, VerifyReport
 from kafkalog.recovery.checks.verify import verify
 from testkit.made import damage
@@ -350,9 +350,9 @@ def test_a_log_that_ends_with_what_was_there_before_is_cut_there(codec: str, tmp
     root = case.unpack_before(tmp_path / "logs")
     said = [each for each in verify(root).findings if each.code is FindingCode.LOG_END_BELOW_OFFSET]
     assert [each.severity for each in said] == [Severity.ERROR]
-    recover(root, accept_loss=True, **given(case))
+    recover(Recovery(accept_loss=True, **given(case)), root)
     assert verify(root).is_clean
-    assert not plan(root, **given(case)).is_worth_a_look
+    assert not plan(Recovery(**given(case)), root)[0].is_worth_a_look
 
 
 @pytest.mark.parametrize("family", recovery_families())

@@ -126,7 +126,7 @@ def test_what_recorded_brokers_wrote_is_in_order_once_it_is_compacted(case: str,
     cleaned = 0
     for number, source in enumerate(brokers(case)):
         root = own_copy(source, tmp_path / str(number))
-        result = kafkalog.compact(root, config=config)
+        result = kafkalog.compact(kafkalog.Compaction(config=config), root)[0]
         cleaned += sum(each.is_cleaned for each in result.done.partitions)
         assert wrong(root) == []
     assert cleaned > 0

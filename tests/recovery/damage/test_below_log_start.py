@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.recovery import plan, recover
+from kafkalog.recovery import Recovery, plan, recover
 from kafkalog.recovery.broker.manager import StartResult
 from testkit.judging.trees import stamps
 from testkit.recorded.fixture_data import recovery_case
@@ -62,17 +62,17 @@ def test_nothing_is_lost_and_nobody_is_asked(is_in_the_segment: bool, number: in
     wanted = offsets(root)
     damage(own[number])
     before = stamps(root)
-    made = plan(root, full=True)
+    made = plan(Recovery(full=True), root)[0]
     assert (made.choice.own.records_lost, made.needs_consent) == (0, False)
     assert stamps(root) == before
-    result = recover(root, full=True)
+    result = recover(Recovery(full=True), root)[0]
     assert result.changed
     assert offsets(root) == wanted
     assert kafkalog.open(root).log_start_offsets["t", 0] == after[2]
-    again = plan(root, full=True)
+    again = plan(Recovery(full=True), root)[0]
     assert not again.changes
-    assert plan(root, mode="kafka").broker.outcome == StartResult.LOADED
-    assert not plan(root, mode="kafka", full=True).changes
+    assert plan(Recovery(mode="kafka"), root)[0].broker.outcome == StartResult.LOADED
+    assert not plan(Recovery(mode="kafka", full=True), root)[0].changes
     assert command("undo", "--yes", root).code == 2
     assert stamps(root) == before
 
@@ -83,7 +83,7 @@ def test_two_places_below_it(root: Path) -> None:
     wanted = offsets(root)
     damage(found[1])
     damage(found[5])
-    recover(root, full=True)
+    recover(Recovery(full=True), root)
     assert offsets(root) == wanted
 
 
@@ -100,18 +100,18 @@ def test_a_log_that_is_cut_below_its_start_begins_anew_at_it(
     before = stamps(root)
     assert command("recover", "--yes", "--full", root).code == 3
     assert stamps(root) == before
-    recover(root, full=True, accept_loss=True)
+    recover(Recovery(full=True, accept_loss=True), root)
     log_dir = kafkalog.open(root)
     partition = log_dir["t", 0]
     assert (partition.log_start_offset, partition.log_end_offset()) == (start, start)
     assert log_dir.log_start_offsets["t", 0] == start
     assert offsets(root) == []
-    assert not plan(root, full=True).changes
-    assert not plan(root, mode="kafka", full=True).changes
+    assert not plan(Recovery(full=True), root)[0].changes
+    assert not plan(Recovery(mode="kafka", full=True), root)[0].changes
     compared("logs cut below their start that start over at it, as Kafka's", 1)
     assert command("undo", "--yes", root).code == 2
     (root / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
-    theirs = plan(root, mode="kafka", full=True)
+    theirs = plan(Recovery(mode="kafka", full=True), root)[0]
     assert theirs.broker.log_end_offsets["t-0"] == start
 
 
@@ -128,11 +128,11 @@ def test_damage_that_reaches_above_it_whatever_it_looks_like(is_size: bool, root
         data = bytearray(path.read_bytes())
         data[position + 8 : position + 12] = (1 << 20).to_bytes(4, "big")
         path.write_bytes(data)
-    assert plan(root, full=True).needs_consent
-    recover(root, full=True, accept_loss=True)
+    assert plan(Recovery(full=True), root)[0].needs_consent
+    recover(Recovery(full=True, accept_loss=True), root)
     assert offsets(root) == []
     assert kafkalog.open(root)["t", 0].log_start_offset == last[2][2]
-    assert not plan(root, full=True).changes
+    assert not plan(Recovery(full=True), root)[0].changes
 
 
 def test_a_log_start_above_all_that_is_there_is_believed_less_than_the_log(root: Path) -> None:
@@ -141,6 +141,6 @@ def test_a_log_start_above_all_that_is_there_is_believed_less_than_the_log(root:
     begin_at(root, wanted[-1] + 1000)
     found = batches(root)
     damage(found[-1])
-    recover(root, full=True, accept_loss=True)
+    recover(Recovery(full=True, accept_loss=True), root)
     assert kafkalog.open(root).log_start_offsets["t", 0] < wanted[-1]
     assert offsets(root)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog import open_partition, recover
+from kafkalog import Recovery, open_partition, recover
 from kafkalog.recovery.damage.bit_repair import Proof
 from testkit.recorded.broker_dirs import brokers, own_copy
 
@@ -31,7 +31,7 @@ def test_bits_of_the_first_batch(case: str, tmp_path: Path) -> None:
         damaged = bytearray(expected)
         damaged[source.randrange(21, size)] ^= 1 << source.randrange(8)
         (copy / log.name).write_bytes(damaged)
-        result = recover(copy.parent, repair_bits=Proof.STRUCTURE, full=True)
+        result = recover(Recovery(repair_bits=Proof.STRUCTURE, full=True), copy.parent)[0]
         assert (copy / log.name).read_bytes() == expected
         assert result.plan.choice.own.records_lost == 0
         assert next(iter(open_partition(copy).batches())).position == 0

@@ -11,7 +11,7 @@ import pytest
 import kafkalog
 from kafkalog import Log, LogConfig
 from kafkalog.codec.findings import FindingCode
-from kafkalog.recovery import plan, recover
+from kafkalog.recovery import Recovery, plan, recover
 from kafkalog.words.ways import needs_of
 from testkit.judging.ways_taken import options_of
 from testkit.running.command import kafkalog as command
@@ -82,12 +82,12 @@ def test_a_missing_segment_counts_beside_damage(damage: Callable[[Path], None], 
     gone = logs(root)[3]
     missing = int(logs(root)[4].stem) - int(gone.stem)
     remove(gone)
-    made = plan(root)
+    made = plan(root)[0]
     assert FindingCode.SEGMENT_MISSING in [finding.code for finding in made.findings]
     best = made.choice.recommended
     assert best is not None
     assert not best.measured.is_exact
-    result = recover(root, **options_of(best))
+    result = recover(Recovery(**options_of(best)), root)[0]
     left = sum(1 for _ in kafkalog.open_partition(root / "t-0").records())
     assert left == result.plan.choice.own.records_kept
     assert result.plan.choice.own.records_lost == RECORDS - left
@@ -98,7 +98,7 @@ def test_a_missing_segment_counts_beside_damage(damage: Callable[[Path], None], 
 def test_a_first_segment_that_is_gone_is_known_by_its_leader_epoch(root: Path) -> None:
     first = int(logs(root)[1].stem)
     remove(logs(root)[0])
-    made = plan(root)
+    made = plan(root)[0]
     assert (made.choice.own.records_lost, made.choice.own.is_exact) == (first, False)
     assert command("plan", root).code == 1
 
@@ -110,10 +110,10 @@ def test_retention_is_no_loss(root: Path) -> None:
     epochs = root / "t-0" / "leader-epoch-checkpoint"
     before = epochs.read_text()
     epochs.write_text(f"0\n1\n0 {first}\n")
-    assert plan(root).choice.own.records_lost == 0
+    assert plan(root)[0].choice.own.records_lost == 0
     epochs.write_text(before)
     (root / "remote-log-index-cache").mkdir()
-    assert plan(root).choice.own.records_lost == 0
+    assert plan(root)[0].choice.own.records_lost == 0
 
 
 @pytest.mark.parametrize("is_clean", [False, True])
@@ -125,7 +125,7 @@ def test_a_bit_below_the_recovery_point_is_turned_back(at: int, is_clean: bool, 
         (root / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
     log = logs(root)[2]
     change(log, starts(log)[3] + at, b"\x01")
-    best = plan(root).choice.recommended
+    best = plan(root)[0].choice.recommended
     assert best is not None
     assert (str(best.way), needs_of(best)[0]) == ("repair_bits", "--full")
     assert (best.measured.records_lost, best.measured.damage_left) == (0, 0)
@@ -140,7 +140,7 @@ def test_damage_that_reaches_above_the_log_start_gives_no_offset_out_again(root:
     (root / "log-start-offset-checkpoint").write_text(f"0\n1\nt 0 {start}\n")
     (root / "recovery-point-offset-checkpoint").write_text(f"0\n1\nt 0 {RECORDS - 5}\n")
     change(log, starts(log)[-1] + 80, b"\x11\x07\x35\x02")
-    own = plan(root).choice.own
+    own = plan(root)[0].choice.own
     assert own.records_lost == 3
     recover(root)
     assert kafkalog.open(root).log_start_offsets.get(("t", 0), start) == start
@@ -153,6 +153,6 @@ def test_damage_below_the_log_start_stops_no_consumer(root: Path) -> None:
     (root / "log-start-offset-checkpoint").write_text("0\n1\nt 0 300\n")
     log = logs(root)[2]
     change(log, starts(log)[3] + 80, b"\x11\x07\x35\x02")
-    own = plan(root).choice.own
+    own = plan(root)[0].choice.own
     assert (own.damage_left, own.records_lost) == (0, 0)
     assert sum(1 for _ in kafkalog.open(root)["t", 0].records()) == RECORDS - 300

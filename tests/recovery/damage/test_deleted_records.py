@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog.copies.copy_walk as copy_walk
-from kafkalog import compare, merge_directories, plan, verify
+from kafkalog import Recovery, compare, merge_directories, plan, verify
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.decide.ways import WayName
 from testkit.made.batches import record, records_batch
@@ -43,7 +43,7 @@ def test_all_commands_count_the_same_records(volumes: list[Path], tmp_path: Path
     )
     log = max((volumes[0] / NAME).glob("*.log"))
     log.write_bytes(log.read_bytes()[:-1])
-    made = plan(volumes[0], copies=[str(volumes[1])])
+    made = plan(Recovery(copies=[str(volumes[1])]), volumes[0])[0]
     kept = {each.measured.records_kept for each in made.choice.by_partition[NAME] if each.way is WayName.MERGE}
     counted = {copy.records for copy in compared.copies} | {merged.records_kept, verified.records} | kept
     assert counted == {END - START}

@@ -10,7 +10,7 @@ import pytest
 import kafkalog
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.codec.model import BATCH
-from kafkalog.recovery import plan, recover
+from kafkalog.recovery import Recovery, plan, recover
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.damage.bit_repair import Proof
 from kafkalog.recovery.decide.ways import RecoveryWay
@@ -28,7 +28,7 @@ def log(root: Path, batches: int = 8, segments: int = 1) -> list[Path]:
 
 
 def ways_of(root: Path, **options: object) -> dict[str, RecoveryWay]:
-    return {str(way.way): way for way in plan(root, **options).choice.ways}  # type: ignore[arg-type]
+    return {str(way.way): way for way in plan(Recovery(**options), root)[0].choice.ways}  # type: ignore[arg-type]
 
 
 def offsets(root: Path) -> list[int]:
@@ -45,7 +45,7 @@ def test_one_wrong_offset_takes_one_batch_at_most(batch: int, byte: int, tmp_pat
     (root / "recovery-point-offset-checkpoint").write_text("0\n1\nt 0 80\n")
     flip(path, (batch, byte, 1))
     ways = ways_of(root)
-    best = plan(root).choice.recommended
+    best = plan(root)[0].choice.recommended
     assert best is not None
     assert (str(best.way), best.measured.records_lost, best.measured.records_hidden) == ("repair_bits", 0, 0)
     lost = ways["salvage"].measured
@@ -53,9 +53,9 @@ def test_one_wrong_offset_takes_one_batch_at_most(batch: int, byte: int, tmp_pat
     assert [(each.first, each.last) for each in lost.lost] == [(batch * 10, batch * 10 + 9)], "not what the header says"
     assert lost.below_high_watermark
     other = shutil.copytree(root, tmp_path / "other")
-    recover(other, **options_of(ways["salvage"]))
+    recover(Recovery(**options_of(ways["salvage"])), other)
     assert offsets(other) == [n for n in range(80) if n // 10 != batch]
-    recover(root, **options_of(best))
+    recover(Recovery(**options_of(best)), root)
     assert path.read_bytes() == sound
 
 
@@ -65,17 +65,17 @@ def test_two_bits_in_batches_that_prove_each_other_are_turned_back_in_one_run(tm
     root, sound = tmp_path / "root", path.read_bytes()
     epoch = BATCH["partition_leader_epoch"]
     flip(path, (4, BATCH["batch_length"].position + 1, 0x40), (3, epoch.position + epoch.size - 1, 0x40))
-    recover(root, repair_bits=Proof.STRUCTURE, accept_loss=True)
+    recover(Recovery(repair_bits=Proof.STRUCTURE, accept_loss=True), root)
     assert path.read_bytes() == sound
     assert "67" not in (root / "t-0" / "leader-epoch-checkpoint").read_text()
-    assert not plan(root, repair_bits=Proof.STRUCTURE).changes
+    assert not plan(Recovery(repair_bits=Proof.STRUCTURE), root)[0].changes
 
 
 def test_no_offset_is_lost_twice(tmp_path: Path) -> None:
     """Batches below the base of a segment that was renamed, and the gap before it, are the same offsets."""
     logs = log(tmp_path / "root", 3, segments=2)
     logs[1].rename(logs[1].with_name(f"{70:020}.log"))
-    for way in plan(tmp_path / "root").choice.ways:
+    for way in plan(tmp_path / "root")[0].choice.ways:
         found = way.measured
         if found.records_lost:
             gone = sum((each.last or 0) - each.first + 1 for each in found.lost)
@@ -87,7 +87,7 @@ def test_records_that_are_kept_above_the_end_of_the_log_are_lost_as_committed_on
     _first, second = log(tmp_path / "root", segments=2)
     second.write_bytes(second.read_bytes() + b"\0")
     shutil.copy(second, second.with_name(f"{70:020}.log"))
-    made = plan(tmp_path / "root", mode="salvage")
+    made = plan(Recovery(mode="salvage"), tmp_path / "root")[0]
     (row,) = made.partitions
     assert row.is_cut_below_high_watermark
     assert (made.choice.own.records_lost, made.choice.own.below_high_watermark) == (0, True)
@@ -103,7 +103,7 @@ def test_a_plan_names_what_it_leaves(tmp_path: Path) -> None:
     (root / "recovery-point-offset-checkpoint").write_text("0\n1\nt 0 100\n")
     checked = {(each.code, each.position) for each in verify(root, deep=False).findings
                if each.severity is Severity.ERROR}  # fmt: skip
-    made = plan(root)
+    made = plan(root)[0]
     assert made.changes
     assert {code for code, _ in checked} == {FindingCode.OFFSET_DISPLACED}
     assert {(each.code, each.position) for each in made.findings} >= checked

@@ -16,7 +16,7 @@ from kafkalog.codec.encode import build_batch, build_messages
 from kafkalog.codec.framing import BATCH_CRC_START
 from kafkalog.codec.model import BATCH, Record, TimestampType
 from kafkalog.codec.scanner import scan
-from kafkalog.recovery import plan, recover, undo
+from kafkalog.recovery import Recovery, plan, recover, undo
 from kafkalog.recovery.damage.bit_repair import Neighbors, Proof, flipped_bit, repair_batch
 from testkit.judging.trees import stamps
 from testkit.recorded.fixture_data import recovery_case
@@ -52,7 +52,7 @@ def flip(log: Path, position: int, bit: int = 0) -> None:
 
 def salvage(root: Path, **options: object) -> list[list[int]]:
     """Recover in mode salvage; the gaps that were reported."""
-    result = recover(root, mode="salvage", config=SETTINGS, at=AT, **options)  # type: ignore[arg-type]
+    result = recover(Recovery(mode="salvage", config=SETTINGS, at=AT, **options), root)[0]  # type: ignore[arg-type]
     return result.plan.as_dict()["partitions"][0]["gaps"]  # type: ignore[no-any-return]
 
 
@@ -70,7 +70,7 @@ def test_one_damaged_batch_is_all_that_is_lost(root: Path, field: str) -> None:
     lost = list(range(header.base_offset, header.last_offset + 1))  # type: ignore[union-attr]
     assert gaps == [[lost[0], lost[-1]]]
     assert offsets(root) == [offset for offset in before if offset not in lost]
-    assert recover(root, mode="salvage", config=SETTINGS, at=AT).run_id is None
+    assert recover(Recovery(mode="salvage", config=SETTINGS, at=AT), root)[0].run_id is None
     undo(root)
     assert stamps(root) == damaged
 
@@ -121,7 +121,7 @@ def test_nothing_behind_means_a_cut(root: Path) -> None:
     log = the_log(root)
     last = whole(log).batches[-1]
     flip(log, last.position + BATCH.size + 3)
-    made = plan(root, mode="salvage", config=SETTINGS, at=AT)
+    made = plan(Recovery(mode="salvage", config=SETTINGS, at=AT), root)[0]
     assert made.partitions[0].gaps == []
     assert made.partitions[0].offsets_lost == (last.header.base_offset, last.header.last_offset)  # type: ignore[union-attr]
 
@@ -170,9 +170,9 @@ def test_a_repair_restores_the_very_bytes(root: Path, mode: str) -> None:
     victim = scan(original).batches[6]
     flip(log, victim.position + BATCH.size + 9, 3)
     damaged = stamps(root)
-    cut = plan(root, mode=mode, config=SETTINGS, at=AT)
+    cut = plan(Recovery(mode=mode, config=SETTINGS, at=AT), root)[0]
     assert cut.partitions[0].cut_bytes > 0 or cut.partitions[0].gaps
-    result = recover(root, mode=mode, config=SETTINGS, at=AT, repair_bits=Proof.CONTEXT)
+    result = recover(Recovery(mode=mode, config=SETTINGS, at=AT, repair_bits=Proof.CONTEXT), root)[0]
     assert log.read_bytes() == original
     assert "turned over; proof CONTEXT" in " ".join(str(finding) for finding in result.plan.findings)
     undo(root)
@@ -183,7 +183,7 @@ def test_a_repair_that_is_not_proven_enough_is_not_made(root: Path) -> None:
     log = the_log(root)
     victim = whole(log).batches[6]
     flip(log, victim.position + BATCH.size + 9, 3)
-    assert plan(root, config=SETTINGS, at=AT, repair_bits=Proof.CONTENT).partitions[0].cut_bytes > 0
+    assert plan(Recovery(config=SETTINGS, at=AT, repair_bits=Proof.CONTENT), root)[0].partitions[0].cut_bytes > 0
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -205,7 +205,7 @@ def test_what_stands_between_two_damaged_places_is_kept(version: int, hole: str,
         else:
             data[start + 8] ^= 0x7F
     (root / "t-0" / f"{0:020}.log").write_bytes(data)
-    recover(root, mode="salvage", at=AT)
+    recover(Recovery(mode="salvage", at=AT), root)
     left = [record.offset for record in kafkalog.open_partition(root / "t-0").records()]
     assert left == [number for number in range(30) if number not in (5, 20)]
 

@@ -29,7 +29,7 @@ from kafkalog.log.walk.summary import summarize
 from kafkalog.recovery.broker.manager import load_log_directory
 from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.damage.soundness import sound_prefix
-from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.safe.recovery import recover_safely
 from testkit.made import damage
 from testkit.made.batches import batch, fix_crc, message, patch, record
@@ -318,7 +318,7 @@ def test_every_recorded_case_is_planned_the_same(tmp_path: Path) -> None:
         answers = []
         for way in (NONE, shape):
             with columns(way):
-                made = kafkalog.plan(root, mode="safe", **arguments)
+                made = kafkalog.plan(kafkalog.Recovery(mode="safe", **arguments), root)[0]
                 found = kafkalog.verify(root, deep=False).as_dicts()
                 answers.append(STRAY.sub("stray", repr((made.as_dict(), made.actions, found))))
         assert answers[0] == answers[1], case.id

@@ -57,7 +57,7 @@ def test_nobody_is_told_to_change_a_newer_identity(tmp_path: Path) -> None:
     log_of_magic(tmp_path / "data", 2, range(0))
     file = tmp_path / "data" / "meta.properties"
     file.write_text(f"version=2\ncluster.id={'c' * 22}\nnode.id=1\n")
-    assert "copy cluster.id" not in (plan(tmp_path / "data").note_of_identity or "")
+    assert "copy cluster.id" not in (plan(tmp_path / "data")[0].note_of_identity or "")
     assert "a Kafka that is new enough may start on it" in kafkalog("plan", tmp_path / "data").out
     file.write_text("version=x\n")
     assert "copy cluster.id" in kafkalog("plan", tmp_path / "data").out

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.recovery import recover
+from kafkalog.recovery import Recovery, recover
 from testkit.recorded.fixture_data import recovery_case
 from testkit.running.command import kafkalog as command
 
@@ -18,7 +18,7 @@ SENTENCE = "1 damaged place remains in the log, and a consumer stops there"
 def root(tmp_path: Path) -> Path:
     """Damage in a segment that was flushed before the crash, where nobody looks without --full."""
     root = recovery_case("undamaged/full-scan-plain").unpack_before(tmp_path / "logs")
-    recover(root, full=True)
+    recover(Recovery(full=True), root)
     segment = kafkalog.open_partition(root / "t-0").segments[0]
     log = Path(segment.path)
     position = list(kafkalog.open_segment(log).batches())[1].position

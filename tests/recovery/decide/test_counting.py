@@ -15,7 +15,7 @@ from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.index_files import decode_offset_index
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scanner import scan
-from kafkalog.recovery import plan
+from kafkalog.recovery import Recovery, plan
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.decide.ways import RecoveryWay
 from testkit.made.batches import batch, message, record, simple
@@ -33,7 +33,7 @@ def way(made: Plan, name: str) -> RecoveryWay:
 def test_a_torn_batch_counts_by_its_header(cut: int, tmp_path: Path) -> None:
     (path,) = log_of_tens(tmp_path, 3)
     path.write_bytes(path.read_bytes()[:-cut])
-    made = plan(tmp_path)
+    made = plan(tmp_path)[0]
     measured = way(made, "safe").measured
     assert (measured.records_kept, measured.records_lost, measured.sound_lost) == (20, 10, 0)
     assert not measured.is_exact, "whether they were acknowledged nobody knows"
@@ -44,7 +44,7 @@ def test_a_torn_batch_counts_by_its_header(cut: int, tmp_path: Path) -> None:
 def test_a_torn_batch_without_its_header_is_an_unknown_number(tmp_path: Path) -> None:
     (path,) = log_of_tens(tmp_path, 3)
     path.write_bytes(path.read_bytes()[: 2 * len(ten(0)) + BATCH.size - 1])
-    measured = way(plan(tmp_path), "safe").measured
+    measured = way(plan(tmp_path)[0], "safe").measured
     assert (measured.records_kept, measured.records_lost, measured.is_exact, measured.uncounted) == (20, 0, False, 1)
 
 
@@ -76,10 +76,10 @@ def test_zeros_from_inside_a_batch_are_a_tail_of_zeros_and_the_index_says_how_fa
     assert finding.batch is not None
     assert finding.batch.first_offset == torn.header.first_offset
     first = torn.header.first_offset
-    measured = way(plan(tmp_path / "root"), "safe").measured
+    measured = way(plan(tmp_path / "root")[0], "safe").measured
     assert (measured.records_kept, measured.records_lost) == (first, indexed + 1 - first)
     assert [(each.first, each.last) for each in measured.lost] == [(first, indexed), (indexed + 1, None)]
-    made = plan(tmp_path / "root", copies=[tmp_path / "whole"])
+    made = plan(Recovery(copies=[tmp_path / "whole"]), tmp_path / "root")[0]
     best = made.choice.recommended
     assert best is not None
     assert (str(best.way), best.measured.records_kept, best.measured.records_lost) == ("merge", WITH_INDEX, 0)
@@ -100,7 +100,7 @@ def test_committed_offsets_say_how_far_a_damaged_log_went(tmp_path: Path) -> Non
     path.write_bytes(path.read_bytes()[: 2 * len(ten(0)) + 20])
     for group, offset in (("readers", 57), ("others", 20)):
         kafkalog.commit_offsets(tmp_path / "root", group, {("t", 0): offset})
-    made = plan(tmp_path / "root")
+    made = plan(tmp_path / "root")[0]
     measured = way(made, "safe").measured
     assert (measured.records_lost, measured.lost[0].first, measured.lost[0].last) == (37, 20, 56)
     (consequence,) = made.consequences
@@ -115,7 +115,7 @@ def test_groups_beyond_the_end_of_a_log_that_is_sound_are_named(tmp_path: Path) 
     log_of_tens(root, 3)
     for group, offset in (("readers", 57), ("others", 30)):
         kafkalog.commit_offsets(root, group, {("t", 0): offset})
-    made = plan(root)
+    made = plan(root)[0]
     assert made.choice.own.records_lost == 0
     (consequence,) = made.consequences
     assert (consequence.kind, consequence.partition) == ("groups_beyond_end", "t-0")
@@ -137,7 +137,7 @@ def test_messages_that_cannot_be_opened_count_and_need_consent(magic: int, tmp_p
     after = b"".join(message(n, magic=magic) for n in range(6, 9))
     path = tmp_path / "t-0" / f"{0:020}.log"
     path.write_bytes(plain + twice_compressed(range(3, 6), magic) + after)
-    made = plan(tmp_path, mode="salvage")
+    made = plan(Recovery(mode="salvage"), tmp_path)[0]
     assert made.choice.own.records_lost == 3
     assert made.needs_consent
     assert not made.choice.own.is_exact
@@ -150,7 +150,7 @@ def test_a_batch_below_its_segment_is_never_dropped_without_consent(tmp_path: Pa
     path.write_bytes(simple(10, 1000) + simple(5, 0) + simple(5, 1020))
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 1000\n")
     for mode in ("safe", "salvage"):
-        made = plan(tmp_path, mode=mode)
+        made = plan(Recovery(mode=mode), tmp_path)[0]
         assert made.needs_consent, mode
         assert made.choice.own.sound_lost == (10 if mode == "safe" else 5)
 
@@ -159,7 +159,7 @@ def test_a_batch_below_its_segment_is_never_dropped_without_consent(tmp_path: Pa
 def test_what_an_empty_replacement_replaces_is_lost_by_a_start(segment: int, tmp_path: Path) -> None:
     logs = log_of_tens(tmp_path, 1, segments=3)
     logs[segment].with_name(f"{logs[segment].name}.swap").touch()
-    ways = plan(tmp_path).choice.ways
+    ways = plan(tmp_path)[0].choice.ways
     by_name = {str(each.way): each.measured for each in ways}
     assert (by_name["kafka"].records_kept, by_name["kafka"].records_lost) == (20, 10)
     assert (by_name["safe"].records_kept, by_name["safe"].records_lost) == (30, 0)
@@ -185,7 +185,7 @@ def test_the_printed_commands_together_leave_a_directory_that_starts(tmp_path: P
     assert len(commands) == 2
     for words in commands:
         assert command(*words).code == 2
-    after = plan(tmp_path / "root")
+    after = plan(tmp_path / "root")[0]
     assert after.broker.outcome == "loaded"
     assert not after.changes
 
@@ -195,5 +195,5 @@ def test_older_values_of_a_compacted_topic_return(tmp_path: Path) -> None:
     path.parent.mkdir()
     last = batch(record(0, b"k", b"v"), 1, base_offset=5)
     path.write_bytes(simple(5) + last[:-1])
-    (consequence,) = plan(tmp_path).consequences
+    (consequence,) = plan(tmp_path)[0].consequences
     assert consequence.kind == "older_values_return"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.recovery import plan, recover
+from kafkalog.recovery import Recovery, plan, recover
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -17,8 +17,8 @@ GONE = f"orders-23-0.{'0' * 32}-delete"
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "broker")
-    recover(root, full=True, accept_loss=True)
-    assert plan(root).deleted is None
+    recover(Recovery(full=True, accept_loss=True), root)
+    assert plan(root)[0].deleted is None
     return root
 
 
@@ -28,7 +28,7 @@ def note(root: Path) -> str | None:
     said = line["deleted"]
     printed = [each for each in kafkalog("plan", root).out.splitlines() if each.startswith("note: ")]
     assert printed == ([] if said is None else [f"note: {said}"])
-    assert plan(root).deleted == said
+    assert plan(root)[0].deleted == said
     return None if said is None else str(said)
 
 
@@ -45,7 +45,7 @@ def test_a_deleted_partition(root: Path) -> None:
     assert said.startswith(
         f"deleted, but still on disk, and held by nothing else here: {GONE}; `kafkalog undelete {root}`"
     )
-    (partition,) = (each for each in plan(root).partitions if each.name == GONE)
+    (partition,) = (each for each in plan(root)[0].partitions if each.name == GONE)
     assert partition.log_end_offset is None, "nobody opens its log, so it ends nowhere"
     assert said in kafkalog("recover", "--yes", root).out
     assert kafkalog("undelete", root).code == 0

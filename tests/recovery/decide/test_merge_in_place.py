@@ -18,7 +18,7 @@ from kafkalog import Log, RecoveryRefused, UsageError
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scanner import scan
 from kafkalog.log import open_partition
-from kafkalog.recovery import plan, recover, undo
+from kafkalog.recovery import Recovery, plan, recover, undo
 from kafkalog.recovery.act.journal import JOURNAL
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
 from kafkalog.recovery.decide.ways import WayName
@@ -58,7 +58,7 @@ def test_what_is_printed_keeps_what_is_promised_and_can_be_undone(
     for topic in topics:
         damage(min((damaged / f"{topic}-0").glob("*.log")))
     before, beside = stamps(damaged), stamps(copy)
-    choice = plan(damaged, copies=[copy]).choice
+    choice = plan(Recovery(copies=[copy]), damaged)[0].choice
     ways = {name: way for name, found in choice.by_partition.items() for way in found if way.way == "merge"}
     assert ways.keys() >= {f"{topic}-0" for topic in topics}
     printed = [line.strip() for line in command("plan", damaged, "--copy", copy).lines]
@@ -72,7 +72,7 @@ def test_what_is_printed_keeps_what_is_promised_and_can_be_undone(
     for topic in topics:
         assert records(damaged, topic)[: len(records(copy, topic))] == records(copy, topic)
     for name in ways:
-        made = plan(damaged / name)
+        made = plan(damaged / name)[0]
         assert (made.broker.outcome, made.actions) == ("loaded", [])
     left = {name for name, held in stamps(damaged).items() if before.get(name) != held and "/" in name}
     assert {name.partition("/")[0] for name in left} == set(ways)
@@ -87,16 +87,16 @@ def test_a_log_that_no_copy_helps_is_recovered_as_in_mode_safe(volumes: Path) ->
     damaged, copy = (volumes / f"broker-{each}" for each in (BEHIND, NEW))
     shutil.rmtree(copy / "equal-0")
     damage(min((damaged / "equal-0").glob("*.log")))
-    made = plan(damaged / "equal-0", mode="merge", copies=[copy])
+    made = plan(Recovery(mode="merge", copies=[copy]), damaged / "equal-0")[0]
     assert "merge" not in {str(way.way) for way in made.choice.by_partition["equal-0"]}
-    assert made.actions == plan(damaged / "equal-0").actions
+    assert made.actions == plan(damaged / "equal-0")[0].actions
 
 
 def test_what_is_whole_is_left_as_it_is(volumes: Path) -> None:
     one, copy = (volumes / f"broker-{each}" for each in (NEW, BEHIND))
     before = stamps(one)
-    made = plan(one / "equal-0", mode="merge", copies=[copy])
-    safe = plan(one / "equal-0")
+    made = plan(Recovery(mode="merge", copies=[copy]), one / "equal-0")[0]
+    safe = plan(one / "equal-0")[0]
     assert [each.path for each in made.actions] == [each.path for each in safe.actions]
     assert stamps(one) == before
 
@@ -105,29 +105,29 @@ def test_records_that_only_this_copy_has_need_consent(volumes: Path) -> None:
     """The old leader's tail of an epoch that another leader has cut is no part of the merged log."""
     old, copy = (volumes / f"broker-{each}" for each in (OLD, NEW))
     damage(min((old / "tale-0").glob("*.log")))
-    made = plan(old / "tale-0", mode="merge", copies=[copy])
+    made = plan(Recovery(mode="merge", copies=[copy]), old / "tale-0")[0]
     dropped = made.choice.own.sound_lost
     before = stamps(old)
     if not dropped:
         pytest.fail("the fixture's old leader has records that no other has")
     with pytest.raises(RecoveryRefused) as refused:
-        recover(old / "tale-0", mode="merge", copies=[copy])
+        recover(Recovery(mode="merge", copies=[copy]), old / "tale-0")
     assert refused.value.reason == "loss"
     assert stamps(old) == before
-    recover(old / "tale-0", mode="merge", copies=[copy], accept_loss=True)
+    recover(Recovery(mode="merge", copies=[copy], accept_loss=True), old / "tale-0")
     assert records(old, "tale") == records(copy, "tale")
 
 
 def test_a_copy_that_is_written_to_meanwhile_is_refused(volumes: Path) -> None:
     damaged, copy = (volumes / f"broker-{each}" for each in (BEHIND, NEW))
     damage(min((damaged / "equal-0").glob("*.log")))
-    expected = plan(damaged / "equal-0", mode="merge", copies=[copy])
+    expected = plan(Recovery(mode="merge", copies=[copy]), damaged / "equal-0")[0]
     log = max((copy / "equal-0").glob("*.log"))
     with log.open("ab") as file:
         file.write(b"more")
     before = stamps(damaged)
     with pytest.raises(RecoveryRefused, match=r"changed since") as refused:
-        recover(damaged / "equal-0", mode="merge", copies=[copy], expected=expected)
+        recover(Recovery(mode="merge", copies=[copy]), damaged / "equal-0", expected=[expected])
     assert (refused.value.reason, str(log) in str(refused.value)) == ("changed", True)
     assert stamps(damaged) == before
 
@@ -139,21 +139,21 @@ def test_what_cannot_be_a_copy(what: str, volumes: Path, tmp_path: Path) -> None
     before = stamps(damaged)
     if what == "none":
         with pytest.raises(UsageError, match="say where they are"):
-            plan(damaged, mode="merge")
+            plan(Recovery(mode="merge"), damaged)
         assert command("recover", "--yes", "--mode", "merge", damaged).code == 64
     elif what == "itself":
-        ways = plan(damaged / "equal-0", copies=[damaged]).choice.by_partition["equal-0"]
+        ways = plan(Recovery(copies=[damaged]), damaged / "equal-0")[0].choice.by_partition["equal-0"]
         assert "merge" not in {str(way.way) for way in ways}
     elif what == "no partition":
         (tmp_path / "empty").mkdir()
         with pytest.raises(UsageError, match="holds no partition"):
-            plan(damaged, mode="merge", copies=[tmp_path / "empty"])
+            plan(Recovery(mode="merge", copies=[tmp_path / "empty"]), damaged)
     else:
         copy = tmp_path / "other"
         copy.mkdir()
         with Log.open(copy / "equal-0", topic_id="AAAAAAAAAAAAAAAAAAAAAQ") as log:
             log.append([b"x"])
-        made = plan(damaged / "equal-0", mode="merge", copies=[copy])
+        made = plan(Recovery(mode="merge", copies=[copy]), damaged / "equal-0")[0]
         assert "topic" in (made.refusal or "")
         assert command("recover", "--yes", "--mode", "merge", "--copy", copy, damaged / "equal-0").code == 3
     assert stamps(damaged) == before
@@ -177,7 +177,7 @@ def test_from_which_nothing_comes_it_is_mode_safe(what: str, volumes: Path, tmp_
     assert shlex.split(line)[-6:] == ["--mode", "merge", "--copy", str(copy), "--accept-loss", "--yes"]
     assert stamps(damaged) == before
     with pytest.raises(RecoveryRefused, match="replica loses least") as refused:
-        recover(damaged / "equal-0", mode="merge", copies=[copy])
+        recover(Recovery(mode="merge", copies=[copy]), damaged / "equal-0")
     assert "to lead" in str(refused.value)
 
 
@@ -186,9 +186,9 @@ def test_a_copy_that_cannot_be_read_keeps_nobody_from_planning(volumes: Path, tm
     damage(min((damaged / "equal-0").glob("*.log")))
     (tmp_path / "copy" / "equal-0").mkdir(parents=True)
     os.mkfifo(tmp_path / "copy" / "equal-0" / f"{0:020d}.log")
-    ways = plan(damaged / "equal-0", copies=[tmp_path / "copy"]).choice.by_partition["equal-0"]
+    ways = plan(Recovery(copies=[tmp_path / "copy"]), damaged / "equal-0")[0].choice.by_partition["equal-0"]
     assert {str(way.way) for way in ways} >= {"safe", "salvage"}
-    made = plan(damaged / "equal-0", mode="merge", copies=[tmp_path / "copy"])
+    made = plan(Recovery(mode="merge", copies=[tmp_path / "copy"]), damaged / "equal-0")[0]
     assert (made.actions, "no copy of it can be read" in (made.refusal or "")) == ([], True)
 
 
@@ -203,10 +203,10 @@ def test_stopped_anywhere_it_is_completed_or_undone(
     while went_on:
         number += stride
         with failing_at(number, Stopped, monkeypatch) as count, suppress(Stopped):
-            recover(damaged / "equal-0", mode="merge", copies=[copy])
+            recover(Recovery(mode="merge", copies=[copy]), damaged / "equal-0")
         went_on = count[0] >= number
         if list(volumes.glob(f"*.recovery/*/{JOURNAL}")):
-            assert recover(damaged / "equal-0", mode="merge", copies=[copy]).completed
+            assert recover(Recovery(mode="merge", copies=[copy]), damaged / "equal-0")[0].completed
             assert records(damaged, "equal") == records(copy, "equal")
         with suppress(RecoveryRefused):
             undo(damaged)
@@ -218,7 +218,9 @@ def test_stopped_anywhere_it_is_completed_or_undone(
 def test_the_way_says_what_it_needs(volumes: Path) -> None:
     damaged, copy = (volumes / f"broker-{each}" for each in (BEHIND, NEW))
     damage(min((damaged / "equal-0").glob("*.log")))
-    (way,) = (each for each in plan(damaged, copies=[copy]).choice.by_partition["equal-0"] if each.way == "merge")
+    (way,) = (
+        each for each in plan(Recovery(copies=[copy]), damaged)[0].choice.by_partition["equal-0"] if each.way == "merge"
+    )
     assert needs_of(way) == ["--mode", "merge", "--copy", str(copy / "equal-0")]
 
 
@@ -227,12 +229,12 @@ def test_what_a_copy_puts_into_a_part_of_the_damage_is_not_lost(tmp_path: Path) 
     case, other = recovery_case("random_mix/012"), recovery_case("random_mix/036")
     root, copy = case.unpack_before(tmp_path / "logs"), other.unpack_before(tmp_path / "copy")
     shutil.copy(root / "t-0" / "partition.metadata", copy / "t-0")
-    made = plan(root, copies=[copy])
+    made = plan(Recovery(copies=[copy]), root)[0]
     ways = {way.way: way.measured for way in made.choice.ways}
     assert made.choice.recommended is not None
     assert made.choice.recommended.way is WayName.MERGE
     before = {record.offset for record in open_partition(root / "t-0").records(on_damage="stop")}
-    recover(root, mode="merge", copies=[copy])
+    recover(Recovery(mode="merge", copies=[copy]), root)
     after = {record.offset for record in open_partition(root / "t-0").records(on_damage="stop")}
     lost = {offset for each in ways[WayName.MERGE].lost for offset in range(each.first, (each.last or each.first) + 1)}
     assert lost

@@ -17,7 +17,7 @@ import pytest
 import kafkalog
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.log.directories.directory import is_log_dir
-from kafkalog.recovery import plan, recover, undo
+from kafkalog.recovery import Recovery, plan, recover, undo
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.decide.plan import Plan
 from testkit.judging.trees import stamps
@@ -41,7 +41,7 @@ CACHE = "remote-log-index-cache"
 
 def contradiction(root: Path, **options: Any) -> tuple[str, str]:
     """What kind of directory it is, and what is said of it that cannot both be true."""
-    checked, made = verify(root), plan(root, **options)
+    checked, made = verify(root), plan(Recovery(**options), root)[0]
     if not checked.is_clean:
         # what is wrong inside of a message, `verify` alone looks for, and a plan says that it has not
         told = [each for each in checked.findings if each.severity is not Severity.INFO]
@@ -116,10 +116,10 @@ def test_what_is_wrong_beyond_a_recovery_was_told_by_its_plan(
     count, silent = 0, []
     for case in recovery_cases([family]):
         root = case.unpack_before(tmp_path / case.name)
-        if not (root / MARKER).is_file() or plan(root, **given(case)).refusal is not None:
+        if not (root / MARKER).is_file() or plan(Recovery(**given(case)), root)[0].refusal is not None:
             continue
         is_damaged = any(each.severity == "error" or each.code in FOLLOWS_DAMAGE for each in verify(root).findings)
-        made = recover(root, accept_loss=True, **given(case)).plan
+        made = recover(Recovery(accept_loss=True, **given(case)), root)[0].plan
         told = {each.code for each in made.findings}
         if any(each.is_cut_below_high_watermark for each in made.partitions):
             told.add(FindingCode.LOG_END_BELOW_HIGH_WATERMARK)
@@ -163,9 +163,9 @@ def test_the_remote_part_of_a_tiered_log_is_not_lost(name: str, volume: str, tmp
     shutil.rmtree(root / CACHE)
     local = tiered_case(name).local[volume]
     assert any(bases[0] > 0 for bases in local.values())
-    made = plan(root)
+    made = plan(root)[0]
     assert lost(made) == {}
-    assert lost(plan(root, jobs=2)) == {}
+    assert lost(plan(root, jobs=2)[0]) == {}
     assert {each.name for each in made.partitions} >= set(local)
 
 
@@ -175,7 +175,7 @@ def test_the_first_segment_of_a_log_beside_tiered_ones_is_lost(tmp_path: Path) -
     first = tiered_case("stopped").local["broker"]["plain-0"]
     for path in (root / "plain-0").glob("00000000000000000000.*"):
         path.unlink()
-    made = plan(root)
+    made = plan(root)[0]
     assert lost(made) == {"plain-0": first[1]}
     found = [finding for finding in verify(root).findings if finding.code == "segment_missing"]
     assert [Path(finding.file or "").parent.name for finding in found] == ["plain-0"]
@@ -186,7 +186,7 @@ def test_a_log_that_retention_has_emptied_has_lost_nothing(tmp_path: Path) -> No
     (root,) = log_dirs(broker_case("4.1.1", "metadata").unpack(tmp_path))
     emptied = [each for each in root.glob("*-*/*.log") if not each.stat().st_size and int(each.stem)]
     assert emptied
-    assert lost(plan(root)) == {}
+    assert lost(plan(root)[0]) == {}
 
 
 def test_what_was_stopped_in_order_is_left_as_it_is(tmp_path: Path) -> None:
@@ -197,14 +197,14 @@ def test_what_was_stopped_in_order_is_left_as_it_is(tmp_path: Path) -> None:
     assert (shown.code, shown.objects[0]["changes"], shown.objects[0]["actions"]) == (0, False, [])
     assert command("recover", "--yes", root).code == 0
     assert stamps(root) == before
-    assert plan(root, full=True).changes
-    assert len(plan(root, mode="salvage").actions) == 0
+    assert plan(Recovery(full=True), root)[0].changes
+    assert len(plan(Recovery(mode="salvage"), root)[0].actions) == 0
 
 
 def test_more_is_done_for_a_marker_of_ones_own(tmp_path: Path) -> None:
     """It vouches for a start after a crash too: with --mark-clean everything is prepared for that."""
     (root,) = log_dirs(broker_case("4.1.1", "txn").unpack(tmp_path))
-    done = recover(root, mark_clean=True)
+    done = recover(Recovery(mark_clean=True), root)[0]
     assert {action.path.partition("/")[0] for action in done.plan.actions} - {MARKER}
 
 
@@ -217,13 +217,13 @@ def test_beside_a_damaged_partition_all_are_prepared_for_a_start_without_the_mar
         log.seek(-20, 2)
         log.write(bytes([byte ^ 1]))
     before = {name: held for name, held in stamps(root).items() if "/" in name}
-    done = recover(root, accept_loss=True)
+    done = recover(Recovery(accept_loss=True), root)[0]
     assert not (root / MARKER).exists()
     after = stamps(root)
     others = [name for name in before if name.endswith(".log") and not name.startswith(damaged.parent.name)]
     assert all(after[name] == before[name] for name in others)
     assert done.changed
-    assert plan(root).actions == []
+    assert plan(root)[0].actions == []
     assert sum(1 for _ in kafkalog.open_partition(damaged.parent).records()) > 0
     undo(root)
     assert {name: held for name, held in stamps(root).items() if "/" in name} == before
@@ -235,7 +235,7 @@ def test_an_index_that_a_check_finds_fault_with_is_a_reason_to_act(tmp_path: Pat
     log = max(root.glob("*-*/*.log"), key=lambda path: (path.stat().st_size, path.name))
     index = log.with_suffix(".index")
     index.write_bytes(b"".join(entry.to_bytes(4, "big") * 2 for entry in (7, 3, 9)))
-    made = plan(root)
+    made = plan(root)[0]
     assert not verify(root).is_clean
     assert f"{log.parent.name}/{index.name}" in {action.path for action in made.actions}
 
@@ -246,10 +246,10 @@ def test_a_start_after_the_next_crash_is_thought_of(case: str, tmp_path: Path) -
     found = next(each for each in recovery_cases() if each.name == case)
     root = found.unpack_before(tmp_path / "logs")
     (root / MARKER).unlink(missing_ok=True)
-    without = plan(root, **given(found))
+    without = plan(Recovery(**given(found)), root)[0]
     (root / MARKER).write_text('{"version":0,"brokerEpoch":1}')
-    assert plan(root, **given(found)).broker.outcome == "loaded"
+    assert plan(Recovery(**given(found)), root)[0].broker.outcome == "loaded"
     refused = [each for each in without.findings if each.code is FindingCode.BROKER_REFUSES]
     assert refused != []
-    told = plan(root, **given(found)).findings
+    told = plan(Recovery(**given(found)), root)[0].findings
     assert [each for each in told if each.code is FindingCode.BROKER_REFUSES] == refused

@@ -240,8 +240,8 @@ def test_a_log_start_beyond_the_end_is_said_where_records_are_kept(tmp_path: Pat
 def test_an_epoch_beyond_the_end_of_a_clean_stop_is_no_loss(tmp_path: Path) -> None:
     """The recovery point of a clean stop is the log's end (`LogManager.shutdown`)."""
     data = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
-    end = plan(data).broker.log_end_offsets["stock-41-0"]
+    end = plan(data)[0].broker.log_end_offsets["stock-41-0"]
     (data / "stock-41-0" / "leader-epoch-checkpoint").write_text(f"0\n2\n0 0\n9 {end + 70}\n")
-    assert plan(data).choice.own.records_lost == 0
+    assert plan(data)[0].choice.own.records_lost == 0
     (data / ".kafka_cleanshutdown").unlink()
-    assert plan(data).choice.own.records_lost == 70
+    assert plan(data)[0].choice.own.records_lost == 70

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.recovery import plan
+from kafkalog.recovery import Recovery, plan
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.decide.ways import Measured
 from kafkalog.words.ways import needs_of
@@ -44,7 +44,7 @@ def promised(made: Plan, line: str) -> tuple[str, Measured] | None:
 def run(case: RecoveryCase, root: Path, counts: Counter[str]) -> list[str]:
     case.unpack_before(root)
     before, known = stamps(root), strays(root)
-    made = plan(root, **given(case))
+    made = plan(Recovery(**given(case)), root)[0]
     wrong = []
     for line in command("plan", *arguments(case), root).lines:
         if not line.startswith(PRINTED):

@@ -16,9 +16,8 @@ from kafkalog.recovery import Mode
 from kafkalog.recovery.decide.forecasts import SurveyedDirectory, forecast
 from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.decide.refusals import REFUSALS, Decision, refusal_of
-from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.survey import survey
-from kafkalog.recovery.options import RecoveryOptions
 from kafkalog.recovery.run import plan_one
 from testkit.recorded.fixture_data import recovery_case, recovery_cases
 from testkit.recorded.recovery_settings import given
@@ -72,8 +71,7 @@ def damaged(root: Path) -> Path:
 
 def made(root: Path, *, mark_clean: bool = False, **rules: object) -> Plan:
     options = given(recovery_case("bit_flip/length"))
-    asked = Rules(**{**options, **rules})
-    return plan_one(root, RecoveryOptions(rules=asked, mark_clean=mark_clean))
+    return plan_one(root, Rules(**{**options, **rules, "mark_clean": mark_clean}))
 
 
 def test_the_order() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from kafkalog import KafkaLogError, Log, Producer
 from kafkalog.codec.findings import FindingCode, Severity
-from kafkalog.recovery import recover, runs, undo
+from kafkalog.recovery import Recovery, recover, runs, undo
 from kafkalog.recovery.act.journal import JOURNAL
 from kafkalog.recovery.checks.verify import verify
 from testkit.judging.trees import first_difference, stamps
@@ -33,7 +33,7 @@ BEFORE = ("nothing", "a run cut short", "a run set aside", "deleted segments", "
 def prepared(before: str, root: Path, patch: pytest.MonkeyPatch) -> None:
     CASE.unpack_before(root)
     if before in ("a run cut short", "a run set aside"):
-        cut_short(lambda: recover(root, accept_loss=True, **given(CASE)), patch)
+        cut_short(lambda: recover(Recovery(accept_loss=True, **given(CASE)), root)[0], patch)
         assert list(root.parent.glob(f"{root.name}.recovery/*/{JOURNAL}"))
     if before == "a run set aside":  # once somebody acts: a broker has been there since
         log = min(root.glob("t-0/*.log"))

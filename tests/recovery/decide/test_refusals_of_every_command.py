@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.recovery import recover
+from kafkalog.recovery import Recovery, recover
 from testkit.judging.trees import copy_tree, first_difference, stamps
 from testkit.made.compactable import CONFIG, T0, compactable
 from testkit.recorded.fixture_data import recovery_case
@@ -113,12 +113,12 @@ def _original(root: Path, patch: pytest.MonkeyPatch) -> None:
 
 def _cut_short(root: Path, patch: pytest.MonkeyPatch) -> None:
     CASE.unpack_before(root)
-    cut_short(lambda: recover(root, accept_loss=True, **given(CASE)), patch)
+    cut_short(lambda: recover(Recovery(accept_loss=True, **given(CASE)), root)[0], patch)
 
 
 def _finished(root: Path, patch: pytest.MonkeyPatch) -> None:
     CASE.unpack_before(root)
-    recover(root, accept_loss=True, **given(CASE))
+    recover(Recovery(accept_loss=True, **given(CASE)), root)
 
 
 def _deleted(root: Path, patch: pytest.MonkeyPatch) -> None:
@@ -139,7 +139,7 @@ def _sound(root: Path, patch: pytest.MonkeyPatch) -> None:
 def _anothers(root: Path, patch: pytest.MonkeyPatch) -> None:
     """A copy of a directory whose run is kept elsewhere."""
     original = CASE.unpack_before(root.with_name("original"))
-    recover(original, accept_loss=True, quarantine=root.with_name("kept"), **given(CASE))
+    recover(Recovery(accept_loss=True, quarantine=root.with_name("kept"), **given(CASE)), original)
     copy_tree(original, root)
 
 

@@ -25,7 +25,7 @@ def damaged(volume: Path, topic: str) -> dict[str, RecoveryWay]:
     size = scan(bytes(data)).batches[0].size
     data[BATCH.size + 2 : size - 2] = bytes(size - 4 - BATCH.size)
     log.write_bytes(data)
-    return {str(way.way): way for way in plan(volume).choice.by_partition[f"{topic}-0"]}
+    return {str(way.way): way for way in plan(volume)[0].choice.by_partition[f"{topic}-0"]}
 
 
 def records(volume: Path, topic: str) -> dict[int, bytes | None]:
@@ -48,7 +48,7 @@ def test_what_others_in_sync_have(topic: str, tmp_path: Path) -> None:
         assert {offset: there.get(offset) for offset in own} == own
     lost = ways["salvage"].measured.records_lost
     assert lost
-    recommended = plan(volumes / f"broker-{BEHIND}").choice.recommended
+    recommended = plan(volumes / f"broker-{BEHIND}")[0].choice.recommended
     assert recommended is not None
     assert str(recommended.way) == "replica"
 
@@ -69,10 +69,10 @@ def test_no_broker_fetches_again_what_lies_below_its_recovery_point(tmp_path: Pa
     data = bytearray(log.read_bytes())
     data[BATCH.size + 10] ^= 1
     log.write_bytes(data)
-    ways = {str(way.way): way for way in plan(volume).choice.by_partition["tale-0"]}
+    ways = {str(way.way): way for way in plan(volume)[0].choice.by_partition["tale-0"]}
     assert ways["kafka"].measured.damage_left == 1
     assert "replica" not in ways
     (volume / "recovery-point-offset-checkpoint").write_text("0\n0\n")
-    ways = {str(way.way): way for way in plan(volume).choice.by_partition["tale-0"]}
+    ways = {str(way.way): way for way in plan(volume)[0].choice.by_partition["tale-0"]}
     assert ways["kafka"].measured.damage_left == 0
     assert "replica" in ways

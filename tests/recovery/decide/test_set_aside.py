@@ -10,7 +10,7 @@ import pytest
 import kafkalog
 from kafkalog import RecoveryRefused
 from kafkalog.codec.model import BATCH
-from kafkalog.recovery import plan, recover, undo
+from kafkalog.recovery import Recovery, plan, recover, undo
 from testkit.judging.trees import stamps
 from testkit.recorded.fixture_data import replica_roles, unpack_replicas
 from testkit.running.command import kafkalog as command
@@ -42,14 +42,14 @@ def volumes(tmp_path: Path) -> Path:
 def test_the_printed_command_sets_it_aside_and_can_be_undone(volumes: Path) -> None:
     volume = volumes / f"broker-{BEHIND}"
     before = stamps(volume)
-    (way,) = (each for each in plan(volume).choice.by_partition[TALE] if each.way == "set_aside")
+    (way,) = (each for each in plan(volume)[0].choice.by_partition[TALE] if each.way == "set_aside")
     printed = [line.strip() for line in command("plan", volume).lines]
     (line,) = {each for each in printed if each.startswith("kafkalog recover ") and "set-aside" in each}
     assert command(*shlex.split(line)[1:]).code == 2
     assert not (volume / TALE).exists()
     left = {name: held for name, held in stamps(volume).items() if name != "."}
     assert left == {name: held for name, held in before.items() if name != "." and not name.startswith(TALE)}
-    made = plan(volume)
+    made = plan(volume)[0]
     assert made.broker.outcome == "loaded"
     assert TALE not in made.broker.log_end_offsets
     for broker in (OLD, NEW):  # what it fetches from those that it names
@@ -63,9 +63,9 @@ def test_it_is_done_only_to_partitions_that_are_named(volumes: Path) -> None:
     volume = volumes / f"broker-{BEHIND}"
     before = stamps(volume)
     with pytest.raises(RecoveryRefused, match="say which"):
-        recover(volume, mode="set-aside", accept_loss=True)
+        recover(Recovery(mode="set-aside", accept_loss=True), volume)
     with pytest.raises(RecoveryRefused, match="can still be read"):
-        recover(volume / TALE, mode="set-aside")
+        recover(Recovery(mode="set-aside"), volume / TALE)
     assert stamps(volume) == before
 
 
@@ -73,7 +73,7 @@ def test_it_removes_the_marker_as_every_run_does(volumes: Path) -> None:
     """A broker then examines the other logs too."""
     volume = volumes / f"broker-{BEHIND}"
     (volume / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
-    recover(volume / TALE, mode="set-aside", accept_loss=True)
+    recover(Recovery(mode="set-aside", accept_loss=True), volume / TALE)
     assert not (volume / ".kafka_cleanshutdown").exists()
 
 
@@ -81,5 +81,5 @@ def test_nobody_else_has_it(volumes: Path) -> None:
     """Who led alone at the end names nobody: setting it aside is no way there."""
     log = min((volumes / f"broker-{NEW}" / TALE).glob("*.log"))
     damage(log)
-    ways = plan(volumes / f"broker-{NEW}").choice.by_partition[TALE]
+    ways = plan(volumes / f"broker-{NEW}")[0].choice.by_partition[TALE]
     assert "set_aside" not in {str(way.way) for way in ways}

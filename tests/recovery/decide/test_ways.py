@@ -25,7 +25,7 @@ from kafkalog.codec.model import (
     TimestampType,
 )
 from kafkalog.codec.scanner import scan
-from kafkalog.recovery import plan, recover, undo
+from kafkalog.recovery import Recovery, plan, recover, undo
 from kafkalog.recovery.damage.bit_repair import Proof
 from kafkalog.recovery.decide.ways import RecoveryWay
 from testkit.judging.counted_records import FAMILIES, readable_records, strays
@@ -55,7 +55,7 @@ def _carry_out(cases: Sequence[RecoveryCase], tmp_path: Path, compared: Callable
     counts: dict[str, int] = {}
     for case in cases:
         before = case.unpack_before(tmp_path / "before")
-        made = plan(before, **given(case))
+        made = plan(Recovery(**given(case)), before)[0]
         for way in made.choice.ways:
             counts[way.way] = counts.get(way.way, 0) + 1
             wrong += _difference(case, way, before, tmp_path / "root", made.declined)
@@ -82,7 +82,7 @@ def _difference(
         if way.measured.sound_lost and way.way != "kafka":
             _declines(case, way, root)
         try:
-            recover(root, **given(case), **options_of(way))
+            recover(Recovery(**given(case), **options_of(way)), root)
         except RecoveryRefused as refused:
             said = way.measured.records_kept is None or str(refused) in declined.values()
             return [] if said else [f"{case.id} {way.way}: {refused}"]
@@ -106,7 +106,7 @@ def _declines(case: RecoveryCase, way: RecoveryWay, root: Path) -> None:
     """Without consent nothing is changed, and the refusal says what would be lost and how to go on."""
     untouched = stamps(root)
     with pytest.raises(RecoveryRefused, match="can still be read") as raised:
-        recover(root, **given(case), **{**options_of(way), "accept_loss": False})
+        recover(Recovery(**given(case), **{**options_of(way), "accept_loss": False}), root)
     assert raised.value.reason == "loss"
     assert f"this would drop {way.measured.sound_lost} record" in str(raised.value)
     assert stamps(root) == untouched
@@ -117,7 +117,7 @@ def test_the_recommended_way_loses_least(tmp_path: Path, compared: Callable[[str
     cases = [case for family in ("bit_flip", "not_under_crc", "random_mix") for case in recovery_cases([family])[::2]]
     for case in cases:
         before = case.unpack_before(tmp_path / "before")
-        comparison = plan(before, **given(case)).choice
+        comparison = plan(Recovery(**given(case)), before)[0].choice
         best = comparison.recommended
         assert best is not None
         known = [way.measured for way in comparison.ways if way.measured.records_lost is not None]
@@ -131,7 +131,7 @@ def test_what_is_done_with_consent_can_be_undone(tmp_path: Path) -> None:
     case = recovery_case("not_under_crc/magic-3")
     root = case.unpack_before(tmp_path / "root")
     before = stamps(root)
-    result = recover(root, **given(case), accept_loss=True)
+    result = recover(Recovery(**given(case), accept_loss=True), root)[0]
     assert result.plan.choice.own.sound_lost == 75
     undo(root, result.run_id)
     assert stamps(root) == before
@@ -147,7 +147,7 @@ def test_another_copy_is_a_way(tmp_path: Path) -> None:
         data[position : position + 3] = bytes(each ^ 0xA5 for each in data[position : position + 3])
         log.write_bytes(data)
     (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
-    choice = plan(root, **given(case), full=True, copies=[copy]).choice
+    choice = plan(Recovery(**given(case), full=True, copies=[copy]), root)[0].choice
     ways = {str(way.way): way for way in choice.ways}
     assert choice.recommended is ways["merge"]
     assert ways["merge"].measured.records_lost == 0
@@ -175,7 +175,7 @@ def test_segments_that_changed_their_names_can_still_be_read(tmp_path: Path) -> 
     assert count
     for mode in ("safe", "salvage"):
         with pytest.raises(RecoveryRefused, match="can still be read"):
-            recover(root, mode=mode, **given(SOUND))
+            recover(Recovery(mode=mode, **given(SOUND)), root)
 
 
 def test_offsets_between_two_segments_are_missed(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_offsets_between_two_segments_are_missed(tmp_path: Path) -> None:
     missing = int(middle.stem), int(logs_of(root)[2].stem) - 1
     for path in root.glob(f"t-0/{middle.stem}.*"):
         path.unlink()
-    own = plan(root, **given(SOUND)).choice.own
+    own = plan(Recovery(**given(SOUND)), root)[0].choice.own
     assert [(each.first, each.last) for each in own.lost] == [missing]
     assert own.records_lost == missing[1] - missing[0] + 1
     assert not own.is_exact
@@ -197,7 +197,7 @@ def test_what_ends_below_the_high_watermark_is_lost(tmp_path: Path) -> None:
     end = max(batch.last_offset for batch in kafkalog.open_segment(last).batches()) + 1
     for ahead in (0, 40):
         (root / "replication-offset-checkpoint").write_text(f"0\n1\nt 0 {end + ahead}\n")
-        own = plan(root, **given(SOUND)).choice.own
+        own = plan(Recovery(**given(SOUND)), root)[0].choice.own
         lost = max(ahead, 1)  # the last batch's record: the snapshot beside the log was taken after it
         assert (own.records_lost, own.below_high_watermark) == (lost, ahead > 0)
         assert [(each.first, each.last) for each in own.lost] == [(end, end + lost - 1)]
@@ -226,13 +226,13 @@ def test_a_bit_outside_of_every_checksum_is_turned_back_where_neighbors_prove_it
     batches[1][place.position + place.size - 1 - bit // 8] ^= 1 << bit % 8
     log = root / "t-0" / f"{0:020}.log"
     log.write_bytes(b"".join(batches))
-    found = plan(root).choice
+    found = plan(root)[0].choice
     assert found.own.records_hidden == hidden
     assert found.own.epoch_falls == (field != "base_offset")
     if hidden or field != "base_offset":
         assert found.recommended is not None
         assert str(found.recommended.way) == "repair_bits"
-    recover(root, repair_bits=Proof.CONTEXT)
+    recover(Recovery(repair_bits=Proof.CONTEXT), root)
     assert log.read_bytes() == sound
 
 
@@ -242,13 +242,13 @@ def test_other_records_at_the_same_offsets_are_no_copies(tmp_path: Path) -> None
     (log,) = log_of_tens(root, 8)
     values = {each.value for each in kafkalog.open(root)["t", 0].records()}
     flip(log, (6, BATCH.size + 5, 0xFF), (6, BATCH.size + 9, 0xFF), (1, 7, 0x20))  # damage elsewhere; 10 becomes 42
-    choice = plan(root, mode="salvage").choice
+    choice = plan(Recovery(mode="salvage"), root)[0].choice
     assert (choice.own.records_kept, choice.own.sound_lost, choice.own.records_lost) == (60, 10, 20)
     with pytest.raises(RecoveryRefused, match="this would drop 10 records that can still be read"):
-        recover(root, mode="salvage")
-    best = plan(root).choice.recommended
+        recover(Recovery(mode="salvage"), root)
+    best = plan(root)[0].choice.recommended
     assert best is not None
-    recover(root, **options_of(best))
+    recover(Recovery(**options_of(best)), root)
     left = {each.value for each in kafkalog.open(root)["t", 0].records()}
     assert len(values - left) == best.measured.records_lost == 10
 
@@ -259,7 +259,7 @@ def test_a_copy_of_a_batch_may_go_unasked(tmp_path: Path) -> None:
     data = log.read_bytes()
     first = data[: scan(data).batches[1].position]
     log.write_bytes(data + first)
-    own = plan(root, mode="salvage").choice.own
+    own = plan(Recovery(mode="salvage"), root)[0].choice.own
     assert (own.records_kept, own.records_hidden, own.sound_lost) == (60, 0, 0)
 
 
@@ -280,7 +280,7 @@ def test_a_damaged_marker_is_told(tmp_path: Path) -> None:
     abort[-1] ^= 0x5A
     abort[-2] ^= 0x33
     (root / "t-0" / f"{0:020}.log").write_bytes(data[0] + bytes(abort) + data[1])
-    ways = {str(way.way): way.measured for way in plan(root).choice.ways}
+    ways = {str(way.way): way.measured for way in plan(root)[0].choice.ways}
     assert (ways["salvage"].records_lost, ways["salvage"].markers_damaged) == (0, 1)
     out = run_command(root, "plan")
     assert "1 marker of the end of a transaction cannot be read" in out
@@ -291,12 +291,12 @@ def test_indexes_tell_of_a_first_segment_that_is_gone(tmp_path: Path) -> None:
     first, _second = log_of_tens(root, segments=2)
     recover(root)
     first.unlink()
-    own = plan(root).choice.own
+    own = plan(root)[0].choice.own
     assert (own.records_kept, own.records_lost, own.is_exact) == (60, 60, False)
     assert [(each.first, each.last) for each in own.lost] == [(0, 59)]
     retained = first.with_name(first.name + ".deleted")
     retained.touch()
-    assert not plan(root).choice.own.records_lost
+    assert not plan(root)[0].choice.own.records_lost
 
 
 def test_the_recommended_command_names_the_partition_that_was_asked_about(tmp_path: Path) -> None:
@@ -335,11 +335,11 @@ def test_damage_at_the_end_is_counted_by_headers_and_by_what_stands_beside(evide
         (root / "t-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 22\n")
     elif evidence == "absurd":
         (root / "recovery-point-offset-checkpoint").write_text(f"0\n1\nt 0 {2**62}\n")
-    own = plan(root).choice.own
+    own = plan(root)[0].choice.own
     told = evidence not in ("none", "absurd")
     assert (own.records_kept, own.records_lost, own.is_exact) == (10, 12 if told else 7, not told)
     assert [(each.first, each.last) for each in own.lost] == [(10, 21 if told else 16)]
-    assert not plan(root).needs_consent
+    assert not plan(root)[0].needs_consent
 
 
 def test_a_sound_marker_is_not_dropped_without_consent(tmp_path: Path) -> None:
@@ -359,12 +359,12 @@ def test_a_sound_marker_is_not_dropped_without_consent(tmp_path: Path) -> None:
     )
     (root / "t-0" / f"{0:020}.log").write_bytes(data(0) + bytes(damaged) + marker)
     (root / "recovery-point-offset-checkpoint").write_text("0\n0\n")
-    choice = plan(root, at=AT).choice
+    choice = plan(Recovery(at=AT), root)[0].choice
     assert (choice.own.sound_lost, choice.own.markers_lost) == (0, 1)
     assert choice.recommended is not None
     assert choice.recommended.way == "salvage"
     with pytest.raises(RecoveryRefused, match="1 sound marker of"):
-        recover(root, at=AT)
+        recover(Recovery(at=AT), root)
 
 
 def test_a_part_of_a_directory_promises_nothing_of_the_rest(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from kafkalog.codec.model import BatchHeader
 from kafkalog.log.directories.directory import open_log_dir
-from kafkalog.recovery import plan, recover
+from kafkalog.recovery import Recovery, plan, recover
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, read_topic_facts
 from kafkalog.words.advice import told
 from testkit.recorded.fixture_data import broker_case, recovery_case
@@ -61,13 +61,13 @@ def test_settings_come_from_the_metadata_log(
     assert facts.problem is None
     assert facts.configs
     killed_at = time_of(root)
-    recover(root, mode="kafka", at=killed_at)
+    recover(Recovery(mode="kafka", at=killed_at), root)
     wrong, count = differing(root, root.name, expected)
     assert wrong == []
     assert count > 100
     compared("files of crashed brokers recovered with their topics' own settings", count)
     if (version, name) == ("3.9.1", "crash"):  # the only one where Kafka's defaults give other bytes
-        recover(copy, mode="kafka", topic_facts=NO_FACTS, at=killed_at)
+        recover(Recovery(mode="kafka", topics=NO_FACTS, at=killed_at), copy)
         assert differing(copy, root.name, expected)[0]
 
 
@@ -90,19 +90,19 @@ def test_a_lost_topic_id_is_taken_from_the_metadata(tmp_path: Path) -> None:
     stored = {path: path.read_bytes() for path in files}
     for path in files:
         path.write_bytes(b"version: 0\ntopic_id: ???")
-    made = plan(root, topic_facts=NO_FACTS)
+    made = plan(Recovery(topics=NO_FACTS), root)[0]
     assert set(made.declined) == {path.parent.name for path in files}
     assert all("--topic-id" in told(why) and "--" not in why for why in made.declined.values())
-    assert not plan(root).declined
-    recover(root, accept_loss=True)
+    assert not plan(root)[0].declined
+    recover(Recovery(accept_loss=True), root)
     assert {path: path.read_bytes().strip() for path in files} == {path: data.strip() for path, data in stored.items()}
 
 
 def test_partitions_that_the_metadata_does_not_know_are_foretold(tmp_path: Path) -> None:
     root = crashed(tmp_path)
-    assert plan(root).broker.strays == ()
+    assert plan(root)[0].broker.strays == ()
     shutil.copytree(root / "parcels-40-0", root / "parcels-40-77")
-    assert plan(root).broker.strays == ("parcels-40-77",)
+    assert plan(root)[0].broker.strays == ("parcels-40-77",)
     assert (root / "parcels-40-77").is_dir()
 
 
@@ -129,4 +129,4 @@ def test_without_a_metadata_log_nothing_is_known(tmp_path: Path) -> None:
     root = recovery_case("undamaged/crash-single").unpack_before(tmp_path / "logs")
     assert not (root / "__cluster_metadata-0").exists()
     assert read_topic_facts([str(root)]) == NO_FACTS
-    assert plan(root).as_dict()["settings"] == {"source": None, "problem": None, "topics": {}, "broker": {}}
+    assert plan(root)[0].as_dict()["settings"] == {"source": None, "problem": None, "topics": {}, "broker": {}}

@@ -15,10 +15,8 @@ import pytest
 
 from kafkalog import FindingCode, RecoveryRefused, verify
 from kafkalog.codec.errors import StorageError
-from kafkalog.recovery import plan, recover, undo
-from kafkalog.recovery.facts.rules import Rules
-from kafkalog.recovery.options import RecoveryOptions
-from kafkalog.recovery.run import recover_all, recover_into
+from kafkalog.recovery import Recovery, plan, recover, undo
+from kafkalog.recovery.run import recover_into
 from kafkalog.spark.fleet import _recover
 from testkit.judging.trees import contents, stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
@@ -232,12 +230,12 @@ def test_a_refusal_beside_it_is_the_smaller_evil(root: Path, fail: Fail) -> None
         assert VICTIM in line["declined"]
         assert fail.look(stamps, root) == before
     with pytest.raises(RecoveryRefused) as refused:
-        recover(root, full=True)
+        recover(Recovery(full=True), root)
     assert refused.value.is_unreadable
 
 
 def test_nothing_else_to_do_is_no_refusal(root: Path, fail: Fail) -> None:
-    recover(root, full=True, accept_loss=True)
+    recover(Recovery(full=True, accept_loss=True), root)
     break_it("a directory not to be listed", root / VICTIM, fail)
     before = fail.look(stamps, root)
     finished = kafkalog("recover", "--json", "--yes", "--full", root)
@@ -257,13 +255,13 @@ def test_all_that_cannot_be_read_is_named_at_once(root: Path, fail: Fail) -> Non
     assert len(names) == 3
     for name in names:
         fail(logs[name], errno.EIO)
-    assert sorted(plan(root, full=True).declined) == names
+    assert sorted(plan(Recovery(full=True), root)[0].declined) == names
 
 
 def test_several_at_a_time(root: Path, fail: Fail, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkalog.log.directories.workers._WORTHWHILE_BYTES", 0)
     break_it("a disk error", root / VICTIM, fail)
-    result = recover(root, full=True, accept_loss=True, jobs=2)
+    result = recover(Recovery(full=True, accept_loss=True), root, jobs=2)[0]
     assert list(result.declined) == [VICTIM]
     assert result.changed
 
@@ -272,9 +270,9 @@ def test_python_goes_on_too(root: Path, fail: Fail, tmp_path: Path) -> None:
     other = own_copy(brokers("4.1.1/compact")[0], tmp_path / "other")
     shutil.rmtree(other / "__cluster_metadata-0")
     break_it("a log not to be opened", root / VICTIM, fail)
-    made = plan(root, full=True)
+    made = plan(Recovery(full=True), root)[0]
     assert made.is_unreadable
-    first, second = recover_all([root, other], RecoveryOptions(rules=Rules(full=True), accept_loss=True))
+    first, second = recover(Recovery(full=True, accept_loss=True), root, other)
     assert list(first.declined) == [VICTIM]
     assert not second.declined
     assert first.run_id is not None
@@ -289,11 +287,11 @@ def test_python_goes_on_too(root: Path, fail: Fail, tmp_path: Path) -> None:
 
 
 def test_it_can_be_read_again_when_it_is_recovered(root: Path, fail: Fail) -> None:
-    made = plan(root, full=True)
+    made = plan(Recovery(full=True), root)[0]
     break_it("a disk error", root / VICTIM, fail)
     before = fail.look(stamps, root)
     with pytest.raises(RecoveryRefused, match=f"{VICTIM} can no longer be read") as refused:
-        recover(root, full=True, accept_loss=True, expected=made)
+        recover(Recovery(full=True, accept_loss=True), root, expected=[made])
     assert refused.value.reason == "changed"
     assert fail.look(stamps, root) == before
 
@@ -302,7 +300,7 @@ def test_it_can_be_read_again_when_it_is_recovered(root: Path, fail: Fail) -> No
 def test_a_copy_lacks_what_cannot_be_read(what: str, root: Path, fail: Fail, tmp_path: Path) -> None:
     alone = without(root, tmp_path / "alone" / "broker")
     before = fail.look(stamps, root)
-    recover(alone, full=True, accept_loss=True, at=1767225600000)
+    recover(Recovery(full=True, accept_loss=True, at=1767225600000), alone)
     break_it(what, root / VICTIM, fail)
     finished = kafkalog("recover", "--json", "--yes", "--full", "--accept-loss", "--at", "1767225600000", root,
                         "--into", tmp_path / "copy")  # fmt: skip
@@ -369,7 +367,7 @@ def test_a_copy_that_cannot_be_written_is_an_error(root: Path, tmp_path: Path, m
 
     monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(StorageError):
-        recover_into(root, tmp_path / "copy", RecoveryOptions(rules=Rules(full=True)))
+        recover_into(Recovery(full=True), root, target=tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 
 

@@ -15,8 +15,10 @@ from testkit.made.offset_sequences import Sequence, batches_of, recorded
 
 def recovered(sequence: Sequence, root: Path) -> dict[int, list[bytes]]:
     config = {name: str(value) for name, value in sequence.params.items() if "." in name}
-    kafkalog.recover(root, mode="safe", config=config, at=sequence.params["now_ms"], accept_loss=True)
-    again = kafkalog.plan(root, mode="safe", config=config, at=sequence.params["now_ms"])
+    kafkalog.recover(
+        kafkalog.Recovery(mode="safe", config=config, at=sequence.params["now_ms"], accept_loss=True), root
+    )
+    again = kafkalog.plan(kafkalog.Recovery(mode="safe", config=config, at=sequence.params["now_ms"]), root)[0]
     assert not again.changes, sequence
     return batches_of(root)
 
@@ -48,5 +50,9 @@ def test_the_first_copy_stays_where_kafka_would_empty_the_segment(tmp_path: Path
 
 def test_a_copy_that_stays_is_told(tmp_path: Path) -> None:
     root = Sequence.of(50, 70, 70, 80).write(tmp_path / "logs")
-    told = [finding for finding in kafkalog.plan(root, mode="safe").findings if finding.file == f"t-0/{50:020d}.log"]
+    told = [
+        finding
+        for finding in kafkalog.plan(kafkalog.Recovery(mode="safe"), root)[0].findings
+        if finding.file == f"t-0/{50:020d}.log"
+    ]
     assert [(each.code, each.position) for each in told] == [(FindingCode.OFFSET_NOT_INCREASING, 88)]

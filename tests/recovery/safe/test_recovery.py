@@ -17,7 +17,7 @@ import pytest
 from kafkalog import RecoveryRefused
 from kafkalog.codec.scanner import scan
 from kafkalog.log.directories.log_settings import LogSettings
-from kafkalog.recovery import plan, recover, undo
+from kafkalog.recovery import Recovery, plan, recover, undo
 from kafkalog.recovery.broker.manager import load_log_directory
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.facts.survey import survey
@@ -95,18 +95,18 @@ def check(case: RecoveryCase, root: Path, counts: dict[str, int]) -> str:
     before = stamps(root)
     if stays(case, root):
         counts["as it is"] += 1
-        recover(root, **given(case))
+        recover(Recovery(**given(case)), root)
         different = first_difference(dict(stamps(root)), dict(before))
         return different or taken_by_kafka(case, root)
     if case.id in REFUSED:
         try:
-            recover(root, **given(case), accept_loss=True)
+            recover(Recovery(**given(case), accept_loss=True), root)
         except RecoveryRefused:
             counts["refused"] += 1
             return first_difference(dict(stamps(root)), dict(before))
         return "was not refused"
     valid = valid_batches_before_damage(root)
-    result = recover(root, **given(case), accept_loss=True)
+    result = recover(Recovery(**given(case), accept_loss=True), root)[0]
     changes = model_changes(root, case)
     if changes:
         return f"Kafka would not leave it alone: {changes}"
@@ -122,7 +122,7 @@ def check(case: RecoveryCase, root: Path, counts: dict[str, int]) -> str:
         first = next(iter(valid), None)
         if first is not None and after.get(first, 0) < valid[first]:
             return f"{first}: {valid[first]} valid bytes before the damage, {after.get(first)} kept"
-    if recover(root, **given(case), accept_loss=True).run_id is not None:
+    if recover(Recovery(**given(case), accept_loss=True), root)[0].run_id is not None:
         return "recovered again, it changed something"
     if result.run_id is not None:
         undo(root, result.run_id)
@@ -161,7 +161,7 @@ def test_kafka_itself_leaves_the_result_alone(
         if stays(case, root):
             continue
         with contextlib.suppress(RecoveryRefused):
-            recover(root, **given(case), accept_loss=True)
+            recover(Recovery(**given(case), accept_loss=True), root)
         if case.id in REFUSED:
             continue
         for extra in ({}, {"force_unclean": 1}):
@@ -179,30 +179,30 @@ def test_the_smallest_index_size_that_works_is_named(name: str, tmp_path: Path) 
     case = recovery_case(name)
     root = case.unpack_before(tmp_path / "logs")
     with pytest.raises(RecoveryRefused, match=r"segment\.index\.bytes=") as refused:
-        recover(root, **given(case), accept_loss=True)
+        recover(Recovery(**given(case), accept_loss=True), root)
     words = refused.value.worded(in_options).split("--config segment.index.bytes=")[1]
     size = int(words.split(",")[0])
     options = given(case)
     options["config"]["segment.index.bytes"] = str(size)
-    recover(root, **options)
+    recover(Recovery(**options), root)
     options["config"]["segment.index.bytes"] = str(size - 1)
-    assert plan(root, **options, full=True).refusal is not None
+    assert plan(Recovery(**options, full=True), root)[0].refusal is not None
 
 
 def test_a_topic_id_comes_from_the_operator(tmp_path: Path) -> None:
     case = recovery_case("partition_metadata/empty")
     root = case.unpack_before(tmp_path / "logs")
-    recover(root, **given(case), topic_id="EY8sFxa5y9ipvMtiaRixVA")
+    recover(Recovery(**given(case), topic_id="EY8sFxa5y9ipvMtiaRixVA"), root)
     assert (root / "t-0" / "partition.metadata").read_text() == "version: 0\ntopic_id: EY8sFxa5y9ipvMtiaRixVA"
 
 
 def test_strict_cuts_a_torn_tail_and_declines_a_flipped_bit(tmp_path: Path) -> None:
     torn = next(case for case in recovery_cases(["torn_tail"]) if "middle" not in case.name)
     root = torn.unpack_before(tmp_path / "torn")
-    assert recover(root, **given(torn), mode="strict").run_id is not None
+    assert recover(Recovery(**given(torn), mode="strict"), root)[0].run_id is not None
     flipped = next(case for case in recovery_cases(["bit_flip"]) if case.outcome == "loaded")
     root = flipped.unpack_before(tmp_path / "flipped")
     before = stamps(root)
     with pytest.raises(RecoveryRefused, match="crc_mismatch"):
-        recover(root, **given(flipped), mode="strict")
+        recover(Recovery(**given(flipped), mode="strict"), root)
     assert stamps(root) == before

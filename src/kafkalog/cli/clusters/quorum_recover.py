@@ -20,7 +20,7 @@ from kafkalog.cli.output import print_json
 from kafkalog.cli.settings import parse_settings
 from kafkalog.codec.errors import UsageError
 from kafkalog.jobs.quorum.planned import QuorumPlan
-from kafkalog.jobs.quorum.request import QuorumRequest, QuorumWay
+from kafkalog.jobs.quorum.request import QuorumRecovery, QuorumWay
 from kafkalog.jobs.quorum.run import plan_quorum, recover_quorum
 from kafkalog.words.exit_codes import ExitCode, exit_code_of_change, sentence_of
 
@@ -101,7 +101,7 @@ def recover_command(
 
     Exit code 0 if there was nothing to do or DIR was written, 2 if something was changed in place, 3 if it refused.
     """
-    wanted = QuorumRequest(
+    wanted = QuorumRecovery(
         way=_way(paths, standalone, from_broker),
         targets=(standalone,) if standalone is not None else () if from_broker is not None else paths,
         beside=paths if standalone is not None or from_broker is not None else (),
@@ -188,7 +188,7 @@ _NOTHING_PLANNED: Mapping[str, Any] = {
 
 
 def _planned_and_done(
-    wanted: QuorumRequest, acting: Acting[QuorumPlan], *, quarantine: str | None, dry_run: bool
+    wanted: QuorumRecovery, acting: Acting[QuorumPlan], *, quarantine: str | None, dry_run: bool
 ) -> int:
     expected: QuorumPlan | None = None
     if dry_run or acting.asks:

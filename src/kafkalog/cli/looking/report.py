@@ -15,11 +15,12 @@ from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.progress import ByteProgress, RecoveryProgress
 from kafkalog.cli.sentences import SentenceWriter
-from kafkalog.cli.settings import command_words, parse_settings
+from kafkalog.cli.settings import parse_settings, planning_words
 from kafkalog.inspect.asked import Asked, Watch
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.directories.workers import ProgressState
+from kafkalog.recovery.facts.recovery_request import Recovery
 from kafkalog.reporting.making import make_report
 from kafkalog.words.escapes import escape_controls
 
@@ -86,7 +87,6 @@ def command(
     """
     check_place(output, paths, overwrite=overwrite)
     settings = LogSettings.from_server_properties(settings_in(server_properties))
-    given = {"at": at, "server_properties": server_properties, "config": config, "chosen": chosen}
     asked = Asked(
         chosen=chosen,
         config={**settings, **parse_settings(config)},
@@ -94,7 +94,7 @@ def command(
         deep=not shallow,
         with_bytes=not no_bytes,
         jobs=jobs,
-        words=tuple(command_words(given)),
+        words=tuple(planning_words(Recovery(at=at, config=parse_settings(config), select=chosen), server_properties)),
     )
     made = make_report(paths, asked, _Bars())
     kind = kind or {".md": "md", ".txt": "text"}.get(os.path.splitext(output)[1], "html")

@@ -8,24 +8,24 @@ from functools import partial
 import click
 
 from kafkalog.cli.acting import Acting, Declined
-from kafkalog.cli.options.common import CONFIG, JOBS, JSON, QUARANTINE, YES
+from kafkalog.cli.options.common import JOBS, JSON, YES
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.progress import RecoveryProgress
-from kafkalog.cli.settings import parse_settings
+from kafkalog.cli.settings import parse_settings, request_option
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.names import CLEANED, DELETED, SWAP
 from kafkalog.codec.wording import counted
-from kafkalog.jobs.compact.cleaning import CompactedPartition, Compaction
-from kafkalog.jobs.compact.run import CompactionResult, compact, compact_all, plan_compaction
+from kafkalog.jobs.compact.cleaning import CompactedPartition, CompactionPlan
+from kafkalog.jobs.compact.run import Compaction, CompactionResult, compact, compact_into, plan_compaction
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.decide.actions import ActionKind
 from kafkalog.recovery.facts.cleaner_settings import known_settings
-from kafkalog.recovery.facts.places import by_log_directory, holding
+from kafkalog.recovery.facts.places import holding
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode, exit_code_of_change
@@ -39,7 +39,7 @@ _NOTHING_DONE: Mapping[str, object] = {
 """What the line of a plan has in common with that of a run."""
 
 
-def _print_plan(made: Compaction) -> None:
+def _print_plan(made: CompactionPlan) -> None:
     """What is left alone and why, and a table of the rest."""
     root = escape_controls(made.root)
     rows = [_row(each) for each in made.partitions]
@@ -83,7 +83,7 @@ def _without_key(count: int) -> str:
     return f"{counted(count, 'record')} {has} no key and {is_} removed"
 
 
-def _other_changes(made: Compaction) -> str:
+def _other_changes(made: CompactionPlan) -> str:
     """What else a start and a stop do: `69 files that a start deletes go, 2 files are made`."""
     gone = made_anew = changed = 0
     for action in made.actions:
@@ -134,19 +134,19 @@ def _outcome(result: CompactionResult, *, is_new: bool) -> ExitCode:
     return exit_code_of_change(result.changed, is_new=is_new)
 
 
-def _outcome_of_plan(made: Compaction) -> ExitCode:
+def _outcome_of_plan(made: CompactionPlan) -> ExitCode:
     if made.is_unreadable:
         return ExitCode.IO_ERROR
     return ExitCode.FINDINGS if made.has_findings else ExitCode.CLEAN
 
 
-def _question(planned: Sequence[Compaction]) -> str:
+def _question(planned: Sequence[CompactionPlan]) -> str:
     without_key = sum(each.records_without_key for made in planned for each in made.partitions)
     warning = f"{_without_key(without_key)}. " if without_key else ""
     return f"{warning}Do this to {', '.join(escape_controls(made.root) for made in planned)}?"
 
 
-def _reports(error: Declined, plans: Sequence[Compaction]) -> list[dict[str, object]]:
+def _reports(error: Declined, plans: Sequence[CompactionPlan]) -> list[dict[str, object]]:
     """What was planned, where it is not done."""
     return [{**made.as_dict(), **_NOTHING_DONE} for made in plans] if isinstance(error, RecoveryRefused) else []
 
@@ -156,12 +156,12 @@ def _reports(error: Declined, plans: Sequence[Compaction]) -> list[dict[str, obj
 @YES
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and stop.")
 @click.option("--into", metavar="DIR", help="Compact a copy in DIR; the original is not touched.")
-@CONFIG
+@request_option(Compaction, "config")
 @SERVER_PROPERTIES
 @AT
 @selection_options
 @JOBS
-@QUARANTINE
+@request_option(Compaction, "quarantine")
 @JSON
 def command(
     paths: tuple[str, ...],
@@ -188,6 +188,7 @@ def command(
     """
     settings = {**known_settings(settings_in(server_properties)), **parse_settings(config)}
     paths = tuple(holding(paths, chosen))
+    request = Compaction(config=settings, at=at, select=chosen, quarantine=quarantine)
     acting = Acting(yes=yes, as_json=as_json, show=_print_plan, reports=_reports)
     if dry_run and (into is not None or yes or quarantine is not None):
         raise UsageError("--dry-run changes nothing: --into, --yes and --quarantine cannot be used with it")
@@ -195,26 +196,18 @@ def command(
         raise UsageError(f"--into works on a copy of one log directory, and {len(paths)} are meant: {', '.join(paths)}")
     with acting.on(paths if into is None else (into,), quarantine), RecoveryProgress("compacting") as progress:
         if into is not None:
-            result = compact(
-                paths[0], config=settings, at=at, select=chosen, into=into, quarantine=quarantine,
-                jobs=jobs, on_progress=progress.update, on_plan=progress.paused(acting.planned),
-            )  # fmt: skip
+            result = compact_into(
+                request,
+                *paths,
+                target=into,
+                jobs=jobs,
+                on_progress=progress.update,
+                on_plan=progress.paused(acting.planned),
+            )
             return _show([result], acting, progress, is_new=True)
-        planned: list[Compaction] | None = None
+        planned: list[CompactionPlan] | None = None
         if dry_run or not yes:
-            planned = [
-                plan_compaction(
-                    path,
-                    config=settings,
-                    at=at,
-                    select=chosen,
-                    also=also,
-                    beside=paths,
-                    jobs=jobs,
-                    on_progress=progress.update,
-                )
-                for path, *also in by_log_directory(paths)
-            ]
+            planned = plan_compaction(request, *paths, jobs=jobs, on_progress=progress.update)
             progress.pause()
             for made in planned:
                 acting.planned(made)
@@ -224,16 +217,19 @@ def command(
                 return max(map(_outcome_of_plan, planned))
             if any(made.changes for made in planned):
                 acting.agree(_question([made for made in planned if made.changes]))
-        results = compact_all(
-            paths, config=settings, at=at, select=chosen, quarantine=quarantine, expected=planned,
-            jobs=jobs, on_progress=progress.update,
+        results = compact(
+            request,
+            *paths,
+            expected=planned,
+            jobs=jobs,
+            on_progress=progress.update,
             on_plan=progress.paused(acting.planned) if planned is None else None,
-        )  # fmt: skip
+        )
         return _show(results, acting, progress, is_new=False)
 
 
 def _show(
-    results: Sequence[CompactionResult], acting: Acting[Compaction], progress: RecoveryProgress, *, is_new: bool
+    results: Sequence[CompactionResult], acting: Acting[CompactionPlan], progress: RecoveryProgress, *, is_new: bool
 ) -> ExitCode:
     """Tell what was done; the worst exit code."""
     progress.pause()

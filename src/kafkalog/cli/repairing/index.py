@@ -8,14 +8,14 @@ import click
 
 from kafkalog.cli.acting import Acting
 from kafkalog.cli.lines import finish
-from kafkalog.cli.options.common import CONFIG, JOBS, JSON, YES
+from kafkalog.cli.options.common import JOBS, JSON, YES
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, paths_in_properties, settings_in
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import print_json, remark
 from kafkalog.cli.progress import ByteProgress, RecoveryProgress, total_bytes
 from kafkalog.cli.repairing.plan_text import print_plan
-from kafkalog.cli.settings import CLUSTER_METADATA, parse_settings
+from kafkalog.cli.settings import parse_settings, request_option
 from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
@@ -24,7 +24,8 @@ from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.facts.places import log_directories
-from kafkalog.recovery.rebuilding import rebuild_all_indexes
+from kafkalog.recovery.facts.recovery_request import Recovery
+from kafkalog.recovery.rebuilding import IndexRebuild, rebuild_indexes
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode
 from kafkalog.words.ways import with_needs
@@ -64,10 +65,10 @@ def _of_indexes(findings: Iterable[Finding]) -> list[Finding]:
 
 @command.command(name="rebuild")
 @PATHS
-@CONFIG
+@request_option(IndexRebuild, "config")
 @SERVER_PROPERTIES
 @AT
-@CLUSTER_METADATA
+@request_option(Recovery, "cluster_metadata")
 @JOBS
 @YES
 @JSON
@@ -92,14 +93,8 @@ def rebuild_command(
     with acting.on(paths):
         acting.agree(f"Rebuild all indexes in {', '.join(map(escape_controls, paths))}?")
         with RecoveryProgress("rebuilding") as progress:
-            results = rebuild_all_indexes(
-                paths,
-                config=settings,
-                at=at,
-                cluster_metadata=cluster_metadata,
-                jobs=jobs,
-                on_progress=progress.update,
-            )
+            request = IndexRebuild(config=settings, at=at, cluster_metadata=cluster_metadata)
+            results = rebuild_indexes(request, *paths, jobs=jobs, on_progress=progress.update)
     for result in results:
         _tell(result, acting, cluster_metadata=cluster_metadata)
     if any(result.plan.is_unreadable for result in results):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import click
+from msgspec import structs
 
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.paths import PATHS
@@ -16,7 +17,7 @@ from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.repairing.plan_text import print_plans
 from kafkalog.cli.repairing.unplanned import Unplanned
 from kafkalog.cli.sentences import SentenceWriter
-from kafkalog.cli.settings import EVERY, given_words, options_of, planning_options
+from kafkalog.cli.settings import EVERY, given_words, planning_options, recovery_asked
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log.directories.inventory import is_missing, missing_directory
@@ -26,8 +27,9 @@ from kafkalog.recovery.act.unfinished_business import Standing, standing
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
 from kafkalog.recovery.duplicates import tell_duplicates
 from kafkalog.recovery.facts.places import by_log_directory, holding, log_directories
-from kafkalog.recovery.options import RecoveryOptions, options_for_each
+from kafkalog.recovery.facts.recovery_request import Recovery
 from kafkalog.recovery.run import log_directory_of, plan_one
+from kafkalog.recovery.settled_rules import rules_for_each
 from kafkalog.words.advice import in_options
 from kafkalog.words.commands import NOTHING_GIVEN, Given
 from kafkalog.words.escapes import escape_controls
@@ -37,7 +39,7 @@ from kafkalog.words.ways import with_needs
 __all__ = ["command", "make_all", "show"]
 
 
-def make_all(paths: Sequence[str], options: RecoveryOptions, jobs: int) -> list[Plan | Unplanned]:
+def make_all(paths: Sequence[str], request: Recovery, jobs: int) -> list[Plan | Unplanned]:
     """Make plans, with a progress bar; one that is blocked does not keep the others from being made."""
     failed: dict[str, StorageError | RecoveryRefused | UsageError] = {}
     for path in paths:
@@ -48,14 +50,14 @@ def make_all(paths: Sequence[str], options: RecoveryOptions, jobs: int) -> list[
                 raise
             failed[path] = error
     usable = [log_directory_of(path) for path in paths if path not in failed]
-    asked, lost = options_for_each(options, usable), _lost(failed, usable)
+    rules, lost = rules_for_each(request, usable), _lost(failed, usable)
     plans: list[Plan | Unplanned] = []
     with RecoveryProgress("planning") as progress:
         for path, *also in by_log_directory(paths):
             try:
                 if path in failed:
                     raise failed[path]
-                wanted = asked[log_directory_of(path)]
+                wanted = rules[log_directory_of(path)]
                 plans.append(plan_one(path, wanted, also=also, jobs=jobs, on_progress=progress.update))
             except (StorageError, RecoveryRefused, UsageError) as error:
                 if isinstance(error, UsageError) and path not in failed:
@@ -78,7 +80,7 @@ def _lost(failed: Mapping[str, KafkaLogError], usable: Sequence[str]) -> dict[st
 
 def show(
     paths: Sequence[str],
-    options: RecoveryOptions,
+    request: Recovery,
     jobs: int,
     as_json: bool,
     words: Given = NOTHING_GIVEN,
@@ -91,7 +93,7 @@ def show(
     changed or waits to be completed, else 0.  `words` are for the commands that are recommended.
     """
     outcome = ExitCode.CLEAN
-    made_all = make_all(paths, options, jobs)
+    made_all = make_all(paths, request, jobs)
     stands_of = {made.root: standing(made.root) for made in made_all}
     if not as_json:
         with SentenceWriter() as writer:
@@ -139,5 +141,6 @@ def command(paths: tuple[str, ...], as_json: bool, every: bool, jobs: int, **giv
     """
     if as_json and every:
         raise UsageError("--all is for the tables; --json lists everything")
-    options = replace(options_of(given), beside=tuple(log_directories(paths)))
-    return show(holding(paths, options.select), options, jobs, as_json, given_words(given), every=every)
+    request = structs.replace(recovery_asked(given), beside=tuple(log_directories(paths)))
+    words = given_words(request, given["server_properties"])
+    return show(holding(paths, request.select), request, jobs, as_json, words, every=every)

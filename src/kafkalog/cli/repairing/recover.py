@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import click
+from msgspec import structs
 
 from kafkalog.cli.acting import Acting, Declined
-from kafkalog.cli.options.common import JSON, MOVED, QUARANTINE, YES
+from kafkalog.cli.options.common import JSON, YES
 from kafkalog.cli.options.paths import PATHS
 from kafkalog.cli.options.remote import Remote, remote_options
 from kafkalog.cli.output import print_json
@@ -19,15 +19,16 @@ from kafkalog.cli.repairing import plan as plan_command
 from kafkalog.cli.repairing.plan_text import print_plan
 from kafkalog.cli.repairing.result_text import print_result
 from kafkalog.cli.repairing.unplanned import Unplanned
-from kafkalog.cli.settings import EVERY, given_words, options_of, planning_options
+from kafkalog.cli.settings import EVERY, given_words, planning_options, recovery_asked, request_option
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
+from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun, standing
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.places import by_log_directory, holding, log_directories
-from kafkalog.recovery.options import RecoveryOptions, RemoteLogSource
+from kafkalog.recovery.facts.recovery_request import Recovery, RemoteLogSource
 from kafkalog.recovery.results import nothing_done, refuse_any_declined
-from kafkalog.recovery.run import log_directory_of, recover_all, recover_into
+from kafkalog.recovery.run import log_directory_of, recover, recover_into
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode, exit_code_of_change
 from kafkalog.words.ways import with_needs
@@ -55,30 +56,25 @@ def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False)
 @PATHS
 @planning_options
 @YES
-@click.option("--accept-loss", is_flag=True, help="Proceed even if records that can still be read would be dropped.")
+@request_option(Recovery, "accept_loss")
 @click.option("--dry-run", is_flag=True, help="Show the plan, as `kafkalog plan` does, and stop.")
 @click.option("--into", metavar="DIR", help="Recover a copy in DIR; the original is not touched.")
-@click.option("--mark-clean", is_flag=True, help="Verify the result from disk, then write a clean-shutdown marker.")
+@request_option(Recovery, "mark_clean")
 @remote_options
-@QUARANTINE
-@MOVED
+@request_option(Recovery, "quarantine")
+@request_option(Recovery, "moved")
 @click.option("--keep-remote", is_flag=True,
               help="With --remote: begin logs that are gone after their remote part, which stays there.")  # fmt: skip
 @EVERY
-@click.option("--complete", metavar="RUN", help="Complete this run even though another machine began it.")
+@request_option(Recovery, "complete")
 @JSON
 def command(
     paths: tuple[str, ...],
     yes: bool,
-    accept_loss: bool,
     dry_run: bool,
     into: str | None,
     keep_remote: bool,
     remote: Remote,
-    mark_clean: bool,
-    quarantine: str | None,
-    moved: bool,
-    complete: str | None,
     every: bool,
     as_json: bool,
     jobs: int,
@@ -112,53 +108,48 @@ def command(
         raise UsageError("--keep-remote is about --remote, which was not given")
     if dry_run:
         _refuse_with_dry_run({
-            "--yes": yes, "--accept-loss": accept_loss, "--into": into, "--mark-clean": mark_clean,
-            "--quarantine": quarantine, "--complete": complete, "--moved": moved,
+            "--yes": yes, "--accept-loss": given["accept_loss"], "--into": into, "--mark-clean": given["mark_clean"],
+            "--quarantine": given["quarantine"], "--complete": given["complete"], "--moved": given["moved"],
         })  # fmt: skip
-    options = options_of(given)
+    request = recovery_asked(given)
     if tier is not None:
         from kafkalog.jobs.restore.remote_logs import RemoteLogs  # most recoveries have no remote tier
 
-        options = _with_tier(options, RemoteLogs(tier, keep_remote=keep_remote), in_place=into is None)
+        request = _with_tier(request, RemoteLogs(tier, keep_remote=keep_remote), in_place=into is None)
     if into is None:  # a copy is not a directory of the broker
-        options = replace(options, beside=tuple(log_directories(paths)))
-    paths = tuple(holding(paths, options.select))
-    words = given_words(
-        given, paths, into=into, quarantine=quarantine, mark_clean=mark_clean, moved=moved, remote=remote,
-        keep_remote=keep_remote,
-    )  # fmt: skip
+        request = structs.replace(request, beside=tuple(log_directories(paths)))
+    paths = tuple(holding(paths, request.select))
+    of_tier = [] if into is None else [*remote.words(), *(["--keep-remote"] if keep_remote else [])]
+    words = given_words(request, given["server_properties"], paths, into, of_tier)
     acted_on = paths if into is None else (into,)
     shown = paths if into is None else ()
     acting = Acting[Plan](
         yes=yes, as_json=as_json, show=lambda made: print_plan(
-            made, words, every=every, acts=yes and (accept_loss or not made.needs_consent)
+            made, words, every=every, acts=yes and (request.accept_loss or not made.needs_consent)
         ),
         reports=lambda error, plans: [with_needs(each) for each in _reports(error, plans, shown)],
     )  # fmt: skip
-    with acting.on(acted_on, quarantine):
+    with acting.on(acted_on, given["quarantine"]):
         if dry_run:
-            return plan_command.show(paths, options, jobs, as_json, words, every=every)
-        wanted = replace(options, mark_clean=mark_clean, complete=complete, accept_loss=accept_loss, moved=moved)
+            return plan_command.show(paths, request, jobs, as_json, words, every=every)
         if into is not None:
-            if len(paths) != 1 or complete is not None:
+            if len(paths) != 1 or request.complete is not None:
                 raise UsageError("--into works on a copy of one path, and --complete cannot be used with it")
             with RecoveryProgress("recovering") as progress:
                 result = recover_into(
-                    paths[0],
-                    into,
-                    wanted,
-                    quarantine=quarantine,
+                    request,
+                    *paths,
+                    target=into,
                     jobs=jobs,
                     on_progress=progress.update,
                     on_plan=progress.paused(acting.planned),
                 )
             return _show([result], as_json, is_new=True)
-        expected = _agreed(acting, paths, wanted, jobs, quarantine) if acting.asks else None
+        expected = _agreed(acting, paths, request, jobs) if acting.asks else None
         with RecoveryProgress("recovering") as progress:
-            results = recover_all(
-                paths,
-                wanted,
-                quarantine=quarantine,
+            results = recover(
+                request,
+                *paths,
                 expected=expected,
                 jobs=jobs,
                 on_progress=progress.update,
@@ -167,42 +158,40 @@ def command(
         return _show(results, as_json)
 
 
-def _with_tier(options: RecoveryOptions, remote_logs: RemoteLogSource, *, in_place: bool) -> RecoveryOptions:
-    """The options with a remote tier; in place its part of the logs stays there, which is mode remote."""
+def _with_tier(request: Recovery, remote_logs: RemoteLogSource, *, in_place: bool) -> Recovery:
+    """The request with a remote tier; in place its part of the logs stays there, which is mode remote."""
     if not in_place:
-        return replace(options, remote_logs=remote_logs)
-    if options.rules.mode not in (Mode.SAFE, Mode.REMOTE):
+        return structs.replace(request, remote_logs=remote_logs)
+    if request.mode not in (Mode.SAFE, Mode.REMOTE):
         raise UsageError("--remote in place is mode remote; with --into, the copy is recovered in the mode given")
-    return replace(options, remote_logs=remote_logs, rules=replace(options.rules, mode=Mode.REMOTE))
+    return structs.replace(request, remote_logs=remote_logs, mode=Mode.REMOTE)
 
 
-def _agreed(
-    acting: Acting[Plan], paths: Sequence[str], wanted: RecoveryOptions, jobs: int, quarantine: str | None
-) -> list[Plan | None]:
+def _agreed(acting: Acting[Plan], paths: Sequence[str], request: Recovery, jobs: int) -> list[Plan | None]:
     """The plans to which somebody has agreed; None for a directory of which a run is to be completed."""
     directories = by_log_directory(paths)
-    unfinished = [_unfinished(each[0], quarantine) for each in directories]
-    options = replace(wanted, mark_clean=False)
+    unfinished = [_unfinished(each[0], request.quarantine) for each in directories]
+    wanted = structs.replace(request, mark_clean=False)
     to_plan = [path for each, runs in zip(directories, unfinished, strict=True) if not runs for path in each]
-    made_all = plan_command.make_all(to_plan, options, jobs)
+    made_all = plan_command.make_all(to_plan, wanted, jobs)
     for made in made_all:
         if isinstance(made, Plan):
             acting.planned(made)
     for each in made_all:
         if isinstance(each, Unplanned) and each.error is not None:
             raise each.error
-    refuse_any_declined(acting.plans, accept_loss=wanted.accept_loss)
+    refuse_any_declined(acting.plans, accept_loss=request.accept_loss)
     to_complete = [run.run_id for runs in unfinished for run in runs]
     if to_complete:
         acting.agree(f"Complete what was cut short, run {', '.join(to_complete)}?")
-    changing = [made.root for made in acting.plans if made.changes or wanted.mark_clean]
+    changing = [made.root for made in acting.plans if made.changes or request.mark_clean]
     if changing:
         acting.agree(f"Do this to {', '.join(map(escape_controls, changing))}?")
     waiting = iter(acting.plans)
     return [None if runs else next(waiting) for runs in unfinished]
 
 
-def _unfinished(path: str, quarantine: str | None) -> tuple[UnfinishedRun, ...]:
+def _unfinished(path: str, quarantine: PathLike | None) -> tuple[UnfinishedRun, ...]:
     """Runs that were cut short; none if unknown: whoever plans says why."""
     try:
         return standing(log_directory_of(path), quarantine).unfinished

@@ -6,27 +6,30 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import click
+from msgspec import structs
 
 from kafkalog.cli.acting import Acting
-from kafkalog.cli.options.common import CONFIG, JSON, YES
+from kafkalog.cli.options.common import JSON, YES
 from kafkalog.cli.options.names import chosen_names
 from kafkalog.cli.options.numbers import PARTITION
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import print_json, remark
 from kafkalog.cli.sentences import SentenceWriter
-from kafkalog.cli.settings import parse_settings
+from kafkalog.cli.settings import parse_settings, request_option
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.wording import counted
 from kafkalog.jobs.undelete.listing import deleted
 from kafkalog.jobs.undelete.remains import Remains
-from kafkalog.jobs.undelete.results import PutBack, UndeleteResult, Undeletion
+from kafkalog.jobs.undelete.request import Undelete
+from kafkalog.jobs.undelete.results import PutBack, UndeletePlan, UndeleteResult
 from kafkalog.jobs.undelete.taking_out import TakenOut, undelete_into
-from kafkalog.jobs.undelete.undeletion import plan_undelete_all, undelete_all
+from kafkalog.jobs.undelete.undeletion import plan_undelete, undelete
 from kafkalog.log.directories.selection import is_glob, matcher
 from kafkalog.recovery.act.history import root_of_runs
 from kafkalog.recovery.facts.places import log_directories
@@ -207,7 +210,7 @@ def _show_taken(taken: TakenOut, as_json: bool) -> None:
     )
 
 
-def _show_plan(made: Undeletion) -> None:
+def _show_plan(made: UndeletePlan) -> None:
     _print(*_told(made.put_back, made.left, made.notes))
 
 
@@ -228,15 +231,14 @@ def _show_put_back(result: UndeleteResult, as_json: bool) -> None:
 @click.option("-p", "--partition", "numbers", metavar="N", type=PARTITION, multiple=True,
               help="Only partitions with this number; may be repeated.")  # fmt: skip
 @click.option("--list", "only_list", is_flag=True, help="Only list what there is of the topic.")
-@click.option("--source", metavar="NAME", help="Which directory, or run, to use if a partition has several.")
-@click.option("--as", "as_topic", metavar="TOPIC", help="Restore a deleted partition as one of this topic.")
-@click.option("--topic-id", metavar="ID", help="The topic's id in the cluster [from the empty partition in its "
-              "place, else from the metadata log, else its own].")  # fmt: skip
-@click.option("--hold", is_flag=True, help="Only keep a broker from removing it: rename -delete directories to -stray.")
+@request_option(Undelete, "source")
+@request_option(Undelete, "as_topic")
+@request_option(Undelete, "topic_id")
+@request_option(Undelete, "hold")
 @click.option("--into", metavar="DIR", help="Write it to this new directory and leave PATH as it is.")
-@CONFIG
+@request_option(Undelete, "config")
 @AT
-@click.option("--quarantine", metavar="DIR", help="Where to keep removed bytes, and to look for them [PATH.recovery].")
+@request_option(Undelete, "quarantine")
 @YES
 @JSON
 def command(
@@ -244,16 +246,10 @@ def command(
     patterns: tuple[str, ...],
     numbers: tuple[int, ...],
     only_list: bool,
-    source: str | None,
-    as_topic: str | None,
-    topic_id: str | None,
-    hold: bool,
     into: str | None,
-    config: tuple[str, ...],
-    at: int | None,
-    quarantine: str | None,
     yes: bool,
     as_json: bool,
+    **given: Any,
 ) -> int:
     """List what was deleted from log directories and is still on disk, or restore it.
 
@@ -268,11 +264,11 @@ def command(
     Exit code 0 for a list, or if DIR was written; 2 if something was restored in place, 3 if it refused, 4 if
     something could not be read; the list and --into still cover the rest.
     """
-    paths = tuple(log_directories(paths))
+    paths, quarantine = tuple(log_directories(paths)), given["quarantine"]
     if not patterns or only_list:
         only_to_restore = {
-            "--into": into, "--as": as_topic, "--source": source, "--topic-id": topic_id, "--config": config,
-            "--at": at, "--hold": hold, "--yes": yes,
+            "--into": into, "--as": given["as_topic"], "--source": given["source"], "--topic-id": given["topic_id"],
+            "--config": given["config"], "--at": given["at"], "--hold": given["hold"], "--yes": yes,
         }  # fmt: skip
         meant = [name for name, value in only_to_restore.items() if value not in (None, False, ())]
         if meant and only_list:
@@ -280,38 +276,30 @@ def command(
         if meant:
             raise UsageError(f"{meant[0]} is for restoring a topic: name it with --topic")
         return _list(paths, patterns, numbers, quarantine, as_json)
-    if hold and (into is not None or as_topic is not None or topic_id is not None):
+    asked = Undelete(topic="", partitions=numbers, **{**given, "config": parse_settings(given["config"])})
+    is_for_one = into is not None or asked.as_topic is not None or asked.topic_id is not None
+    if asked.hold and is_for_one:
         raise UsageError("--hold only renames directories: --into, --as and --topic-id cannot be used with it")
-    settings = parse_settings(config)
     topics = _topics(paths, patterns, numbers, quarantine)
-    if len(topics) > 1 and (into is not None or as_topic is not None or topic_id is not None):
+    if len(topics) > 1 and is_for_one:
         raise UsageError(
             f"--into, --as and --topic-id take one topic, and {len(topics)} are meant: {', '.join(topics)}"
         )
+    requests = [structs.replace(asked, topic=topic) for topic in topics]
     acting = Acting(yes=yes, as_json=as_json, show=_show_plan)
     with acting.on(paths, quarantine), _nearest_name(paths, patterns, quarantine):
         if into is not None:
-            taken = undelete_into(
-                paths[0], into, topics[0], partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id,
-                config=settings, at=at, quarantine=quarantine, also=paths[1:],
-            )  # fmt: skip
+            taken = undelete_into(requests[0], *paths, target=into)
             _show_taken(taken, as_json)
             return _told_unreadable(taken.unreadable)
-        planned: list[list[Undeletion]] = []
-        for topic in topics:  # all of them before the first is put back: a refusal changes nothing
-            planned.append(plan_undelete_all(
-                paths, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id, config=settings,
-                at=at, hold=hold,
-            ))  # fmt: skip
+        planned: list[list[UndeletePlan]] = []
+        for request in requests:  # all of them before the first is put back: a refusal changes nothing
+            planned.append(plan_undelete(request, *paths))
             for made in planned[-1]:
                 acting.planned(made)
         places = ", ".join(dict.fromkeys(escape_controls(made.root) for made in acting.plans))
         acting.agree(f"Put {escape_controls(', '.join(topics))} back in {places}?")
-        for number, topic in enumerate(topics):
-            results = undelete_all(
-                paths, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id, config=settings,
-                at=at, hold=hold, quarantine=quarantine, expected=None if number else planned[0],
-            )  # fmt: skip
-            for result in results:
+        for number, request in enumerate(requests):
+            for result in undelete(request, *paths, expected=None if number else planned[0]):
                 _show_put_back(result, as_json)
     return ExitCode.CHANGED

@@ -47,7 +47,7 @@ from kafkalog.recovery.facts.topic_facts import TopicFacts
 from kafkalog.recovery.facts.unreadable import findings_of_unreadable, sentences_of_unreadable
 from kafkalog.recovery.safe.normalize import read_high_watermarks
 
-__all__ = ["CompactedPartition", "Compaction", "CompactionRules", "plan_directory"]
+__all__ = ["CompactedPartition", "CompactionPlan", "CompactionRules", "plan_directory"]
 
 MODE = "compact"
 _ADVICE = "`kafkalog recover` repairs it"
@@ -114,7 +114,7 @@ class CompactedPartition:
 
 
 @dataclass(slots=True)
-class Compaction:
+class CompactionPlan:
     """What would be done to one log directory; made from a survey, and valid only for that survey."""
 
     root: str
@@ -168,12 +168,12 @@ class _LeftAloneError(Exception):
 
 def plan_directory(
     found: Survey, names: list[str], rules: CompactionRules, workers: Workers | None = None
-) -> Compaction:
+) -> CompactionPlan:
     """One pass over each compacted partition of a survey; `names` are those of all directories in the log directory.
 
     Raises `RecoveryRefused` for checkpoints with which a broker would take the directory offline.
     """
-    made = Compaction(found.root, found, rules.topics)
+    made = CompactionPlan(found.root, found, rules.topics)
     after = found.tree()
     checkpoints = read_checkpoints(after)
     if checkpoints is None:

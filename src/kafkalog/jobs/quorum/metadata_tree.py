@@ -24,12 +24,12 @@ from kafkalog.codec.names import (
     segment_file,
 )
 from kafkalog.codec.quorum_state import QuorumState, encode_quorum_state
-from kafkalog.jobs.quorum.request import QuorumRequest, QuorumWay
+from kafkalog.jobs.quorum.request import QuorumRecovery, QuorumWay
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.storage.content import Content, Literal, Slice, join
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, RecoveryAction, difference
-from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS
 from kafkalog.recovery.safe.recovery import recover_safely
@@ -52,7 +52,7 @@ class NewMetadata:
     """what is appended; empty with static voters"""
 
 
-def cut_of(log: QuorumLog, wanted: QuorumRequest) -> int | None:
+def cut_of(log: QuorumLog, wanted: QuorumRecovery) -> int | None:
     """Offset at which the log is cut because the metadata starts over there; None if it is not, or not without consent.
 
     Only the log of a single controller is: what a quorum of several has done since is in other copies.
@@ -90,7 +90,7 @@ def broken_snapshots(log: QuorumLog) -> list[str]:
 
 
 def make_metadata(
-    found: Survey, log: QuorumLog, wanted: QuorumRequest, records: Sequence[KRaftRecord], state: QuorumState, epoch: int
+    found: Survey, log: QuorumLog, wanted: QuorumRecovery, records: Sequence[KRaftRecord], state: QuorumState, epoch: int
 ) -> NewMetadata:
     """The donor's log, cut if it is torn, with `records` behind it at `epoch`, and `state` beside it."""
     rules = Rules(cluster_metadata=True, topics=NO_FACTS, at=wanted.now_ms).settled(())

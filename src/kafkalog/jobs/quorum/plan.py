@@ -50,7 +50,7 @@ from kafkalog.jobs.quorum.refusals import (
     refuse_old_metadata,
     refuse_others,
 )
-from kafkalog.jobs.quorum.request import QuorumRequest, QuorumWay
+from kafkalog.jobs.quorum.request import QuorumRecovery, QuorumWay
 from kafkalog.jobs.quorum.voters import (
     QuorumMember,
     bootstrap_line,
@@ -77,7 +77,7 @@ _KRAFT_STATIC, _KRAFT_DYNAMIC = 0, 1
 
 
 def make_plan(
-    stack: ExitStack, wanted: QuorumRequest, directory_id: str, refuse_in_use: Callable[[str], None]
+    stack: ExitStack, wanted: QuorumRecovery, directory_id: str, refuse_in_use: Callable[[str], None]
 ) -> QuorumPlan:
     """Plan; the surveys are closed with `stack`.  `RecoveryRefused` if it cannot be done, or not without consent.
 
@@ -133,7 +133,7 @@ def make_plan(
     return made
 
 
-def _image_of(best: QuorumLog, wanted: QuorumRequest) -> MetadataImage:
+def _image_of(best: QuorumLog, wanted: QuorumRecovery) -> MetadataImage:
     """The metadata as it will be: by the snapshots that stay."""
     log = MetadataLog(open_partition(best.directory))
     stay = {each.file for each in best.snapshots if each.counts}
@@ -143,7 +143,7 @@ def _image_of(best: QuorumLog, wanted: QuorumRequest) -> MetadataImage:
 
 def _nothing(
     stack: ExitStack,
-    wanted: QuorumRequest,
+    wanted: QuorumRecovery,
     quorum: Quorum,
     targets: Sequence[QuorumLog],
     members: tuple[QuorumMember, ...],
@@ -168,7 +168,7 @@ def _nothing(
     )  # fmt: skip
 
 
-def _brokers(wanted: QuorumRequest, logs: Mapping[str, QuorumLog]) -> list[tuple[str, int | None]]:
+def _brokers(wanted: QuorumRecovery, logs: Mapping[str, QuorumLog]) -> list[tuple[str, int | None]]:
     """The directories in which partitions are: brokers', and those of controllers that are brokers too."""
     combined = [root for root in wanted.targets if any(_is_live(entry.name) for entry in scan_directory(root))]
     roots = dict.fromkeys([*wanted.brokers, *combined])
@@ -181,7 +181,7 @@ def _is_live(name: str) -> bool:
     return parsed is not None and parsed.state is DirectoryState.LIVE and parsed.topic != CLUSTER_METADATA_TOPIC
 
 
-def _rooted(wanted: QuorumRequest) -> QuorumRequest:
+def _rooted(wanted: QuorumRecovery) -> QuorumRecovery:
     def roots(paths: Sequence[str]) -> tuple[str, ...]:
         return tuple(root_of_metadata(path)[0] for path in paths)
 
@@ -209,7 +209,7 @@ class _Making:
     def __init__(
         self,
         stack: ExitStack,
-        wanted: QuorumRequest,
+        wanted: QuorumRecovery,
         quorum: Quorum,
         targets: Sequence[QuorumLog],
         members: tuple[QuorumMember, ...],
@@ -401,7 +401,7 @@ class _Making:
             yield f"{_are(best.records_behind_damage, 'record')} cut off after the damage in {best.root}"
 
 
-def _of_starting_over(best: QuorumLog, wanted: QuorumRequest) -> Iterator[str]:
+def _of_starting_over(best: QuorumLog, wanted: QuorumRecovery) -> Iterator[str]:
     """What is said of metadata that a controller has started over."""
     place = best.started_over
     if place is None:

@@ -12,7 +12,7 @@ from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.codec.kraft import VoterNode
 from kafkalog.jobs.quorum.expiry import Expiry
 from kafkalog.jobs.quorum.metadata_tree import NewMetadata
-from kafkalog.jobs.quorum.request import QuorumRequest
+from kafkalog.jobs.quorum.request import QuorumRecovery
 from kafkalog.jobs.quorum.voters import QuorumMember
 from kafkalog.recovery.decide.actions import RecoveryAction
 from kafkalog.recovery.facts.survey import Survey
@@ -47,7 +47,7 @@ class DirectoryChange:
 class QuorumPlan:
     """Everything that would be done, and what an operator must know before it is."""
 
-    wanted: QuorumRequest
+    wanted: QuorumRecovery
     quorum: Quorum
     donor: QuorumLog
     """whose log all of the new quorum get"""

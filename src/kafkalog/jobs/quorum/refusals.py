@@ -15,7 +15,7 @@ from kafkalog.codec.names import META_PROPERTIES, QUORUM_STATE
 from kafkalog.codec.wording import counted
 from kafkalog.jobs.quorum.mending import any_needs_mending
 from kafkalog.jobs.quorum.metadata_tree import NOBODY, broken_snapshots
-from kafkalog.jobs.quorum.request import QuorumRequest, QuorumWay
+from kafkalog.jobs.quorum.request import QuorumRecovery, QuorumWay
 
 __all__ = [
     "gone",
@@ -52,7 +52,7 @@ def _is_controller(log: QuorumLog, image: MetadataImage) -> bool:
     return log.node in log.voter_ids or log.node in image.controllers
 
 
-def refuse_kinds(quorum: Quorum, targets: Sequence[QuorumLog], wanted: QuorumRequest, image: MetadataImage) -> None:
+def refuse_kinds(quorum: Quorum, targets: Sequence[QuorumLog], wanted: QuorumRecovery, image: MetadataImage) -> None:
     """Controllers' directories where controllers' are wanted, and a broker's where a broker's is."""
     for log in targets:
         _refuse_no_controller(log, image)
@@ -128,7 +128,7 @@ def _refuse_same_identity(targets: Sequence[QuorumLog]) -> None:
             )
 
 
-def _refuse_strangers(nodes: Sequence[int | None], wanted: QuorumRequest) -> None:
+def _refuse_strangers(nodes: Sequence[int | None], wanted: QuorumRecovery) -> None:
     """Nodes that an option names, and that will not be in the quorum."""
     members = {*nodes, *(() if wanted.node is None else (wanted.node,))}
     if wanted.voters is not None and set(wanted.voters) != members:
@@ -175,7 +175,7 @@ def _refuse_source(source: QuorumLog, image: MetadataImage) -> None:
         )
 
 
-def refuse_majority(quorum: Quorum, wanted: QuorumRequest) -> None:
+def refuse_majority(quorum: Quorum, wanted: QuorumRecovery) -> None:
     """Nothing has to be forced while enough voters are left to elect a leader."""
     is_needed = not quorum.has_majority or bool(quorum.lagging) or len(quorum.in_force) == 1
     if wanted.way is QuorumWay.TOGETHER or is_needed:
@@ -200,7 +200,7 @@ def is_settled(log: QuorumLog) -> bool:
 
 
 def needless(
-    quorum: Quorum, targets: Sequence[QuorumLog], voters: Sequence[VoterNode], wanted: QuorumRequest
+    quorum: Quorum, targets: Sequence[QuorumLog], voters: Sequence[VoterNode], wanted: QuorumRecovery
 ) -> str | None:
     """Why nothing has to be done, in a sentence; None if something has."""
     best = quorum.best
@@ -240,7 +240,7 @@ def gone(quorum: Quorum, members: Sequence[tuple[int, str | None]]) -> tuple[Kno
     return tuple(each for each in quorum.voters if not stays(each))
 
 
-def refuse_others(others: Sequence[KnownVoter], wanted: QuorumRequest) -> None:
+def refuse_others(others: Sequence[KnownVoter], wanted: QuorumRecovery) -> None:
     """Refuse where another voter is alive or comes back, who would go on with the old quorum."""
     alive = [each for each in others if each.is_in_force]
     if not alive or wanted.others_are_gone:
@@ -279,7 +279,7 @@ _OTHERWISE = Sentence(
 )
 
 
-def refuse_damage(best: QuorumLog, wanted: QuorumRequest) -> None:
+def refuse_damage(best: QuorumLog, wanted: QuorumRecovery) -> None:
     """A start would cut the log at its first damage: what comes after it is not given up without consent."""
     if best.refusal is not None and not broken_snapshots(best):
         raise RecoveryRefused(Sentence(f"{best.root}: {best.refusal}; ", _OTHERWISE), reason="unusable")

@@ -15,7 +15,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.jobs.quorum.expiry import refuse_settings
 from kafkalog.jobs.quorum.properties import refuse_as_log_dir
 
-__all__ = ["QuorumRequest", "QuorumWay"]
+__all__ = ["QuorumRecovery", "QuorumWay"]
 
 _LARGEST_PORT = 65_535
 _LARGEST_ID = 2**31 - 1
@@ -34,7 +34,7 @@ class QuorumWay(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumRequest:
+class QuorumRecovery:
     """The request."""
 
     way: QuorumWay
@@ -71,7 +71,7 @@ class QuorumRequest:
     properties: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """node -> its own properties, of which the lines to set keep what they can"""
 
-    def checked(self) -> QuorumRequest:
+    def checked(self) -> QuorumRecovery:
         """The request with its times; `UsageError` if it makes no sense."""
         for node, (host, port) in self.endpoints.items():
             if not 0 <= node <= _LARGEST_ID:

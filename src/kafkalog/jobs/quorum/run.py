@@ -16,7 +16,7 @@ from kafkalog.codec.text import encode_meta_properties, encode_uuid, meta_proper
 from kafkalog.jobs.quorum.metadata_tree import content_elsewhere
 from kafkalog.jobs.quorum.plan import make_plan
 from kafkalog.jobs.quorum.planned import DirectoryChange, QuorumPlan
-from kafkalog.jobs.quorum.request import QuorumRequest, QuorumWay
+from kafkalog.jobs.quorum.request import QuorumRecovery, QuorumWay
 from kafkalog.log.directories.directory import new_directory
 from kafkalog.log.storage.content import ContentSource
 from kafkalog.recovery.act.fs import PIECE, FileSystem, Owner
@@ -84,12 +84,12 @@ def _new_directory_id() -> str:
             return text
 
 
-def plan_quorum(wanted: QuorumRequest) -> QuorumPlan:
+def plan_quorum(wanted: QuorumRecovery) -> QuorumPlan:
     """What `recover_quorum` would do; only reads.  Errors are those of `recover_quorum`.
 
     The plan's surveys keep files open; `close()` closes them.
 
-    * `wanted`: what is asked for (`QuorumRequest`)
+    * `wanted`: what is asked for (`QuorumRecovery`)
     """
     wanted = wanted.checked()
     with ExitStack() as stack:
@@ -101,7 +101,7 @@ def plan_quorum(wanted: QuorumRequest) -> QuorumPlan:
 
 
 def recover_quorum(
-    wanted: QuorumRequest,
+    wanted: QuorumRecovery,
     *,
     quarantine: str | None = None,
     expected: QuorumPlan | None = None,
@@ -114,7 +114,7 @@ def recover_quorum(
     that makes no sense, `StorageError` for I/O, and `RecoveryRefused`, with nothing changed, if it cannot be done,
     needs consent, or a run was cut short.
 
-    * `wanted`: what is asked for (`QuorumRequest`)
+    * `wanted`: what is asked for (`QuorumRecovery`)
     * `quarantine`: where runs keep what they removed, if it is not the usual place
     * `expected`: an earlier plan; if a directory has changed since, nothing is done
     * `on_plan`: called with the plan before anything is changed
@@ -133,7 +133,7 @@ class _QuorumJob(Job[DirectoryChange, DirectoryRun]):
 
     def __init__(
         self,
-        wanted: QuorumRequest,
+        wanted: QuorumRecovery,
         keeping: Keeping,
         expected: QuorumPlan | None,
         on_plan: Callable[[QuorumPlan], None] | None,

@@ -11,7 +11,7 @@ from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.kraft import KRaftRecord, KRaftVersion, KRaftVoters, VoterEndpoint, VoterNode
 from kafkalog.codec.text import decode_uuid, encode_uuid
-from kafkalog.jobs.quorum.request import QuorumRequest
+from kafkalog.jobs.quorum.request import QuorumRecovery
 
 if TYPE_CHECKING:
     from kafkalog.cluster.kraft.metadata_image import MetadataImage
@@ -53,14 +53,14 @@ def endpoints_known(log: QuorumLog, image: MetadataImage) -> dict[int, tuple[Vot
 
 
 def members_of(
-    logs: Sequence[QuorumLog], wanted: QuorumRequest, known: Mapping[int, tuple[VoterEndpoint, ...]]
+    logs: Sequence[QuorumLog], wanted: QuorumRecovery, known: Mapping[int, tuple[VoterEndpoint, ...]]
 ) -> tuple[QuorumMember, ...]:
     """The members that the given directories are."""
     return tuple(_member(log.node or 0, log.directory_id, wanted, known) for log in logs)
 
 
 def _member(
-    node: int, directory_id: str | None, wanted: QuorumRequest, known: Mapping[int, tuple[VoterEndpoint, ...]]
+    node: int, directory_id: str | None, wanted: QuorumRecovery, known: Mapping[int, tuple[VoterEndpoint, ...]]
 ) -> QuorumMember:
     host, port = wanted.endpoints.get(node, (None, None))
     if host is None:
@@ -69,13 +69,13 @@ def _member(
     return QuorumMember(node, directory_id, host, port)
 
 
-def new_member(node: int, directory_id: str, wanted: QuorumRequest) -> QuorumMember:
+def new_member(node: int, directory_id: str, wanted: QuorumRecovery) -> QuorumMember:
     """The controller that is made of a broker's copy."""
     host, port = wanted.endpoints[node]
     return QuorumMember(node, directory_id, host, port)
 
 
-def listener_of(wanted: QuorumRequest, known: Mapping[int, tuple[VoterEndpoint, ...]]) -> str:
+def listener_of(wanted: QuorumRecovery, known: Mapping[int, tuple[VoterEndpoint, ...]]) -> str:
     """The name of the controllers' listener: as given, as any file says, or Kafka's usual one."""
     named = (each.name for endpoints in known.values() for each in endpoints)
     return wanted.listener or next(named, _LISTENER)
@@ -83,7 +83,7 @@ def listener_of(wanted: QuorumRequest, known: Mapping[int, tuple[VoterEndpoint, 
 
 def node_of(
     member: QuorumMember,
-    wanted: QuorumRequest,
+    wanted: QuorumRecovery,
     known: Mapping[int, tuple[VoterEndpoint, ...]],
     before: Sequence[VoterNode],
 ) -> VoterNode:

@@ -19,7 +19,7 @@ __all__ = ["RemoteLogs"]
 
 @dataclass(frozen=True, slots=True)
 class RemoteLogs:
-    """Tiered logs in a remote tier, for `RecoveryOptions.remote_logs`."""
+    """Tiered logs in a remote tier, for `Recovery.remote_logs`."""
 
     tier: RemoteTier
     keep_remote: bool = False

@@ -35,7 +35,7 @@ from kafkalog.recovery.broker.node.answer import ConsequenceKind, StartOutcome
 from kafkalog.recovery.broker.node.sentences import node_findings, node_sentences
 from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.facts.modes import Mode
-from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.survey import survey
 
 __all__ = ["BrokerDisks", "ReplicaLog", "read_brokers", "unread"]

@@ -32,12 +32,12 @@ from kafkalog.jobs.undelete.remains import (
     remains_in,
     why_not_fitting,
 )
-from kafkalog.jobs.undelete.results import PutBack, Undeletion
-from kafkalog.jobs.undelete.wanted import Wanted
+from kafkalog.jobs.undelete.request import Undelete
+from kafkalog.jobs.undelete.results import PutBack, UndeletePlan
 from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction, difference, marker_first
 from kafkalog.recovery.decide.refusals import refuse_unsafe
-from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.topic_facts import TopicFacts
 from kafkalog.recovery.safe.normalize import Checkpoints
@@ -50,8 +50,8 @@ _TAILS = codes_with(Trait.TAIL)
 
 
 def plan_directory(
-    stack: ExitStack, root: str, wanted: Wanted, facts: TopicFacts, emptied: Mapping[str, str] | None = None
-) -> Undeletion:
+    stack: ExitStack, root: str, wanted: Undelete, facts: TopicFacts, emptied: Mapping[str, str] | None = None
+) -> UndeletePlan:
     """A plan for the log directory `root`; the surveys that it is made of are closed with `stack`.
 
     `emptied` are empty partitions that go, because their logs come back in another log directory of the broker, and
@@ -79,7 +79,7 @@ def plan_directory(
     return making.finish()
 
 
-def _chosen(whole: Survey, wanted: Wanted, *, is_needed: bool) -> list[Remains]:
+def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains]:
     """The directories to be put back; where several are of one partition, the one that is named."""
     found = [
         each for each in remains_in(whole, None, wanted.topic, wanted.partitions) if wanted.is_source(each.directory)
@@ -94,7 +94,7 @@ def _chosen(whole: Survey, wanted: Wanted, *, is_needed: bool) -> list[Remains]:
     return found
 
 
-def nothing_in(roots: Sequence[str], wanted: Wanted) -> RecoveryRefused:
+def nothing_in(roots: Sequence[str], wanted: Undelete) -> RecoveryRefused:
     """No deleted data of the topic is in any of these log directories."""
     of = "".join(f"-{number}" for number in wanted.partitions[:1])
     where = " or ".join(roots)
@@ -104,7 +104,7 @@ def nothing_in(roots: Sequence[str], wanted: Wanted) -> RecoveryRefused:
     )
 
 
-def _hold(stack: ExitStack, root: str, chosen: Sequence[Remains]) -> Undeletion:
+def _hold(stack: ExitStack, root: str, chosen: Sequence[Remains]) -> UndeletePlan:
     """Give the directories a name under which a broker lets them be (`LogManager.loadLog`, `addStrayLog`)."""
     actions, held = [], []
     for each in chosen:
@@ -125,10 +125,10 @@ def _hold(stack: ExitStack, root: str, chosen: Sequence[Remains]) -> Undeletion:
         held.append(PutBack(target, each.directory, each.segments[0].base_offset, end, each.records, each.topic_id))
     found = stack.enter_context(survey(root, only=frozenset(each.directory for each in chosen)))
     refuse_unsafe(found, actions, found.tree())
-    return Undeletion(root, found, marker_first(found, actions), tuple(held))
+    return UndeletePlan(root, found, marker_first(found, actions), tuple(held))
 
 
-def _target(each: Remains, wanted: Wanted) -> str:
+def _target(each: Remains, wanted: Undelete) -> str:
     if each.kind is RemainsKind.SEGMENTS:
         if wanted.as_topic is not None:
             raise UsageError(
@@ -163,7 +163,7 @@ def _refuse_collisions(chosen: Sequence[Remains], target_of: Mapping[str, str]) 
 class _Making:
     """The tree on its way to what it should be."""
 
-    def __init__(self, found: Survey, target_of: Mapping[str, str], wanted: Wanted, facts: TopicFacts) -> None:
+    def __init__(self, found: Survey, target_of: Mapping[str, str], wanted: Undelete, facts: TopicFacts) -> None:
         self.found = found
         self.target_of = target_of
         self.wanted = wanted
@@ -295,10 +295,10 @@ class _Making:
 
     # -- the result --------------------------------------------------------------------------------------------------
 
-    def finish(self) -> Undeletion:
+    def finish(self) -> UndeletePlan:
         """In the order that `safe` leaves; refused where that would take anything away."""
         self.points.write(self.tree)
-        rules = Rules(config=self.wanted.config or {}, at=self.wanted.at, full=True, topics=self.facts)
+        rules = Rules(config=self.wanted.config, at=self.wanted.at, full=True, topics=self.facts)
         result = recover_safely(
             self.tree,
             rules.settled(()),
@@ -310,7 +310,7 @@ class _Making:
         refuse_unsafe(self.found, actions, result.tree)
         put_back = tuple(self.put_back(each, first, records, result) for each, first, records in self.taken)
         ordered = _latest_first(actions)
-        return Undeletion(self.found.root, self.found, ordered, put_back, tuple(self.left), tuple(self.notes))
+        return UndeletePlan(self.found.root, self.found, ordered, put_back, tuple(self.left), tuple(self.notes))
 
     def put_back(self, remains: Remains, first: int, records: int, result: SafeResult) -> PutBack:
         target = self.target_of[remains.directory]

@@ -15,7 +15,7 @@ from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.decide.actions import RecoveryAction
 from kafkalog.recovery.facts.survey import Survey
 
-__all__ = ["PutBack", "UndeleteResult", "Undeletion", "holds_data", "in_the_way"]
+__all__ = ["PutBack", "UndeletePlan", "UndeleteResult", "holds_data", "in_the_way"]
 
 MODE = "undelete"
 
@@ -47,7 +47,7 @@ class PutBack:
 
 
 @dataclass(frozen=True, slots=True)
-class Undeletion:
+class UndeletePlan:
     """What would be done; made from a survey, and valid only for that survey."""
 
     root: str
@@ -75,7 +75,7 @@ class Undeletion:
 class UndeleteResult:
     """What was restored, and the run that `undo` can reverse."""
 
-    done: Undeletion
+    done: UndeletePlan
     run_id: str
     quarantine: str
 
@@ -84,7 +84,7 @@ class UndeleteResult:
         return {**self.done.as_dict(), "run_id": self.run_id, "quarantine": self.quarantine, "changed": True}
 
 
-def in_the_way(planned: Sequence[Undeletion], siblings: Sequence[str]) -> dict[str, dict[str, str]]:
+def in_the_way(planned: Sequence[UndeletePlan], siblings: Sequence[str]) -> dict[str, dict[str, str]]:
     """Directories that hold nothing and have to go, by log directory: name, and where its log comes back.
 
     A topic that is created again may get its partitions in other directories of a broker than it had, and a broker does

@@ -23,8 +23,8 @@ from kafkalog.codec.names import (
 from kafkalog.codec.source import Source
 from kafkalog.codec.text import PartitionMetadata, encode_partition_metadata
 from kafkalog.jobs.undelete.remains import Remains, each_place, remains_in
+from kafkalog.jobs.undelete.request import Undelete
 from kafkalog.jobs.undelete.results import PutBack
-from kafkalog.jobs.undelete.wanted import Wanted
 from kafkalog.log.directories.directory import new_directory
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.storage.content import Content, ContentSource, Slice, join
@@ -34,7 +34,7 @@ from kafkalog.recovery.act.working_copy import new_tree
 from kafkalog.recovery.damage.census import census
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.places import log_directories
-from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, identity_of
 from kafkalog.recovery.safe.recovery import recover_safely
@@ -68,42 +68,27 @@ class TakenOut:
         }
 
 
-def undelete_into(
-    path: PathLike,
-    target: PathLike,
-    topic: str,
-    *,
-    partitions: Sequence[int] = (),
-    source: str | None = None,
-    as_topic: str | None = None,
-    topic_id: str | None = None,
-    config: Mapping[str, str] | None = None,
-    at: int | None = None,
-    quarantine: PathLike | None = None,
-    also: Sequence[PathLike] = (),
-) -> TakenOut:
-    """Write what was deleted of a topic into `target`, which must be new or empty; `path` is only read.
+def undelete_into(request: Undelete, *paths: PathLike, target: PathLike) -> TakenOut:
+    """Write deleted data of a topic into `target`, which must be new or empty; `paths` are only read.
 
-    `source` is the directory's name or the run's id, if several hold the same partition; `as_topic` and `topic_id` are
-    the name and id of the new directories.  A partition that cannot be read is left out and named in the result's
-    `unreadable`.  Raises `UsageError` for an impossible target, `RecoveryRefused` if there is nothing, or nothing
-    sound, `StorageError` if none of it can be read.
+    A partition that cannot be read is left out and named in the result's `unreadable`.  Raises `UsageError` for an
+    impossible target, `RecoveryRefused` if there is nothing, or nothing sound, `StorageError` if none of it can be
+    read.
 
-    * `topic`: name of the deleted topic
-    * `partitions`: numbers of partitions; none: all
-    * `config`: settings under Kafka's names
-    * `at`: the time in ms to treat as now
-    * `quarantine`: where runs keep what they removed, if it is not the usual place
-    * `also`: more log directories that the topic's partitions may be in
+    * `paths`: log directories or their parents
+    * `target`: the new log directory
     """
-    wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at).checked()
-    roots = log_directories([path, *also])
+    wanted = request.checked()
+    roots = log_directories(paths)
     for root in roots:
         destination = new_directory(target, beside=os.path.realpath(root))
-    rules = Rules(mode=Mode.SALVAGE, looks_inside=False, config=config or {}, at=at, topics=NO_FACTS).settled(())
+    rules = Rules(
+        mode=Mode.SALVAGE, looks_inside=False, config=wanted.config, at=wanted.at, topics=NO_FACTS
+    ).settled(())
     with ExitStack() as stack:
         unreadable: dict[str, StorageError] = {}
-        places = [place for root in roots for place in each_place(stack, root, quarantine, unreadable.__setitem__)]
+        note = unreadable.__setitem__
+        places = [place for root in roots for place in each_place(stack, root, wanted.quarantine, note)]
         chosen = _chosen(places, wanted, unreadable)
         assembled = _Assembled(wanted)
         for found, remains in chosen:
@@ -112,7 +97,7 @@ def undelete_into(
         if result.refusals:
             raise RecoveryRefused(next(iter(result.refusals.values())), reason="mode")
         put_back = tuple(
-            _put_back(result, directory, remains, topic_id or remains.topic_id)
+            _put_back(result, directory, remains, wanted.topic_id or remains.topic_id)
             for directory, remains in assembled.taken.items()
         )
         _write(destination, result.tree, assembled, os.stat(places[0][0].root))
@@ -121,7 +106,7 @@ def undelete_into(
 
 
 def _chosen(
-    places: Sequence[tuple[Survey, str | None]], wanted: Wanted, unreadable: dict[str, StorageError]
+    places: Sequence[tuple[Survey, str | None]], wanted: Undelete, unreadable: dict[str, StorageError]
 ) -> list[tuple[Survey, Remains]]:
     by_partition: dict[int, list[tuple[Survey, Remains]]] = {}
     for found, run_id in places:
@@ -145,7 +130,7 @@ def _chosen(
     return [several[0] for _number, several in sorted(by_partition.items())]
 
 
-def _refuse_several_brokers(wanted: Wanted, number: int, roots: Sequence[str]) -> None:
+def _refuse_several_brokers(wanted: Undelete, number: int, roots: Sequence[str]) -> None:
     """Replicas are not told apart by their names, and which one is the best is for a comparison to say."""
     owners = {owner: root for root in roots if (owner := identity_of(root)) is not None}
     if len(owners) > 1:
@@ -162,7 +147,7 @@ def _refuse_several_brokers(wanted: Wanted, number: int, roots: Sequence[str]) -
 class _Assembled:
     """The new directories before they are repaired; every file is one of a place that is only read."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: Undelete) -> None:
         self.wanted = wanted
         self.taken: dict[str, Remains] = {}
         self.left: list[str] = []

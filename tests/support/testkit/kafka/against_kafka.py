@@ -73,7 +73,9 @@ def left_alone(root: Path, case: histories.Case, kafka: KafkaOracle) -> tuple[st
     before = stamps(root)
     try:
         at = int(str(case.params["now_ms"]))
-        result = kafkalog.recover(root, mode="safe", config=seam.config(case.params), at=at, accept_loss=True)
+        result = kafkalog.recover(
+            kafkalog.Recovery(mode="safe", config=seam.config(case.params), at=at, accept_loss=True), root
+        )[0]
     except RecoveryRefused as refused:
         changed = first_difference(dict(stamps(root)), dict(before))
         if not any(reason in str(refused) for reason in REASONS):

@@ -35,7 +35,10 @@ def compactable(root: Path, name: str = "t-0", count: int = 14) -> Path:
 
 def compacted(root: Path, quarantine: Path | None = None, into: Path | None = None) -> kafkalog.CompactionResult:
     """One pass over it."""
-    return kafkalog.compact(root, config=CONFIG, at=T0 + 5, quarantine=quarantine, into=into)
+    request = kafkalog.Compaction(config=CONFIG, at=T0 + 5, quarantine=quarantine)
+    if into is not None:
+        return kafkalog.compact_into(request, root, target=into)
+    return kafkalog.compact(request, root)[0]
 
 
 def meaning(partition: Path) -> dict[bytes | None, bytes | None]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kafkalog import RecoveryRefused, StorageError, recover, undo
+from kafkalog import Recovery, RecoveryRefused, StorageError, recover, undo
 from kafkalog.recovery.act import apply, runner
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.unfinished_business import standing
@@ -111,7 +111,7 @@ def cut_short(work: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> No
 def complete_what_began(root: Path, kept: Path | None = None) -> None:
     """As `recover` does for every command, if a run was cut short; and nothing else."""
     if standing(root, kept).unfinished:
-        assert recover(root, quarantine=kept).completed
+        assert recover(Recovery(quarantine=kept), root)[0].completed
 
 
 def _kill_self() -> None:

@@ -1,0 +1,221 @@
+"""What is asked of a recovery, as one value; and the same, settled for one log directory."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from kafkalog.codec.common.asked import Option
+from kafkalog.codec.common.shell import shell_option
+from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.log.directories.log_settings import LogSettings
+from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.disk.files import PathLike
+from kafkalog.recovery.damage.bit_repair import Proof
+from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts, read_topic_facts
+from kafkalog.recovery.facts.topic_ids import check_topic_id
+
+if TYPE_CHECKING:
+    from kafkalog.recovery.decide.plan import Plan
+    from kafkalog.recovery.facts.survey import Survey
+
+__all__ = ["Recovery", "RemoteLogSource", "Rules", "mode_named"]
+
+
+class RemoteLogSource(Protocol):
+    """The parts of tiered logs that are in a remote tier, for a recovery; `kafkalog.jobs.restore` implements it."""
+
+    def beginnings(self, survey: Survey, select: Selection, facts: TopicFacts) -> Callable[[Plan], Plan] | None:
+        """Find the logs that can only begin after their remote part, because nothing usable of them is local.
+
+        Returns a function that adds them to a plan; None if there are none.  Raises `StorageError` if the tier cannot
+        be read, and `RecoveryRefused` if no event names the segments of such a log.
+        """
+
+    def restore(self, root: str, select: Selection) -> None:
+        """Write the missing and damaged segments of tiered logs into `root`, a copy that nobody else uses.
+
+        Raises `StorageError` if an object cannot be read or is not as it was copied.
+        """
+
+
+def mode_named(mode: Mode | str) -> Mode:
+    """The mode of this name; `UsageError` if there is none."""
+    try:
+        return Mode(mode)
+    except ValueError:
+        raise UsageError(f"unknown mode {mode!r}: there is {', '.join(Mode)}") from None
+
+
+def selection_words(select: Selection) -> list[str]:
+    """The options that select topic-partitions."""
+    numbers = map(str, sorted(select.partitions))
+    chosen = (("--topic", sorted(select.topics)), ("--partition", numbers), ("--exclude", sorted(select.excluded)))
+    return [word for option, values in chosen for value in values for word in shell_option(option, value)]
+
+
+def quarantine_words(quarantine: PathLike) -> list[str]:
+    """The option that names a quarantine, whatever the working directory is."""
+    return ["--quarantine", os.path.abspath(os.fspath(quarantine))]
+
+
+_RELEASE = "Say what this release of Kafka does when it starts [every release that can have written the files]."
+_CONFIG = "A topic or broker setting under Kafka's own name; may be repeated."
+_CLUSTER_METADATA = (
+    "Include KRaft's metadata log. Truncating it can drop committed metadata: prefer another controller."
+)
+_META_PROPERTIES = "Also write a lost meta.properties, by the broker's other log directories and its metadata log."
+_MODE = "How to recover: safe, salvage, merge, remote, strict, kafka or set-aside."
+_REPAIR_BITS = "Correct a single flipped bit if the proof is at least this strong."
+_COPIES = "Another copy (a broker's volume, a snapshot): show what merging would keep; --mode merge uses it."
+_ACCEPT_LOSS = "Proceed even if records that can still be read would be dropped."
+_MARK_CLEAN = "Verify the result from disk, then write a clean-shutdown marker."
+_MOVED = "PATH is the directory that its runs were on, under another path."
+
+
+class Recovery(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """A request to `plan` and `recover`: how log directories are recovered.
+
+    Raises `UsageError` for a mode or a proof that does not exist.
+    """
+
+    at: Annotated[int | None, Option("--at")] = None
+    """the time to treat as now, ms since 1970; None: the clock's"""
+    server: Mapping[str, str] = {}
+    """the node's own properties, if they are known: settings, and what it compares with `meta.properties`"""
+    release: Annotated[str | None, Option("--release", _RELEASE, "VERSION")] = None
+    """the release of Kafka whose start is foretold, as `3.9`; None: every release that can have written the files"""
+    topic_id: Annotated[
+        str | None, Option("--topic-id", "Topic id for a partition whose own topic id cannot be read.", "UUID")
+    ] = None
+    """id of the topic, for partitions that have lost theirs if nothing else names it"""
+    config: Annotated[Mapping[str, str], Option("--config", _CONFIG, "NAME=VALUE")] = {}
+    """settings under Kafka's names; what the cluster's metadata says of a topic takes precedence"""
+    select: Annotated[Selection, Option("--topic", words=selection_words)] = ALL
+    """the topic-partitions that are meant"""
+    full: Annotated[bool, Option("--full", "Also examine segments below the recovery point.")] = False
+    """also examine segments below the recovery point, which the broker trusts"""
+    cluster_metadata: Annotated[bool, Option("--cluster-metadata", _CLUSTER_METADATA)] = False
+    """include KRaft's metadata log"""
+    meta_properties: Annotated[bool, Option("--meta-properties", _META_PROPERTIES)] = False
+    """write a `meta.properties` that is missing or cannot be read"""
+    mode: Annotated[Mode | str, Option("--mode", _MODE, "MODE", is_repeated=False)] = Mode.SAFE
+    """how far the recovery may go: a mode or its name"""
+    repair_bits: Annotated[Proof | str | None, Option("--repair-bits", _REPAIR_BITS, is_repeated=False)] = None
+    """least proof, or its name, for correcting a flipped bit; None: none is corrected"""
+    copies: Annotated[Sequence[PathLike], Option("--copy", _COPIES, "DIR", is_repeated=False)] = ()
+    """directories with other copies of the partitions; mode merge takes records from them"""
+    accept_loss: Annotated[bool, Option("--accept-loss", _ACCEPT_LOSS, is_repeated=False)] = False
+    """go on even if records that can still be read would be dropped"""
+    complete: Annotated[
+        str | None,
+        Option("--complete", "Complete this run even though another machine began it.", "RUN", is_repeated=False),
+    ] = None
+    """id of a run that another machine began, to be completed here"""
+    quarantine: Annotated[
+        PathLike | None,
+        Option("--quarantine", "Where to keep removed bytes [PATH.recovery].", "DIR", True, True, quarantine_words),
+    ] = None
+    """where removed bytes are kept; None: beside each directory"""
+    mark_clean: Annotated[bool, Option("--mark-clean", _MARK_CLEAN, is_of_acting=True)] = False
+    """verify the result from disk, then write a clean-shutdown marker, so that a broker does not check again"""
+    moved: Annotated[bool, Option("--moved", _MOVED, is_of_acting=True)] = False
+    """the directory is the one that its runs were on, although that cannot be seen"""
+    topics: TopicFacts | None = None
+    """what is known of the topics; None: what the metadata log in the directories says"""
+    remote_logs: RemoteLogSource | None = None
+    """the remote part of tiered logs: in mode remote lost logs begin after it, into a copy it is copied"""
+    beside: tuple[str, ...] = ()
+    """more log directories of the same brokers, which a start reads; they are not changed"""
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "mode", mode_named(self.mode))
+        if self.repair_bits is not None:
+            force_setattr(self, "repair_bits", _proof_named(self.repair_bits))
+        force_setattr(self, "copies", tuple(map(os.fspath, self.copies)))
+
+    def settled(self, roots: Iterable[str]) -> Rules:
+        """Rules for these log directories: with the time, and with what is known of the topics.
+
+        Raises `UsageError` for settings or a topic id that Kafka would refuse.
+        """
+        LogSettings.from_names(self.config)
+        check_topic_id(self.topic_id)
+        now = time.time_ns() // 1_000_000 if self.at is None else self.at
+        topics = read_topic_facts(roots) if self.topics is None else self.topics
+        config = {**LogSettings.from_server_properties(self.server), **self.config}
+        return self.as_rules(at=now, topics=topics, config=config)
+
+    def as_rules(self, **changes: Any) -> Rules:
+        """The request as rules, with other values of some fields."""
+        return Rules(**{name: getattr(self, name) for name in self.__struct_fields__} | changes)
+
+
+def _proof_named(proof: Proof | str) -> Proof:
+    try:
+        return Proof[proof.upper()] if isinstance(proof, str) else Proof(proof)
+    except (KeyError, ValueError):
+        names = ", ".join(each.name.lower() for each in Proof)
+        raise UsageError(f"unknown proof {proof!r}: there is {names}") from None
+
+
+class Rules(Recovery, frozen=True, kw_only=True, dict=True):
+    """A request that is settled for one log directory, by which everything is decided there."""
+
+    mode: Mode = Mode.SAFE
+    repair_bits: Proof | None = None
+    copies: tuple[str, ...] = ()
+    identity: bytes | None = None
+    """the `meta.properties` to write; None: it stays as it is"""
+    rebuild_indexes: bool = False
+    """rebuild every index of sound logs, and cut nothing"""
+    looks_inside: bool = True
+    """mode salvage treats what cannot be read inside a batch as damage"""
+    lacking: Mapping[str, StorageError] = {}
+    """directories that are missing in a copy, because they could not be read, and why"""
+
+    @cached_property
+    def _settings(self) -> dict[str, LogSettings]:
+        return {}
+
+    @property
+    def now_ms(self) -> int:
+        """The time to treat as now."""
+        if self.at is None:
+            raise AssertionError("rules that were not settled")
+        return self.at
+
+    @property
+    def facts(self) -> TopicFacts:
+        """What is known of the topics."""
+        return NO_FACTS if self.topics is None else self.topics
+
+    @property
+    def resumes(self) -> bool:
+        """A log goes on after damage."""
+        return self.mode is Mode.SALVAGE
+
+    @property
+    def examines_all(self) -> bool:
+        """No segment is believed because it lies below the recovery point."""
+        return self.full or self.resumes or self.rebuild_indexes
+
+    def settings(self, topic: str) -> LogSettings:
+        """What decides the bytes of a topic's partitions."""
+        found = self._settings.get(topic)
+        if found is None:
+            found = self._settings[topic] = self.facts.settings(topic, self.config)
+        return found
+
+    @staticmethod
+    def unique(_directory: str) -> str:
+        """What makes the name of a directory unique that is set aside (`UnifiedLog.logStrayDirName`)."""
+        return uuid.uuid4().hex

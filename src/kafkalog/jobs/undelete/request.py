@@ -1,0 +1,89 @@
+"""The request to restore deleted data, in place or into another directory."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Self
+
+import msgspec
+
+from kafkalog.codec.common.advice import Ask, Sentence
+from kafkalog.codec.common.asked import Option
+from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.log.disk.files import PathLike
+from kafkalog.recovery.facts.topic_ids import check_topic_id
+
+__all__ = ["Undelete"]
+
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class Undelete(msgspec.Struct, frozen=True, kw_only=True):
+    """A request to `undelete` or `undelete_into`: which deleted data is restored, and as what."""
+
+    topic: str
+    """name of the deleted topic"""
+    partitions: Sequence[int] = ()
+    """numbers of partitions; empty: all"""
+    source: Annotated[
+        str | None, Option("--source", "Which directory, or run, to use if a partition has several.", "NAME")
+    ] = None
+    """name of the deleted directory or id of the run, if several hold the same partition"""
+    as_topic: Annotated[str | None, Option("--as", "Restore a deleted partition as one of this topic.", "TOPIC")] = None
+    """another topic name for what is restored"""
+    topic_id: Annotated[
+        str | None,
+        Option("--topic-id", "The topic's id in the cluster [from the empty partition in its place, else from the "
+               "metadata log, else its own].", "ID"),
+    ] = None  # fmt: skip
+    """id of the topic in the cluster; None: that of an empty partition in its place, of the metadata log, or its own"""
+    hold: Annotated[
+        bool, Option("--hold", "Only keep a broker from removing it: rename -delete directories to -stray.")
+    ] = False
+    """only rename `-delete` directories to `-stray`, which no broker removes, so that the topic can be created first"""
+    config: Annotated[
+        Mapping[str, str],
+        Option("--config", "A topic or broker setting under Kafka's own name; may be repeated.", "NAME=VALUE"),
+    ] = {}
+    """settings under Kafka's names"""
+    at: Annotated[int | None, Option("--at")] = None
+    """the time to treat as now, ms since 1970; None: the clock's"""
+    quarantine: Annotated[
+        PathLike | None,
+        Option("--quarantine", "Where to keep removed bytes, and to look for them [PATH.recovery].", "DIR"),
+    ] = None
+    """where runs keep what they removed, if it is not the usual place"""
+
+    def checked(self) -> Self:
+        """What is wanted, checked; `UsageError` for a name that no topic can have, and for what is not a topic id."""
+        _check_topic_name(self.as_topic)
+        check_topic_id(self.topic_id)
+        return self
+
+    @property
+    def target_topic(self) -> str:
+        """The topic that it is put back as."""
+        return self.topic if self.as_topic is None else self.as_topic
+
+    def is_source(self, *names: str | None) -> bool:
+        """Whether what has these names may be taken."""
+        return self.source is None or os.path.basename(self.source.rstrip("/")) in names
+
+    def refuse_several(self, partition: int, names: Collection[str]) -> None:
+        """Raise `RecoveryRefused` where there is more than one to choose from."""
+        if len(names) > 1:
+            raise RecoveryRefused(
+                Sentence(
+                    f"{self.topic}-{partition} was deleted more than once: {', '.join(names)}; choose one with ",
+                    Ask.SOURCE,
+                ),
+                reason="several",
+            )
+
+
+def _check_topic_name(text: str | None) -> None:
+    """Let through what a topic can be called (`org.apache.kafka.common.internals.Topic`)."""
+    if text is not None and (_TOPIC.fullmatch(text) is None or text in (".", "..")):
+        raise UsageError(f"{text!r} is not a name of a topic: up to 249 letters, digits, dots, hyphens and underscores")
