@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 import kafkalog.copies.copy_walk as copy_walk
-from kafkalog import Comparison, FindingCode, UsageError, compare
+from kafkalog import FindingCode, UsageError, compare
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scanner import scan
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.copies.common_history import CommonPast, Lineage, common_past
 from kafkalog.copies.comparison import CopyReport
 from kafkalog.log.directories.selection import Selection
+from kafkalog.types import Comparison
 from testkit.judging.trees import stamps
 from testkit.made.batches import message, record, records_batch
 from testkit.recorded.fixture_data import broker_case, replica_roles, unpack_replicas

@@ -25,12 +25,13 @@ import kafkalog
 from kafkalog.codec import BufferSource
 from kafkalog.codec.arguments import byte_view
 from kafkalog.codec.encode.batch import NO_PRODUCER
+from kafkalog.types import Inventory
 from testkit.made.batches import simple
 from testkit.running.examples import examples
 
 PUBLIC = ("kafkalog", "kafkalog.codec", "kafkalog.log", "kafkalog.recovery", "kafkalog.cluster.zookeeper")
 CLASSES = (
-    kafkalog.Log, kafkalog.Partition, kafkalog.LogDir, kafkalog.Inventory, kafkalog.Producer,
+    kafkalog.Log, kafkalog.Partition, kafkalog.LogDir, Inventory, kafkalog.Producer,
 )  # fmt: skip
 LEFT = {"close", "fail"}
 """Methods without an argument to be wrong, or that are told of errors."""
@@ -187,7 +188,7 @@ def test_a_method_says_what_is_wrong(kind: type, name: str, log_dir: kafkalog.Lo
             partition = log_dir["t", 0]
             of = {
                 kafkalog.Partition: partition, kafkalog.LogDir: log_dir, kafkalog.Segment: partition.segments[0],
-                kafkalog.Inventory: kafkalog.open_all(log_dir.path), kafkalog.Log: kafkalog.Log,
+                Inventory: kafkalog.open_all(log_dir.path), kafkalog.Log: kafkalog.Log,
             }  # fmt: skip
             found = of[kind]
         refuses_in_order(getattr(found, name), data, log_dir)

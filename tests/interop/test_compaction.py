@@ -20,6 +20,7 @@ import pytest
 
 import kafkalog
 from kafkalog.log.storage.cleaning import cleaner
+from kafkalog.types import CompactionResult
 from testkit.judging.compare_compacted import difference
 from testkit.judging.trees import copy_tree, stamps
 from testkit.kafka.kafka_oracle import KafkaOracle
@@ -101,7 +102,7 @@ def outcomes(answer: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def judged(result: kafkalog.CompactionResult, theirs: dict[str, str]) -> str:
+def judged(result: CompactionResult, theirs: dict[str, str]) -> str:
     """What our result says of the pass, where that is not what Kafka did."""
     if result.done.declined:
         return f"declined: {dict(result.done.declined)}"

@@ -15,6 +15,7 @@ from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.model import BATCH
 from kafkalog.log.directories import follow
 from kafkalog.log.directories.follow import Follower, settled
+from kafkalog.types import Inventory
 
 CHECKED = BATCH.position("crc")
 """What comes before it, the offset above all, no checksum covers."""
@@ -141,7 +142,7 @@ def test_a_listing_is_repeated_until_two_agree(
     whole = kafkalog.open_all
     listed = []
 
-    def racing(*paths: str, **more: object) -> kafkalog.Inventory:
+    def racing(*paths: str, **more: object) -> Inventory:
         """The first listing was there before the last roll."""
         found = whole(*paths, **more)  # type: ignore[arg-type]
         listed.append(found)
@@ -186,7 +187,7 @@ def test_what_goes_away_while_it_is_listed(log: kafkalog.Log, tmp_path: Path, mo
     whole = kafkalog.open_all
     times = [2]
 
-    def vanishing(*paths: str, **more: object) -> kafkalog.Inventory:
+    def vanishing(*paths: str, **more: object) -> Inventory:
         times[0] -= 1
         if times[0] >= 0:
             raise StorageError.wrap(FileNotFoundError(2, "No such file or directory", "x"), "cannot list the directory")

@@ -12,6 +12,7 @@ import pytest
 import kafkalog
 from kafkalog.producer.sharing import in_ranges
 from kafkalog.producer.streams import MessageAndMetadata
+from kafkalog.types import ConsumerStream, OffsetsFile
 
 SYNC = kafkalog.ProducerConfig(producer_type="sync")
 TOPICS = {"orders": 5, "clicks": 1, "orders-old": 2, "__consumer_offsets": 1}
@@ -35,7 +36,7 @@ def shown(messages: Iterator[MessageAndMetadata] | list[MessageAndMetadata]) -> 
     return [(each.topic, each.partition, each.record.offset) for each in messages]
 
 
-def numbers(stream: kafkalog.ConsumerStream) -> list[int]:
+def numbers(stream: ConsumerStream) -> list[int]:
     return [int(each.record.value or b"-1") for each in stream]
 
 
@@ -120,10 +121,10 @@ def test_who_iterates_over_a_stream_twice_is_told_why_not(root: Path) -> None:
 
 @pytest.mark.parametrize("where", ["file", "topic"])
 def test_the_next_consumer_goes_on_where_this_one_committed(root: Path, tmp_path: Path, where: str) -> None:
-    def offsets() -> kafkalog.OffsetsFile | kafkalog.GroupOffsets:
+    def offsets() -> OffsetsFile | kafkalog.GroupOffsets:
         """The group belongs to partition 2; in 0 are records here that no coordinator wrote."""
         if where == "file":
-            return kafkalog.OffsetsFile(tmp_path / "offsets")
+            return OffsetsFile(tmp_path / "offsets")
         return kafkalog.GroupOffsets(root, "group", offsets_topic_num_partitions=3)
 
     with kafkalog.Consumer(root, offsets()) as consumer:
@@ -172,7 +173,7 @@ def test_offsets_out_of_range_are_an_error_or_set_again(root: Path, tmp_path: Pa
         (99, {"earliest": 15, "latest": 0}),
         (18, {"earliest": 2}),
     ):
-        store = kafkalog.OffsetsFile(tmp_path / f"offsets-{offset}")
+        store = OffsetsFile(tmp_path / f"offsets-{offset}")
         store.commit({("clicks", 0): offset})
         for reset, count in wanted.items():
             with kafkalog.Consumer(root, store, reset=reset) as consumer:  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from kafkalog.codec.fetch_result import (
     encode_multi_message_set_send,
 )
 from kafkalog.log.reading import fetch, sending
+from kafkalog.types import Chunk
 from testkit.recorded.broker_dirs import brokers
 
 T0 = 1_700_000_000_000
@@ -79,7 +80,7 @@ def test_an_offset_out_of_range_is_an_error_or_set_again(root: Path) -> None:
     assert (found[0].error_code, found[0].chunk and found[0].chunk.offset) == (ErrorCode.NO_ERROR, 10)
 
 
-def received(chunk: kafkalog.Chunk) -> bytes:
+def received(chunk: Chunk) -> bytes:
     """What arrives at the other end of a socket."""
     ours, theirs = socket.socketpair()
     parts: list[bytes] = []

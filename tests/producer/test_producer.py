@@ -20,6 +20,7 @@ from kafkalog.log.disk import fs
 from kafkalog.log.writing.choosing_partitions import StickyPartitions
 from kafkalog.log.writing.open_logs import OpenLogs
 from kafkalog.log.writing.partitioners import java_hash_code
+from kafkalog.types import RecordMetadata
 from testkit.judging.scripted import Clock
 
 T0 = 1_700_000_000_000
@@ -511,7 +512,7 @@ def test_a_callback_may_send_and_may_not_flush(root: Path) -> None:
         refused: list[BaseException] = []
         with kafkalog.Producer(root, config) as producer:
 
-            def again(metadata: kafkalog.RecordMetadata | None, _error: object) -> None:
+            def again(metadata: RecordMetadata | None, _error: object) -> None:
                 assert metadata is not None
                 if metadata.offset < 4:
                     producer.send(metadata.topic, b"%d" % (metadata.offset + 1), callback=again)

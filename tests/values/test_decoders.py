@@ -13,6 +13,7 @@ import pytest
 
 import kafkalog
 from kafkalog.codec.model import Header
+from kafkalog.types import DecodedValue
 from kafkalog.values.avro import AvroDecoder
 from kafkalog.values.decoding import ValueDecoder
 from kafkalog.values.json_values import json_or_none, parsed_json
@@ -216,7 +217,7 @@ def test_which_way_a_value_is_read() -> None:
     decoder = ValueDecoder(SchemaRegistry())
     plain = {b"42": "42", b"": "", b'"q"': '"q"', b' {"a": [1]}': {"a": [1]}, b"a\tb\r\n": "a\tb\r\n"}
     assert {data: decoder.decode(data).value for data in plain} == plain
-    assert decoder.decode(None) == kafkalog.DecodedValue()
+    assert decoder.decode(None) == DecodedValue()
     for data in (b"\0", b"\0\0\0\0\x07", b"\x07", b"\xff", b"a\x7f", "\x85".encode()):
         decoded = decoder.decode(data)
         assert decoded.problem

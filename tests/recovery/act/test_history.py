@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog import RecoveryRefused, RunInfo, RunState, UsageError, runs
+from kafkalog import RecoveryRefused, UsageError, runs
 from kafkalog.recovery import Recovery, recover, undo
 from kafkalog.recovery.act import machine_id as machine
 from kafkalog.recovery.act import quarantine
 from kafkalog.recovery.act.journal import JOURNAL, MANIFEST, PREPARING, PURGING, SUPERSEDED, UNDOING, UNDONE
+from kafkalog.types import RunInfo, RunState
 from testkit.judging.trees import copy_tree, first_difference, stamps
 from testkit.recorded.fixture_data import recovery_cases
 from testkit.recorded.recovery_settings import given

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog import RecoveryRefused, RunState, StorageError, UsageError, purge, runs
+from kafkalog import RecoveryRefused, StorageError, UsageError, purge, runs
 from kafkalog.log.disk.pointer import POINTER
 from kafkalog.recovery import Recovery, recover, undo
 from kafkalog.recovery.act.journal import JOURNAL, MANIFEST, SUPERSEDED, UNDOING
+from kafkalog.types import RunState
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.fixture_data import recovery_cases
 from testkit.recorded.recovery_settings import given

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog import ScanResult, open_all
+from kafkalog import open_all
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.encode import build_batch, build_messages
 from kafkalog.codec.framing import BATCH_CRC_START
@@ -18,6 +18,7 @@ from kafkalog.codec.model import BATCH, Record, TimestampType
 from kafkalog.codec.scanner import scan
 from kafkalog.recovery import Recovery, plan, recover, undo
 from kafkalog.recovery.damage.bit_repair import Neighbors, Proof, flipped_bit, repair_batch
+from kafkalog.types import ScanResult
 from testkit.judging.trees import stamps
 from testkit.recorded.fixture_data import recovery_case
 from testkit.running.shares import EACH

@@ -90,7 +90,12 @@ def broken_snapshots(log: QuorumLog) -> list[str]:
 
 
 def make_metadata(
-    found: Survey, log: QuorumLog, wanted: QuorumRecovery, records: Sequence[KRaftRecord], state: QuorumState, epoch: int
+    found: Survey,
+    log: QuorumLog,
+    wanted: QuorumRecovery,
+    records: Sequence[KRaftRecord],
+    state: QuorumState,
+    epoch: int,
 ) -> NewMetadata:
     """The donor's log, cut if it is torn, with `records` behind it at `epoch`, and `state` beside it."""
     rules = Rules(cluster_metadata=True, topics=NO_FACTS, at=wanted.now_ms).settled(())

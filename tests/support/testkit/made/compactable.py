@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import kafkalog
+from kafkalog.types import CompactionResult
 
 __all__ = ["CONFIG", "T0", "compactable", "compacted", "meaning"]
 
@@ -33,7 +34,7 @@ def compactable(root: Path, name: str = "t-0", count: int = 14) -> Path:
     return root
 
 
-def compacted(root: Path, quarantine: Path | None = None, into: Path | None = None) -> kafkalog.CompactionResult:
+def compacted(root: Path, quarantine: Path | None = None, into: Path | None = None) -> CompactionResult:
     """One pass over it."""
     request = kafkalog.Compaction(config=CONFIG, at=T0 + 5, quarantine=quarantine)
     if into is not None:
