@@ -17,15 +17,20 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import kafkalog
+import kafkalog.types
 import lazy_names
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPORTED: list[str] = vars(kafkalog)["__all__"]
-PUBLIC = sorted({*EXPORTED, "open"} - {"__version__"})
-FUNCTIONS = [name for name in PUBLIC if inspect.isfunction(getattr(kafkalog, name))]
+TYPES: list[str] = vars(kafkalog.types)["__all__"]
+PUBLIC = sorted({*EXPORTED, *TYPES, "open"} - {"__version__"})
+MOST_NAMES = 170
+"""At the top; what calls return is in `kafkalog.types`."""
+FUNCTIONS = [name for name in EXPORTED if inspect.isfunction(getattr(kafkalog, name))]
 HANDED_ON = {
     "Survey",
     "ReportFacts",
@@ -40,7 +45,17 @@ HANDED_ON = {
 """Results keep these for other functions of the library; what they hold is nobody's business, and may change."""
 MADE_HERE = {"BatchReader", "ConsumerStream", "RecordReader"}
 """A caller is given these, and never makes one."""
-DOORS = ["kafkalog", "kafkalog.codec", "kafkalog.log", "kafkalog.recovery"]
+DOORS = ["kafkalog", "kafkalog.types", "kafkalog.codec", "kafkalog.log", "kafkalog.recovery"]
+
+
+def public(name: str) -> Any:
+    """The value of a public name."""
+    return getattr(kafkalog.types if name in TYPES else kafkalog, name)
+
+
+def test_the_top_level_is_small() -> None:
+    assert len(EXPORTED) <= MOST_NAMES
+    assert set(EXPORTED) & set(TYPES) == set()
 
 
 @cache
@@ -65,13 +80,13 @@ def classes_in(annotation: object) -> Iterator[type]:
 
 def signatures(name: str) -> Iterator[Any]:
     """The public functions behind a name, and a class of fields itself."""
-    value = getattr(kafkalog, name)
+    value = public(name)
     if not inspect.isclass(value):
         yield from [inspect.unwrap(value)] if callable(value) else []
         return
     if name in HANDED_ON:
         return
-    if dataclasses.is_dataclass(value) or hasattr(value, "_fields"):
+    if dataclasses.is_dataclass(value) or hasattr(value, "_fields") or issubclass(value, msgspec.Struct):
         yield value
     for member, function in vars(value).items():
         if member.startswith("_") and member not in ("__init__", "__iter__", "__getitem__"):
@@ -95,7 +110,7 @@ def hints(subject: Any) -> dict[str, Any]:
 
 
 def test_every_type_in_a_public_signature_can_be_imported() -> None:
-    known = {id(getattr(kafkalog, name)) for name in PUBLIC}
+    known = {id(public(name)) for name in PUBLIC}
     seen = 0
     missing = set()
     for name in PUBLIC:
@@ -111,7 +126,7 @@ def test_every_type_in_a_public_signature_can_be_imported() -> None:
 
 def test_a_name_is_that_of_its_class() -> None:
     """What a traceback or a repr calls a class is how it is imported."""
-    other = {name for name in PUBLIC if inspect.isclass(value := getattr(kafkalog, name)) and value.__name__ != name}
+    other = {name for name in PUBLIC if inspect.isclass(value := public(name)) and value.__name__ != name}
     assert other == set()
 
 
@@ -151,7 +166,8 @@ def test_the_table_in_a_package_is_that_of_its_stub(stub: Path) -> None:
 
 def public_homes() -> set[str]:
     """Where each public name is at home, with the name."""
-    text = (ROOT / "src" / "kafkalog" / "__init__.pyi").read_text(encoding="utf-8")
+    stubs = [ROOT / "src" / "kafkalog" / "__init__.pyi", ROOT / "src" / "kafkalog" / "types" / "__init__.pyi"]
+    text = "".join(stub.read_text(encoding="utf-8") for stub in stubs)
     return {f"{home}.{name}" for home, name in re.findall(r"^from (\S+) import (\w+) as", text, re.MULTILINE)}
 
 
