@@ -71,7 +71,7 @@ def signatures(name: str) -> Iterator[Any]:
         return
     if name in HANDED_ON:
         return
-    if dataclasses.is_dataclass(value) or hasattr(value, "_fields"):
+    if dataclasses.is_dataclass(value) or hasattr(value, "__struct_fields__") or hasattr(value, "_fields"):
         yield value
     for member, function in vars(value).items():
         if member.startswith("_") and member not in ("__init__", "__iter__", "__getitem__"):
