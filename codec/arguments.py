@@ -21,6 +21,8 @@ from dataclasses import fields, is_dataclass
 from itertools import islice
 from typing import Any, Literal, ParamSpec, TypeVar
 
+from msgspec import Struct
+
 from kafkalog.codec.errors import UsageError
 
 __all__ = ["at_door", "byte_view", "check_fields", "checked", "shown"]
@@ -260,11 +262,12 @@ def checked(*hot: str) -> Callable[[_Class], _Class]:
 
 @functools.cache
 def _field_examiners(kind: Any) -> dict[str, _Take]:
-    return _examiners(kind.__module__, {each.name: each.type for each in fields(kind)})
+    names = kind.__struct_fields__ if issubclass(kind, Struct) else [each.name for each in fields(kind)]
+    return _examiners(kind.__module__, {name: kind.__annotations__[name] for name in names})
 
 
 def check_fields(instance: Any) -> None:
-    """Examine the fields of a dataclass in the same way, from its `__post_init__`."""
+    """Examine the fields of a Struct or dataclass in the same way, from its `__post_init__`."""
     kind: Any = type(instance)
     for name, take in _field_examiners(kind).items():
         take(getattr(instance, name))

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
+from msgspec import structs
 
+from kafkalog.codec.arguments import check_fields
 from kafkalog.codec.common.asked import Option
 from kafkalog.log.directories.workers import OnProgress
 from kafkalog.log.disk.files import PathLike
-from kafkalog.recovery.facts.recovery_request import Recovery, Rules
+from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.results import RecoveryResult
 from kafkalog.recovery.run import recover
 
@@ -32,15 +34,9 @@ class IndexRebuild(msgspec.Struct, frozen=True, kw_only=True):
     quarantine: PathLike | None = None
     """where the old files are kept; None: beside each directory"""
 
-    def settled(self) -> Recovery:
-        """The recovery that rebuilds every index and cuts nothing."""
-        return Rules(
-            config=self.config,
-            at=self.at,
-            cluster_metadata=self.cluster_metadata,
-            quarantine=self.quarantine,
-            rebuild_indexes=True,
-        )
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 
 def rebuild_indexes(
@@ -56,4 +52,5 @@ def rebuild_indexes(
     * `on_progress`: called with a `ProgressState` now and then
     """
     wanted, named = (request, paths) if isinstance(request, IndexRebuild) else (IndexRebuild(), (request, *paths))
-    return recover(wanted.settled(), *named, jobs=jobs, on_progress=on_progress)
+    rules = Rules(**structs.asdict(wanted), rebuild_indexes=True)
+    return recover(rules, *named, jobs=jobs, on_progress=on_progress)

@@ -14,7 +14,7 @@ from kafkalog.recovery.act.job import keeping_in
 from kafkalog.recovery.act.working_copy import copy_for
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.facts.places import by_log_directory, chosen_directories, holding, log_directories, root_of
-from kafkalog.recovery.facts.recovery_request import Recovery, Rules
+from kafkalog.recovery.facts.recovery_request import Recovery, Rules, rules_of, settled
 from kafkalog.recovery.facts.survey import survey
 from kafkalog.recovery.recovery_job import plan_survey, recover_places
 from kafkalog.recovery.results import RecoveryResult
@@ -73,7 +73,7 @@ def plan_one(
     root, only = chosen_directories([path, *also], request.select)
     workers = Workers(jobs, on_progress)
     with survey(root, only=only, on_read=workers.read, tolerant=True) as found:
-        return plan_survey(found, workers, request.settled([root]))
+        return plan_survey(found, workers, settled(request, [root]))
 
 
 def recover(
@@ -149,7 +149,7 @@ def recover_into(
         raise UsageError(f"one log directory is recovered into {os.fspath(target)}, not {1 + len(others)}")
 
     def recover_copy(destination: str, lacking: Mapping[str, StorageError]) -> RecoveryResult:
-        rules: Rules = wanted.as_rules(lacking=lacking)
+        rules: Rules = rules_of(wanted, lacking=lacking)
         if rules.remote_logs is not None:
             rules.remote_logs.restore(destination, rules.select)
             rules = structs.replace(rules, remote_logs=None, full=True)

@@ -13,7 +13,7 @@ from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.own_identity import lost_identity
-from kafkalog.recovery.facts.recovery_request import Recovery, Rules
+from kafkalog.recovery.facts.recovery_request import Recovery, Rules, settled
 from kafkalog.recovery.facts.topic_facts import NO_FACTS
 
 __all__ = ["refuse_copies", "rules_for_each"]
@@ -26,14 +26,14 @@ def rules_for_each(request: Recovery, roots: Sequence[str]) -> Mapping[str, Rule
     """
     known = [*roots, *filter(_can_be_listed, request.beside)]
     facts = dict.fromkeys(roots, request.topics) if request.topics is not None else facts_of_each(known)
-    settled = replace(request, topics=NO_FACTS).settled(())
+    rules = settled(replace(request, topics=NO_FACTS), ())
     if request.meta_properties and (request.select != ALL or request.mode is Mode.KAFKA):
         raise UsageError("meta.properties is written in a whole log directory, and not in mode kafka")
 
     def identity_of(root: str) -> bytes | None:
         return lost_identity(root, roots, facts[root]) if request.meta_properties else None
 
-    return {root: replace(settled, topics=facts[root], identity=identity_of(root)) for root in roots}
+    return {root: replace(rules, topics=facts[root], identity=identity_of(root)) for root in roots}
 
 
 def _can_be_listed(path: str) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
+from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.encode import columns
 from kafkalog.codec.model import BATCH, Codec
 
@@ -15,8 +15,7 @@ __all__ = ["BatchSettings", "BuiltBatch", "build_batches"]
 _RECORDS = BATCH.position("records_count"), BATCH.end("records_count")
 
 
-@dataclass(frozen=True, slots=True)
-class BatchSettings:
+class BatchSettings(Struct, frozen=True):
     """How batches are cut and packed."""
 
     codec: Codec
@@ -25,8 +24,7 @@ class BatchSettings:
     """a batch is full when its records have so many bytes, before compression"""
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltBatch:
+class BuiltBatch(Struct, frozen=True):
     """A batch without its base offset and leader epoch: both lie outside its checksum and are set when it is kept."""
 
     data: bytes

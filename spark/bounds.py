@@ -10,7 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import UsageError
 
 __all__ = ["EARLIEST", "LATEST", "Bound", "TopicPartition", "parse_bound", "parse_partitions", "refuse_in_batch"]
@@ -22,8 +23,7 @@ _NUMBER_OF = {"earliest": EARLIEST, "latest": LATEST}
 TopicPartition = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """One of: an offset for all (only EARLIEST or LATEST), offsets, a timestamp in ms for all, timestamps."""
 
     option: str

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.limits import MIB

@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.names import (
@@ -52,8 +53,7 @@ CHECKPOINTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """One thing to read: a partition directory or segment, a log directory, or findings that are known already."""
 
     path: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.log import open_all

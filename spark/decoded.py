@@ -6,18 +6,18 @@ Times of day stay numbers: Spark 4.3 refuses its own type for them in many place
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
-from kafkalog.classes import dataclass
+from kafkalog.values.column_schema import ColumnSchema
 
 if TYPE_CHECKING:
     from kafkalog.values.arrow_column import ColumnDecoder
-    from kafkalog.values.column_schema import ColumnSchema
     from kafkalog.values.decoding import ValueDecoder
     from kafkalog.values.registry import SchemaRegistry
 
@@ -67,8 +67,7 @@ def _as_spark(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return array.cast(kind)
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedPart:
+class DecodedPart(Struct, frozen=True):
     """What was decided of keys or of values; goes to every task."""
 
     part: str

@@ -9,10 +9,11 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import zip_longest
 from urllib.parse import unquote, urlsplit
+
+from msgspec.structs import replace
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import NO_END

@@ -10,7 +10,8 @@ import os
 import time
 from collections.abc import Mapping
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.model import AbortedTransaction
 from kafkalog.log.directories.follow import Follower, settled
@@ -47,8 +48,7 @@ _TRIES = 5
 """How often files may go away between listing and reading before that is an error."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """One partition at one moment."""
 
     partition: Partition

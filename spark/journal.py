@@ -13,9 +13,9 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, to_builtins
+
 from kafkalog.codec.errors import FormatError, RecoveryRefused
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
@@ -45,8 +45,7 @@ _LONGEST_NAME = 255
 _LARGEST = 1024 * MIB
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(Struct, frozen=True):
     """What is about to happen to one partition."""
 
     name: str
@@ -61,8 +60,7 @@ class Planned:
     """of the directory that is replaced: whether it still is in its place, or again, can be told by that"""
 
 
-@dataclass(frozen=True, slots=True)
-class Journal:
+class Journal(Struct, frozen=True):
     """One commit."""
 
     job: str
@@ -198,7 +196,7 @@ def load_journal(work: str) -> Journal | None:
 def save_journal(work: str, journal: Journal) -> None:
     """Durable before the commit changes anything."""
     fs.make_directory(work, follow=False)
-    _write(work, COMMIT_JOURNAL, asdict(journal))
+    _write(work, COMMIT_JOURNAL, to_builtins(journal))
 
 
 def remove_journal(work: str) -> None:

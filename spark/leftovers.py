@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import time
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.directories.commits import work_directory
 from kafkalog.log.disk import fs
@@ -22,8 +23,7 @@ OLD_SECONDS = 7 * 24 * 60 * 60
 """A commit removes what is older than a week: no job writes for so long without a new file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Leftover:
+class Leftover(Struct, frozen=True):
     """The staged files of one job."""
 
     job: str

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.log.disk.object_store import STORAGE_OPTIONS, StorageOptions
@@ -101,8 +102,7 @@ class Mode(enum.Enum):
     DROPMALFORMED = "DROPMALFORMED"
 
 
-@dataclass(frozen=True, slots=True)
-class PartFormat:
+class PartFormat(Struct, frozen=True):
     """How keys or values are wanted, if not as bytes."""
 
     part: str
@@ -113,8 +113,7 @@ class PartFormat:
     """the subject or id of the schema that gives the type"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOptions:
+class ReadOptions(Struct, frozen=True, kw_only=True):
     """The options of one read, parsed."""
 
     paths: tuple[str, ...]

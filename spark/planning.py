@@ -7,10 +7,11 @@ their offsets.  Nothing here opens a file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import accumulate
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import NO_END, AbortedTransaction
 from kafkalog.log.reading.slices import Slice
@@ -28,8 +29,7 @@ _FULL = 1.25
 """A task may have so many times its target, rather than that what is left over makes another one."""
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFacts:
+class SegmentFacts(Struct, frozen=True):
     """One log file and its spans in order."""
 
     path: str
@@ -40,8 +40,7 @@ class SegmentFacts:
     """base offset of the segment after it, if there is one"""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionFacts:
+class PartitionFacts(Struct, frozen=True):
     """One partition, its segments in order, and the offsets wanted of it."""
 
     topic: str | None
@@ -55,8 +54,7 @@ class PartitionFacts:
     """whether spans below the start are read too, for damage in them, if any span reaches the start"""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """A slice and what its reader needs to know beside it."""
 
     topic: str | None

@@ -9,11 +9,11 @@ from __future__ import annotations
 from inspect import signature
 
 import pyarrow as pa
+from msgspec import Struct
 from pyspark.sql import types as spark_types
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.columnar.schema import DEFAULT_COLUMNS, TYPES
 from kafkalog.codec.errors import UsageError
 from kafkalog.spark.decoded import NOTHING_DECODED, DecodedParts
@@ -29,8 +29,7 @@ _CORRUPT_TYPES: dict[DataType, pa.DataType] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """The columns to be given back, in order, by name; which one is for damage, and whether it takes the raw bytes."""
 
     names: tuple[str, ...]

@@ -10,12 +10,11 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.model import BATCH, BatchHeader, RecordBatch
 from kafkalog.log.disk import fs

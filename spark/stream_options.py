@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kafkalog.codec.errors import UsageError
 from kafkalog.spark.bounds import EARLIEST
 from kafkalog.spark.options import OF_A_STREAM, RECORDS, ReadOptions, parse_options, positive
@@ -23,8 +24,7 @@ _MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_4
 _DEFAULT_DELAY = "15m"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamOptions:
+class StreamOptions(Struct, frozen=True, kw_only=True):
     """The options of one stream, parsed."""
 
     read: ReadOptions

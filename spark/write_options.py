@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from urllib.parse import unquote, urlsplit
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.codec_names import as_codec
 from kafkalog.codec.compression.specs import SPECS
 from kafkalog.codec.errors import FormatError, UsageError
@@ -44,8 +45,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _LARGEST = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteOptions:
+class WriteOptions(Struct, frozen=True, kw_only=True):
     """The options of one write, parsed."""
 
     path: str

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import msgspec
 from msgspec.structs import force_setattr
 
+from kafkalog.codec.arguments import check_fields
 from kafkalog.codec.common.asked import Option
 from kafkalog.codec.common.shell import shell_option
 from kafkalog.codec.errors import StorageError, UsageError
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from kafkalog.recovery.decide.plan import Plan
     from kafkalog.recovery.facts.survey import Survey
 
-__all__ = ["Recovery", "RemoteLogSource", "Rules", "mode_named"]
+__all__ = [
+    "Recovery", "RemoteLogSource", "Rules", "mode_named", "quarantine_words", "rules_of", "selection_words", "settled",
+]  # fmt: skip
 
 
 class RemoteLogSource(Protocol):
@@ -137,26 +140,11 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """more log directories of the same brokers, which a start reads; they are not changed"""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         force_setattr(self, "mode", mode_named(self.mode))
         if self.repair_bits is not None:
             force_setattr(self, "repair_bits", _proof_named(self.repair_bits))
         force_setattr(self, "copies", tuple(map(os.fspath, self.copies)))
-
-    def settled(self, roots: Iterable[str]) -> Rules:
-        """Rules for these log directories: with the time, and with what is known of the topics.
-
-        Raises `UsageError` for settings or a topic id that Kafka would refuse.
-        """
-        LogSettings.from_names(self.config)
-        check_topic_id(self.topic_id)
-        now = time.time_ns() // 1_000_000 if self.at is None else self.at
-        topics = read_topic_facts(roots) if self.topics is None else self.topics
-        config = {**LogSettings.from_server_properties(self.server), **self.config}
-        return self.as_rules(at=now, topics=topics, config=config)
-
-    def as_rules(self, **changes: Any) -> Rules:
-        """The request as rules, with other values of some fields."""
-        return Rules(**{name: getattr(self, name) for name in self.__struct_fields__} | changes)
 
 
 def _proof_named(proof: Proof | str) -> Proof:
@@ -219,3 +207,21 @@ class Rules(Recovery, frozen=True, kw_only=True, dict=True):
     def unique(_directory: str) -> str:
         """What makes the name of a directory unique that is set aside (`UnifiedLog.logStrayDirName`)."""
         return uuid.uuid4().hex
+
+
+def rules_of(request: Recovery, **changes: Any) -> Rules:
+    """A request as rules, with other values of some fields."""
+    return Rules(**{name: getattr(request, name) for name in request.__struct_fields__} | changes)
+
+
+def settled(request: Recovery, roots: Iterable[str]) -> Rules:
+    """Rules for these log directories: with the time, and with what is known of the topics.
+
+    Raises `UsageError` for settings or a topic id that Kafka would refuse.
+    """
+    LogSettings.from_names(request.config)
+    check_topic_id(request.topic_id)
+    now = time.time_ns() // 1_000_000 if request.at is None else request.at
+    topics = read_topic_facts(roots) if request.topics is None else request.topics
+    config = {**LogSettings.from_server_properties(request.server), **request.config}
+    return rules_of(request, at=now, topics=topics, config=config)

@@ -7,8 +7,6 @@ the broker again until that changes nothing any more.  A batch that stops the br
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from msgspec import structs
 
 from kafkalog.codec.common.advice import Ask, Sentence
@@ -511,7 +509,7 @@ class PartitionRecovery:
 
     def loads_with(self, tree: Tree, size: int) -> bool:
         """Whether a broker starts on it, and changes nothing, with indexes of this many bytes."""
-        tried = replace(self.rules.settings(self.name.topic), segment_index_bytes=size)
+        tried = structs.replace(self.rules.settings(self.name.topic), segment_index_bytes=size)
         rules = structs.replace(self.rules, config=tried.as_names(), topics=NO_FACTS)
         with_room = PartitionRecovery(self.original, self.directory, self.name, Checkpoints({}, {}), rules)
         with_room.log_start = self.log_start

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from kafkalog.cluster.cross_check import cluster_ids, cross_check, known_from_image, known_from_zookeeper
 from kafkalog.cluster.kraft.metadata_log import MetadataLog

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from kafkalog.cluster.transactions.lost_markers import Decided, Decision, Listed, decision_of
 from kafkalog.cluster.transactions.producers import LastMarker, Producer, read_producers

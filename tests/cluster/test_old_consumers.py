@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from kafkalog.cluster.assignors.assignors import GroupMember, assign
 from kafkalog.cluster.assignors.old_assignors import OldConsumer, old_range, old_round_robin, threads_of

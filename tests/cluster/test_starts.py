@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from kafkalog.cluster.kraft import starts as kraft_starts
 from kafkalog.cluster.kraft.departures import TopicRules

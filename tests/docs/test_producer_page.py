@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import doctest
 import re
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from msgspec.structs import fields
 
 import kafkalog
 

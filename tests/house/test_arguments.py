@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -201,14 +202,26 @@ def test_settings_say_what_is_wrong(kind: Callable[..., Any], log_dir: kafkalog.
     refuses_in_order(kind, data, log_dir)
 
 
-FLAGS_OF_RECOVERY = [(kafkalog.plan, "full"), (kafkalog.plan, "cluster_metadata"), (kafkalog.recover, "mark_clean")]
+REQUESTS = [kafkalog.Recovery, kafkalog.Compaction, kafkalog.IndexRebuild, kafkalog.Undelete]
 
 
-@pytest.mark.parametrize(("function", "name"), FLAGS_OF_RECOVERY)
-def test_a_flag_is_true_or_false(function: Callable[..., Any], name: str, log_dir: kafkalog.LogDir) -> None:
-    for value in (np.arange(4), None, "yes"):
-        with pytest.raises(kafkalog.UsageError, match=f"^{name} is "):
-            function(log_dir.path, **{name: value})
+@pytest.mark.parametrize("request_type", REQUESTS)
+def test_a_flag_of_a_request_is_true_or_false(request_type: type[msgspec.Struct]) -> None:
+    flags = [each.name for each in msgspec.structs.fields(request_type) if isinstance(each.default, bool)]
+    needed = {"topic": "t"} if request_type is kafkalog.Undelete else {}
+    for name in flags:
+        for value in (np.arange(4), None, "yes"):
+            with pytest.raises(kafkalog.UsageError, match=f"^{name} is "):
+                request_type(**needed, **{name: value})
+
+
+@pytest.mark.parametrize("request_type", REQUESTS)
+@given(data=st.data())
+@EXAMPLES
+def test_a_request_says_what_is_wrong(
+    request_type: Callable[..., Any], log_dir: kafkalog.LogDir, data: st.DataObject
+) -> None:
+    refuses_in_order(request_type, data, log_dir)
 
 
 @pytest.mark.parametrize("value", [kafkalog.Limits(read_window_bytes=1), kafkalog.Limits(batch_bytes=0)])

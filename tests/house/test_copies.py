@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections.abc
 import copy
-import dataclasses
 import enum
 import inspect
 import multiprocessing
@@ -13,7 +12,7 @@ import pkgutil
 import re
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -104,7 +103,12 @@ def classes() -> dict[str, type]:
 
 
 def is_value(kind: type) -> bool:
-    return dataclasses.is_dataclass(kind) or hasattr(kind, "_fields") or issubclass(kind, enum.Enum)
+    return has_fields(kind) or issubclass(kind, enum.Enum)
+
+
+def has_fields(kind: type) -> bool:
+    """Whether it is a Struct, a dataclass or a named tuple."""
+    return any(hasattr(kind, name) for name in ("__struct_fields__", "__dataclass_fields__", "_fields"))
 
 
 ERRORS = sorted(name for name, kind in classes().items() if issubclass(kind, BaseException))
@@ -167,12 +171,12 @@ def instance(kind: type[Any], depth: int = 0, variables: dict[Any, Any] | None =
         return list(kind)[-1]
     if issubclass(kind, OSError):
         return kind(28, "no space is left", "/logs/t-0/0.log")
-    maker = kind.__new__ if hasattr(kind, "_fields") else kind.__init__
-    if not isinstance(maker, types.FunctionType):  # an exception that says a sentence, and an enum's like
+    maker = kind.__init__
+    if not has_fields(kind) and not isinstance(maker, types.FunctionType):  # an exception that says a sentence
         return kind("something is wrong")
     any_will_do = dict.fromkeys(getattr(kind, "__parameters__", ()), object)
     own = inspect.signature(kind).parameters.values()
-    annotated = hints(kind if hasattr(kind, "_fields") or dataclasses.is_dataclass(kind) else maker, kind.__module__)
+    annotated = hints(kind if has_fields(kind) else maker, kind.__module__)
     positional, named = [], {}
     for each in own:
         if each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL):
@@ -198,10 +202,9 @@ def state(value: object) -> object:
         return type(value), str(value), *system, {key: state(each) for key, each in vars(value).items()}
     if isinstance(value, enum.Enum):
         return value
-    if dataclasses.is_dataclass(value):
-        names = [
-            field.name for field in dataclasses.fields(value) if f"{type(value).__name__}.{field.name}" not in LEFT
-        ]
+    fields: Sequence[str] = getattr(value, "__struct_fields__", None) or [*getattr(value, "__dataclass_fields__", ())]
+    if fields:
+        names = [name for name in fields if f"{type(value).__name__}.{name}" not in LEFT]
         return type(value), tuple(state(getattr(value, name)) for name in names)
     if isinstance(value, dict):
         return {state(key): state(each) for key, each in value.items()}

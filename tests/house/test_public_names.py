@@ -17,7 +17,6 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 import kafkalog
@@ -86,7 +85,7 @@ def signatures(name: str) -> Iterator[Any]:
         return
     if name in HANDED_ON:
         return
-    if dataclasses.is_dataclass(value) or hasattr(value, "_fields") or issubclass(value, msgspec.Struct):
+    if dataclasses.is_dataclass(value) or hasattr(value, "__struct_fields__") or hasattr(value, "_fields"):
         yield value
     for member, function in vars(value).items():
         if member.startswith("_") and member not in ("__init__", "__iter__", "__getitem__"):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kafkalog import Log, NewRecord
 from kafkalog.cluster.assignors.assignors import ASSIGNORS, GroupMember, assign

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from kafkalog.cluster.kraft.departures import kraft_departures
 from kafkalog.cluster.kraft.election import ElectionRules, after_unclean_restart, with_live_replica
@@ -313,9 +314,10 @@ def random_start(rng: random.Random) -> Case:
     partition = case.partition
     if case.event == "live":
         isr = partition.isr[:1] if not case.elr else rng.choice([(), partition.isr])
-        return replace(case, partition=replace(partition, leader=-1, isr=isr), lost=rng.choice(partition.replicas))
+        leaderless = structs.replace(partition, leader=-1, isr=isr)
+        return replace(case, partition=leaderless, lost=rng.choice(partition.replicas))
     if case.elr and partition.elr and rng.random() < 0.4:
-        return replace(case, partition=replace(partition, isr=(), leader=-1), lost=rng.choice(partition.elr))
+        return replace(case, partition=structs.replace(partition, isr=(), leader=-1), lost=rng.choice(partition.elr))
     return replace(case, partition=partition, elr=True, level=max(case.level, 23))
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.records.beside import checkpoint_in
 from kafkalog.cluster.rules.java import coordinator_partition
@@ -47,8 +48,7 @@ _HIDES = frozenset({
 _CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT)
 
 
-@dataclass(frozen=True, slots=True)
-class CoordinatorLogs:
+class CoordinatorLogs(Struct, frozen=True):
     """The partitions of `__consumer_offsets` or `__transaction_state`, and what is not known of them."""
 
     topic: str
@@ -161,8 +161,7 @@ def _told(finding: Finding) -> str:
     return f"{finding.code.value} ({finding.file}): {finding.detail}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     """What the cluster's metadata in a log directory says of the topic."""
 
     count: int = 0

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.cluster.zookeeper.cluster_id import cluster_id
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots, json_object, partition_state, replicas_of
@@ -26,8 +27,7 @@ _RESERVED = {"A" * 22, "A" * 21 + "Q", "A" * 21 + "g"}
 """directory ids that say nothing: migrating, unassigned, lost"""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownPartition:
+class KnownPartition(Struct, frozen=True):
     """What the metadata says of a partition."""
 
     replicas: tuple[int, ...]
@@ -39,8 +39,7 @@ class KnownPartition:
     leader: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class KnownTopic:
+class KnownTopic(Struct, frozen=True):
     """What the metadata says of a topic; `topic_id` is None before 2.8."""
 
     topic_id: str | None

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.copies.common_history import Lineage
 from kafkalog.copies.stretches import Stretch
@@ -21,8 +22,7 @@ _ENOUGH = 2
 """Batches in a row that carry an epoch which no list knows: one may be damaged, several are not in the same way."""
 
 
-@dataclass(slots=True)
-class EpochRun:
+class EpochRun(Struct):
     """Batches of one leader epoch that follow each other."""
 
     epoch: int

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.rules.internal_topics import COMPACT, COMPACTED_BY_KAFKA
@@ -24,8 +25,7 @@ from kafkalog.log.directories.partition import Partition
 __all__ = ["ClusterMemory", "ReplicaState", "read_cluster_memory"]
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaState:
+class ReplicaState(Struct, frozen=True):
     """What the memory says of one partition, under broker ids."""
 
     replicas: tuple[int, ...]

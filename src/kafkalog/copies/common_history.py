@@ -10,14 +10,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.text import LeaderEpoch
 
 __all__ = ["CommonPast", "Lineage", "common_past"]
 
 
-@dataclass(frozen=True, slots=True)
-class CommonPast:
+class CommonPast(Struct, frozen=True):
     """Up to where a follower keeps its log when it begins to follow a leader."""
 
     epoch: int | None
@@ -26,8 +26,7 @@ class CommonPast:
     """everything of the follower from here on goes; its own log end if nothing does"""
 
 
-@dataclass(frozen=True, slots=True)
-class Lineage:
+class Lineage(Struct, frozen=True):
     """The leader epochs of a log, both numbers strictly increasing, and where it ends."""
 
     entries: tuple[LeaderEpoch, ...]

@@ -8,9 +8,9 @@ a copy diverges from the best one is reported twice: by leader epochs, which is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -73,8 +73,7 @@ def compare(
     return Comparison(shelf.paths, compared, memory.source, memory.problem, shelf.left_out, unreadable, shelf.findings)
 
 
-@dataclass(slots=True)
-class _Facts:
+class _Facts(Struct):
     """What the first walk over a copy has found, besides what is reported."""
 
     copy: Copy

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.copies.cluster_memory import ReplicaState
@@ -15,8 +15,7 @@ from kafkalog.copies.difference import CopyDifference
 __all__ = ["Comparison", "CopyReport", "PartitionComparison"]
 
 
-@dataclass(slots=True)
-class CopyReport:
+class CopyReport(Struct):
     """One copy of a topic-partition; offsets are Kafka's, sizes are bytes of logs."""
 
     path: str
@@ -95,8 +94,7 @@ class CopyReport:
         }
 
 
-@dataclass(slots=True)
-class PartitionComparison:
+class PartitionComparison(Struct):
     """The copies of one topic-partition."""
 
     topic: str
@@ -165,8 +163,7 @@ class PartitionComparison:
         }
 
 
-@dataclass(slots=True)
-class Comparison:
+class Comparison(Struct):
     """All topic-partitions of the compared volumes."""
 
     paths: tuple[str, ...]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.copies.stretches import Row, Stretch
 
 __all__ = ["BatchPlace", "Cursor"]
 
 
-@dataclass(frozen=True, slots=True)
-class BatchPlace:
+class BatchPlace(Struct, frozen=True):
     """Where a batch is."""
 
     offset: int

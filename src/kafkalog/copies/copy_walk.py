@@ -12,7 +12,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -41,8 +42,7 @@ Resumes = dict[tuple[str, int], int | None]
 """(file, position) of damage -> where the log goes on after it, None if nowhere in this file"""
 
 
-@dataclass(frozen=True, slots=True)
-class _Stop:
+class _Stop(Struct, frozen=True):
     """Where a stretch of sound batches ends before its file does."""
 
     finding: Finding

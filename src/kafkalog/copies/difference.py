@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.insides import Insides
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.copies.copy_cursor import BatchPlace, Cursor
@@ -19,8 +20,7 @@ from kafkalog.copies.stretches import Stretch
 __all__ = ["CopyDifference", "compare_contents"]
 
 
-@dataclass(slots=True)
-class CopyDifference:
+class CopyDifference(Struct):
     """What one copy ("here") and another one ("there") do not have in common, from the larger log start on."""
 
     other_bytes: tuple[BatchPlace, BatchPlace] | None = None

@@ -9,11 +9,11 @@ another copy has the same batch before the jump.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
 from heapq import heappush, heapreplace
 from typing import Protocol, TypeVar
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.codec.errors import StorageError
 from kafkalog.copies.stretches import Row, Stretch
 from kafkalog.copies.volumes import Copy
@@ -32,8 +32,7 @@ Displaced = dict[tuple[str, int], str]
 """(file, position) of a batch -> why its offset is wrong"""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Jump:
+class Jump(Struct, frozen=True, order=True):
     """A batch that begins after the offset that comes next."""
 
     width: int
@@ -53,8 +52,7 @@ class Jump:
         return self.row.crc, self.row.size, self.row.last - self.row.first
 
 
-@dataclass(slots=True)
-class Jumps:
+class Jumps(Struct):
     """The widest jumps of one copy."""
 
     _found: list[Jump] = field(default_factory=list)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH
@@ -34,16 +34,14 @@ _MOST_EPOCHS = 100_000
 _MOST_HOLES = 1000
 
 
-@dataclass(slots=True)
-class MergedSegment:
+class MergedSegment(Struct):
     """A segment of the merged log."""
 
     base_offset: int
     size: int = 0
 
 
-@dataclass(slots=True)
-class MergedLog:
+class MergedLog(Struct):
     """What is to be written, but for the bytes."""
 
     name: PartitionName
@@ -73,8 +71,7 @@ class MergedLog:
         return sum(segment.size for segment in self.segments)
 
 
-@dataclass(slots=True)
-class _Read:
+class _Read(Struct):
     """What the first walk over a copy has found."""
 
     copy: Copy

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.codec.findings import Finding
 from kafkalog.copies.copy_cursor import BatchPlace
 
 __all__ = ["CopyShare", "MergeResult", "MergedDirectory", "MergedRange"]
 
 
-@dataclass(slots=True)
-class MergedRange:
+class MergedRange(Struct):
     """Offsets that one copy gave."""
 
     first_offset: int
@@ -21,8 +20,7 @@ class MergedRange:
     source: str
 
 
-@dataclass(slots=True)
-class CopyShare:
+class CopyShare(Struct):
     """What one copy gave to the merged log, and what it could not give."""
 
     path: str
@@ -70,8 +68,7 @@ class CopyShare:
         }
 
 
-@dataclass(slots=True)
-class MergeResult:
+class MergeResult(Struct):
     """The merged partition, where its ranges come from, and what no copy had."""
 
     topic: str
@@ -132,8 +129,7 @@ class MergeResult:
         }
 
 
-@dataclass(slots=True)
-class MergedDirectory:
+class MergedDirectory(Struct):
     """A log directory merged from several."""
 
     target: str | None

@@ -10,7 +10,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.copies.copy_cursor import BatchPlace, Cursor
@@ -29,8 +30,7 @@ class Taken:
         self.end = end
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """What one copy gave, and what it did not have."""
 
     batches: int = 0
@@ -54,8 +54,7 @@ class Tally:
     """that compaction has taken out of the best copy, or treated otherwise there"""
 
 
-@dataclass(frozen=True, slots=True)
-class Lineages:
+class Lineages(Struct, frozen=True):
     """The leader epochs of the merged log: those of the copy that goes furthest, the leader's.
 
     A batch of another copy belongs there only if the leader's lineage has its epoch at its offsets: it is what that

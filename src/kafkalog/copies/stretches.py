@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.insides import Insides, look_inside
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import CONTROL_FLAG, NO_PARTITION_LEADER_EPOCH, BatchHeader, Codec, RecordBatch
@@ -89,8 +90,7 @@ class Stretch(Protocol):
         """The offset after the last batch that compaction took records from; 0 if there is none."""
 
 
-@dataclass(slots=True)
-class OneBatch:
+class OneBatch(Struct):
     """A stretch of one batch."""
 
     path: str

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.codec.errors import KafkaLogError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -34,8 +35,7 @@ from kafkalog.log.disk.pointer import findings_of_half_done
 __all__ = ["Copy", "Shelf", "gather", "reason"]
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(Struct, frozen=True):
     """One directory of a topic-partition."""
 
     name: PartitionName
@@ -105,8 +105,7 @@ class Copy:
         return [(each.file or self.path, each.detail) for each in self.unread]
 
 
-@dataclass(slots=True)
-class Shelf:
+class Shelf(Struct):
     """Everything that was found, by topic-partition."""
 
     paths: tuple[str, ...]

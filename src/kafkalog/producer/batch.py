@@ -6,7 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import NamedTuple
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.encode.sizes import MAX_RECORD_OVERHEAD, content_size, record_size
 from kafkalog.codec.model import BATCH, Record
 from kafkalog.log.writing.incoming import NewRecord
@@ -24,8 +25,7 @@ class RecordMetadata(NamedTuple):
     """ms; -1 where the log sets it (LogAppendTime), or has none (magic 0)"""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyBatch:
+class ReadyBatch(Struct, frozen=True):
     """Records that are about to be written as one batch of a partition."""
 
     topic: str

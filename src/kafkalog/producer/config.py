@@ -6,7 +6,8 @@ on the number of records that wait, what happens when it is reached, and a bound
 
 from __future__ import annotations
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.arguments import check_fields
 from kafkalog.codec.codec_names import as_codec
 from kafkalog.codec.errors import UsageError
@@ -27,8 +28,7 @@ _LONG = ("buffer_memory", "max_block_ms")
 _LARGEST = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerConfig:
+class ProducerConfig(Struct, frozen=True, kw_only=True):
     """How records wait and are written; sizes in bytes, `_ms` in ms.  An impossible value is a `UsageError`."""
 
     producer_type: str = "async"

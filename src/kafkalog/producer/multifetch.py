@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.arguments import checked, shown
 from kafkalog.codec.errors import FormatError, LimitExceeded, UsageError
 from kafkalog.codec.fetch_result import ErrorCode, MessageSetSend
@@ -19,8 +20,7 @@ _CHUNK = 64 * MIB
 
 
 @checked()
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(Struct, frozen=True):
     """The answer to one of several fetches: a chunk, or the error code that a broker would return, and why."""
 
     topic: str

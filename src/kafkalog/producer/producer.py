@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import replace
 from numbers import Integral
 from types import TracebackType
 from typing import Any, Self
+
+from msgspec.structs import replace
 
 from kafkalog.codec.arguments import checked, shown
 from kafkalog.codec.codec_names import as_codec

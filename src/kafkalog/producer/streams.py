@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import Record
@@ -47,8 +48,7 @@ class MessageAndMetadata(NamedTuple):
     record: Record
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(Struct, frozen=True):
     """Iterates over the records of its partitions, one partition after the other, each in the order of its offsets.
 
     Damage ends the reading of a partition, as for a consumer, and raises `FormatError`.

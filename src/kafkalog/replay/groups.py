@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.groups.offsets import CommittedOffset
 from kafkalog.replay.offset_map import OffsetMap
 
 __all__ = ["Moved", "moved_offsets"]
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(Struct, frozen=True):
     """An offset of a group for the target; `source_offset` is what it had committed."""
 
     group: str

@@ -6,7 +6,8 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.extras import needed
 
@@ -18,8 +19,7 @@ __all__ = ["OffsetMap", "Run", "read_parquet", "runs_of", "write_parquet"]
 _ROWS = 65_536
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """`count` records that follow each other without a gap in the source and in the target, and where the first is."""
 
     source: int

@@ -6,9 +6,9 @@ import hashlib
 import os
 import time
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.cluster.groups.offsets import CommittedOffset, read_offsets
 from kafkalog.cluster.kraft.cluster_facts import cluster_facts, live_partitions
 from kafkalog.cluster.transactions.transactions import read_transactions
@@ -31,8 +31,7 @@ __all__ = ["PlannedTopic", "ReplayOptions", "ReplayPlan", "plan_replay"]
 _BESIDE_A_LOG = (*INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT)
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayOptions:
+class ReplayOptions(Struct, frozen=True):
     """What a replay may be told; `renamed` gives topics another name in the target.
 
     `identity` tells one replay from another in the target; without it, it comes from the paths.  `client` are
@@ -65,8 +64,7 @@ class ReplayOptions:
     """count transactions that nobody has decided as aborted, as their coordinator does after their timeout"""
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedTopic:
+class PlannedTopic(Struct, frozen=True):
     """A topic of the source, and what becomes of it."""
 
     name: str
@@ -81,8 +79,7 @@ class PlannedTopic:
         return [number for number in range(self.partition_count) if number not in self.partitions]
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayPlan:
+class ReplayPlan(Struct, frozen=True):
     """What would be replayed; `damaged` are findings that end a consumer's reading."""
 
     paths: tuple[str, ...]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.log.directories.partition import Partition
 
 __all__ = ["Settings", "settings_for"]
@@ -27,8 +28,7 @@ _WAS = {"retention.ms": str(_WEEK_MS), "retention.bytes": "-1", "min.compaction.
         "message.timestamp.before.max.ms": _FOREVER}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """`written` is what the new topic is made with; `put_back` are the old values that differ, to be set later.
 
     `expired` is how many offsets a broker would delete at once under the old ones; `is_compacted` whether it would

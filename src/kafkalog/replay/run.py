@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.groups.offsets import CommittedOffset
 from kafkalog.cluster.transactions.undecided import DecidedPartition
 from kafkalog.codec.errors import FormatError, RecoveryRefused, UsageError
@@ -40,8 +41,7 @@ _BATCH_ROOM = 1024
 JOURNAL_SUFFIX, UNFINISHED_SUFFIX = ".journal", ".unfinished"
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayResult:
+class ReplayResult(Struct, frozen=True):
     """What was done; `maps` are of whole partitions, what earlier runs had replayed included."""
 
     records: int

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.server.answers import Answer
 from kafkalog.server.apis import Api, offered
 from kafkalog.server.catalog import Catalog, Permitted
@@ -30,8 +31,7 @@ from kafkalog.server.wire import Fields, Request
 __all__ = ["OFFERED", "SERVED", "Handlers", "Shared"]
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Struct, frozen=True):
     """What all clients share, whatever they may read."""
 
     catalog: Catalog
@@ -61,8 +61,7 @@ class Handlers:
         self.fetch = shared.fetch.of(served).fetch
 
 
-@dataclass(frozen=True, slots=True)
-class _Served:
+class _Served(Struct, frozen=True):
     """How a kind of request is answered."""
 
     answer: Callable[[Handlers, Request, Connection], Answer]

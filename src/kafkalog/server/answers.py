@@ -6,7 +6,8 @@ import enum
 import time
 from collections.abc import Callable
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.server.wire import Fields, Part, Request
 
 __all__ = ["Answer", "Change", "Later", "NoAnswer", "Polled", "Resolved"]
@@ -26,8 +27,7 @@ class Change(enum.Flag):
     """a worker is done"""
 
 
-@dataclass(slots=True)
-class Later:
+class Later(Struct):
     """A response that is not there yet.
 
     `poll` is called with whether the time is over, by one thread at a time, whenever something of `awaits` changed; it

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Container
 from functools import cache
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.messages.message import Message
 from kafkalog.codec.messages.published import apis, newest
 
@@ -25,8 +26,7 @@ _REFUSED_AND_OFFERED = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+class Api(Struct, frozen=True):
     """A kind of request."""
 
     key: int

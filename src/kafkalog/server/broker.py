@@ -11,12 +11,13 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
 from functools import partial
 from types import TracebackType
 from typing import Self
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from kafkalog.server.answering import SERVED, Handlers, Shared
 from kafkalog.server.answers import Answer, Change, Later
 from kafkalog.server.catalog import Catalog, Permitted, Topic
@@ -48,8 +49,7 @@ _FIRST_BYTES = 1 << 19
 """In a request before SASL is done (`sasl.server.max.receive.size`)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
+class ServerOptions(Struct, frozen=True, kw_only=True):
     """How to serve; where is said apart."""
 
     processors: int = 2

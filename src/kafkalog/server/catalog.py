@@ -11,7 +11,8 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.kraft.cluster_facts import ClusterFacts, cluster_facts, live_partitions, metadata_partition
 from kafkalog.codec.errors import KafkaLogError, StorageError
 from kafkalog.codec.findings import FindingCode
@@ -32,8 +33,7 @@ NO_TOPIC_ID = "A" * 22
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(Struct, frozen=True):
     """One topic; `partitions` are those whose logs are here, `partition_count` all there ever were."""
 
     name: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from dataclasses import field
 from threading import Lock
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import AbortedTransaction, AnyHeader, BatchHeader, RecordBatch
 from kafkalog.log.directories.partition import Partition
@@ -21,8 +21,7 @@ _SLICE_S = 0.1
 """Of a walk over a log, after which others have their turn; each begins with a look at an index."""
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(Struct, frozen=True):
     """What those who read committed data need to know of a log."""
 
     end: int
@@ -30,7 +29,7 @@ class Committed:
     last_stable_offset: int
     aborted: tuple[AbortedTransaction, ...]
     """by the offsets of their markers"""
-    markers: tuple[int, ...] = field(repr=False)
+    markers: tuple[int, ...]
     why_it_ends: str | None = None
     """before the end of the log; None where no transaction is open"""
     undecided: dict[int, list[Undecided]] = field(default_factory=dict)

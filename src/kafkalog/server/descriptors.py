@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import resource
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.log.disk.held_files import keep_free
 
 __all__ = ["Descriptors", "descriptors_for"]
@@ -23,8 +24,7 @@ _MANY = 1 << 20
 """Where the system sets no limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Descriptors:
+class Descriptors(Struct, frozen=True):
     """How many there are of each."""
 
     limit: int

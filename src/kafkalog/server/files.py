@@ -12,7 +12,8 @@ from contextlib import suppress
 from struct import Struct
 from threading import RLock
 
-from kafkalog.classes import dataclass
+import msgspec
+
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.index_files import OFFSET_ENTRY
 from kafkalog.log.disk.files import FileSource, status_of
@@ -114,8 +115,7 @@ _SLOTS = 512
 _BEYOND = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
-class IndexBlock:
+class IndexBlock(msgspec.Struct, frozen=True):
     """Neighbors in an offset index: relative offsets and positions; zeros that were never written are far away."""
 
     first: int
@@ -163,8 +163,7 @@ class IndexBlock:
         return None if found < 0 else (self.relative[found], self.positions[found])
 
 
-@dataclass(frozen=True, slots=True)
-class FileRange:
+class FileRange(msgspec.Struct, frozen=True):
     """Bytes of a log file; holding it keeps the file open."""
 
     log: OpenLog

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
 
 __all__ = ["NetworkLimits"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkLimits:
+class NetworkLimits(Struct, frozen=True, kw_only=True):
     """What clients may take."""
 
     request_bytes: int = 8 << 20

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import RecordBatch
@@ -37,8 +38,7 @@ from kafkalog.server.walking import Patience, TooFarError, patient, walked
 __all__ = ["Bounds", "Read", "ServedLog", "epoch_end"]
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """A log at one moment."""
 
     partition: Partition
@@ -48,8 +48,7 @@ class Bounds:
     """log end offset, which is the high watermark too"""
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(Struct, frozen=True):
     """What a fetch from an offset gives."""
 
     range: FileRange | None

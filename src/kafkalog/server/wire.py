@@ -6,13 +6,13 @@ are never in memory here, a response has holes for them.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from struct import Struct
 from typing import Any
 
+import msgspec
 from construct import Construct, ConstructError, StreamError
+from msgspec.structs import replace
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.layout.primitives import LayoutError
 from kafkalog.codec.messages.leaves import Input, Output
 from kafkalog.codec.messages.published import newest
@@ -42,8 +42,7 @@ class CrowdedError(Exception):
     """No more parsed requests may wait: this one is to wait as bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One request, decoded."""
 
     api: Api

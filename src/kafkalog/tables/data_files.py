@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import MIB
 from kafkalog.log.disk import fs
@@ -41,8 +40,7 @@ Day = int | None
 """days since 1970; None for rows without a time"""
 
 
-@dataclass(slots=True)
-class DataFile:
+class DataFile(Struct):
     """One file that is written whole."""
 
     path: str

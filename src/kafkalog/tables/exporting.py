@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import closing
-from dataclasses import field, replace
 from threading import Event
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from kafkalog.codec.common.advice import Sentence
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.extras import needed
@@ -43,8 +44,7 @@ _ROWS_OF_A_ROUND = 4_000_000
 """of one partition: what a commit adds at most, and what is read again at most after it was cut short"""
 
 
-@dataclass(slots=True)
-class ExportedPartition:
+class ExportedPartition(Struct):
     """What was added of one partition."""
 
     topic: str
@@ -69,8 +69,7 @@ class ExportedPartition:
         }  # fmt: skip
 
 
-@dataclass(slots=True)
-class ExportResult:
+class ExportResult(Struct):
     """What an export did."""
 
     target: str
@@ -193,8 +192,7 @@ def _table(format: str, root: str, topic: str) -> TopicTable:
     return ParquetTable(root, topic)
 
 
-@dataclass(slots=True)
-class _Added:
+class _Added(Struct):
     """What a round made of one span."""
 
     span: Span
@@ -215,8 +213,7 @@ def _forget(work: Future[_Added]) -> None:
             fs.remove(file.path)
 
 
-@dataclass(slots=True)
-class _TopicExport:
+class _TopicExport(Struct):
     """One topic into its table, round after round."""
 
     table: TopicTable

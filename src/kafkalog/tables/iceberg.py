@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+from msgspec import structs
 
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.extras import needed
@@ -153,7 +154,7 @@ class IcebergTopicTable:
     def commit(self, commit: Commit) -> None:
         """One snapshot with the files, and the positions in its summary and in the table's property."""
         positions = {**json.loads(self._table.properties.get(_POSITIONS, "{}"))}
-        positions |= {str(number): list(asdict(each).values()) for number, each in commit.positions.items()}
+        positions |= {str(number): list(structs.asdict(each).values()) for number, each in commit.positions.items()}
         summary = {_COMMIT: commit.id}
         for each in commit.files:
             first, last = f"kafkalog.first-offset.{each.partition}", f"kafkalog.last-offset.{each.partition}"

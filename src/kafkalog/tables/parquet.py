@@ -12,10 +12,10 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
+from msgspec.structs import asdict
 
 from kafkalog.codec.errors import FormatError, RecoveryRefused, UsageError
 from kafkalog.codec.limits import MIB

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError
 from kafkalog.codec.findings import Finding, FindingCode
@@ -23,8 +24,7 @@ __all__ = ["Bounds", "Position", "Span", "digest_of", "require_same_topic", "spa
 UNKNOWN_EPOCH = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     """What a table has of one partition."""
 
     first_offset: int
@@ -39,8 +39,7 @@ class Position:
     """of that record, 63 bits (`digest_of`)"""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """What somebody wants; starts count for a partition of which the table has nothing yet."""
 
     start_offset: int | None = None
@@ -49,8 +48,7 @@ class Bounds:
     end_timestamp: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Offsets of one partition that are to be added."""
 
     partition: Partition

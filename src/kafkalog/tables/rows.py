@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
+from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.walk.on_damage import STOP
@@ -30,8 +30,7 @@ _NO_FIT = "it does not fit the type of the table"
 _NO_MASK = "it cannot be read, so that no field can be masked"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """How keys and values are to be shown."""
 
     values: str

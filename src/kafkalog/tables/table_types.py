@@ -6,8 +6,7 @@ What a format cannot hold becomes a wider type that holds every value of it, and
 from __future__ import annotations
 
 import pyarrow as pa
-
-from kafkalog.classes import dataclass
+from msgspec import Struct
 
 __all__ = ["NoTypeError", "TypeRules", "table_type", "widened"]
 
@@ -22,8 +21,7 @@ class NoTypeError(Exception):
     """No table has a column of this type."""
 
 
-@dataclass(frozen=True, slots=True)
-class TypeRules:
+class TypeRules(Struct, frozen=True):
     """What the types of a format are."""
 
     has_time: bool = True

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from secrets import token_hex
 from typing import Protocol
 
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import asdict
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.tables.data_files import DataFile, PartitionFiles
 from kafkalog.tables.positions import Position
@@ -22,8 +22,7 @@ _PREFIX = "kafkalog."
 VERSION = "1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableSettings:
+class TableSettings(Struct, frozen=True, kw_only=True):
     """What is decided when a table is made, and holds for all that is added later."""
 
     topic: str
@@ -57,8 +56,7 @@ class TableSettings:
             raise UsageError(f"{path} has lost what its export wrote of itself; nothing is added to it") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Struct, frozen=True):
     """What one round adds to a table."""
 
     files: Sequence[DataFile]

@@ -10,11 +10,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.limits import KIB
 from kafkalog.codec.names import (
@@ -52,8 +54,7 @@ _KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRA
 Key = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
+class _Held(Struct, frozen=True):
     """What is behind a name."""
 
     size: int

@@ -9,9 +9,8 @@ the last batch of a producer in the snapshot at the segment's end.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.index_files import TIME_ENTRY, TimeEntry, decode_producer_snapshot
 from kafkalog.codec.limits import DEFAULT_LIMITS

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.tiers.segments import RemoteSegment
 
 __all__ = ["RemoteStretch", "epoch_at", "leads_to", "lineage", "reaches"]
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteStretch:
+class RemoteStretch(Struct, frozen=True):
     """Offsets of a log that one remote segment has."""
 
     first: int

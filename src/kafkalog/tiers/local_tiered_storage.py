@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.names import FileKind
 from kafkalog.log.disk.files import FileSource, is_directory, scan_directory
@@ -35,8 +36,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Directory:
+class _Directory(Struct, frozen=True):
     topic: str
     partition: int
     topic_id: str

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field, structs
+
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC, DirectoryState
@@ -32,8 +33,7 @@ _DELETE_PARTITION_FINISHED = 2
 TopicIdPartition = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteMetadata:
+class RemoteMetadata(Struct, frozen=True):
     """All segments that the events name, and what was wrong with the events."""
 
     segments: Mapping[TopicIdPartition, tuple[RemoteSegment, ...]] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class _Events:
                 f"{event.state.name} cannot follow: a broker passes over it", event.offset, path,
             )  # fmt: skip
         else:
-            self._segments[segment_id] = replace(known, events=(*known.events, event))
+            self._segments[segment_id] = structs.replace(known, events=(*known.events, event))
 
     def _odd(self, detail: str, offset: int, path: str) -> None:
         self.findings.append(Finding.of(FindingCode.REMOTE_EVENT_INVALID, None, offset, detail, path))

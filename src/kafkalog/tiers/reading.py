@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import parse_partition_directory
@@ -57,8 +58,7 @@ def _places(path: str) -> list[tuple[str, str]]:
     return [(each, "") for each in inside]
 
 
-@dataclass(frozen=True, slots=True)
-class TierBounds:
+class TierBounds(Struct, frozen=True):
     """Where the two tiers of a log meet."""
 
     local_log_start: int

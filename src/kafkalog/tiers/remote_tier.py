@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.names import FileKind
 from kafkalog.log.disk.remote_file import RemoteFile
 from kafkalog.tiers.segments import RemoteSegment
@@ -17,8 +18,7 @@ from kafkalog.tiers.segments import RemoteSegment
 __all__ = ["ListedSegment", "RemoteObject", "RemoteTier"]
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteObject:
+class RemoteObject(Struct, frozen=True):
     """An object of a segment, as it was listed."""
 
     path: str
@@ -32,8 +32,7 @@ class RemoteObject:
     """what it holds has another size, which `RemoteTier.size` tells"""
 
 
-@dataclass(frozen=True, slots=True)
-class ListedSegment:
+class ListedSegment(Struct, frozen=True):
     """The objects of one segment, whatever `__remote_log_metadata` says of it."""
 
     topic: str

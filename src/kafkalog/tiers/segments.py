@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.text import LeaderEpoch
 
 __all__ = ["RemoteSegment", "RemoteSegmentEvent", "RemoteSegmentState"]
@@ -36,8 +37,7 @@ def may_follow(state: RemoteSegmentState | None, following: RemoteSegmentState) 
     return following == state or following in _FOLLOWS[state]
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteSegmentEvent:
+class RemoteSegmentEvent(Struct, frozen=True):
     """One record of `__remote_log_metadata` about a segment."""
 
     state: RemoteSegmentState
@@ -49,8 +49,7 @@ class RemoteSegmentEvent:
     """in that partition"""
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteSegment:
+class RemoteSegment(Struct, frozen=True):
     """A segment that was copied to the remote tier, or was to be."""
 
     topic: str

@@ -11,10 +11,11 @@ indexes is there only once somebody has read remote records.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import REMOTE_INDEX_CACHE, REMOTE_LOG_METADATA_TOPIC, parse_partition_directory
 from kafkalog.log.directories.lost_start import lost_start
@@ -36,8 +37,7 @@ CACHE = "the cache of remote indexes beside the log"
 Key = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class LocalStart:
+class LocalStart(Struct, frozen=True):
     """Where the local part of a log begins, and what is below."""
 
     log_start: int

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import Header
 from kafkalog.values.arrow_batches import BatchDecoder, batch_decoder, only_id
@@ -48,8 +48,7 @@ class Decoded(NamedTuple):
     """row -> why it did not decode; its value is null then"""
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
+class _Way(Struct, frozen=True):
     """How payloads of one schema become values of the column."""
 
     one: Callable[[Framed], object]

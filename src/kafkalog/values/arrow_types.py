@@ -6,12 +6,11 @@ Where Arrow has no type (a schema within itself, a decimal of more than 76 digit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct, field
 
-from kafkalog.classes import dataclass
 from kafkalog.values.avro_schema import PRIMITIVES, full_name, is_optional, members
 from kafkalog.values.payloads import UndecodableError
 
@@ -47,8 +46,7 @@ def arrow_type_of_avro(schema: Any, references: Mapping[str, tuple[Any, str]]) -
         raise UndecodableError("its Avro schema is not one") from None
 
 
-@dataclass
-class _Avro:
+class _Avro(Struct):
     references: Mapping[str, tuple[Any, str]]
     _made: dict[str, pa.DataType] = field(default_factory=dict)
     _open: set[str] = field(default_factory=set)

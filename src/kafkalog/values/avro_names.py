@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.values.avro_schema import PRIMITIVES, full_name, logical_of
 
 __all__ = ["Aliases", "Names", "Type", "aliases_of", "named", "same_form"]
@@ -17,8 +18,7 @@ _NAMED = ("record", "error", "enum", "fixed")
 _MOST_REFERENCES = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Type:
+class Type(Struct, frozen=True):
     """One type of a schema."""
 
     kind: str
@@ -51,8 +51,7 @@ def named(schema: Any, namespace: str, names: Names) -> Type:
     raise KeyError(str(schema))
 
 
-@dataclass(frozen=True, slots=True)
-class Aliases:
+class Aliases(Struct, frozen=True):
     """The names of a reader's schema for those of a writer's (`Schema.applyAliases`)."""
 
     types: Mapping[str, str]

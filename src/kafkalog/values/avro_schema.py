@@ -8,10 +8,10 @@ ten bytes, and records within records double with each level.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any, NamedTuple
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.values.payloads import LARGEST_PAYLOAD, UndecodableError
 
 __all__ = [
@@ -119,8 +119,7 @@ def names_in(schema: Any, namespace: str = "") -> dict[str, tuple[Any, str]]:
     return found
 
 
-@dataclass
-class _Walk:
+class _Walk(Struct):
     references: Mapping[str, tuple[Any, str]]
     typed: bool = False
     raw: bool = False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.values.registry import Schema
 
 __all__ = ["ColumnSchema", "NamedSchema"]
@@ -11,8 +12,7 @@ NamedSchema = str | int | Schema
 """A subject (its latest version), an id, or a schema of a registry"""
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnSchema:
+class ColumnSchema(Struct, frozen=True):
     """What gives a column its type, chosen once for all partitions of a topic."""
 
     reader: Schema | None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import UsageError
 from kafkalog.values.column_schema import ColumnSchema, NamedSchema
 from kafkalog.values.registry import SchemaRegistry
@@ -21,8 +22,7 @@ __all__ = ["DecodedValues"]
 
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecodedValues:
+class DecodedValues(Struct, frozen=True, kw_only=True):
     """Keys and values of `Partition.to_arrow` as Arrow's own types, by their schemas; see docs/values.md."""
 
     schemas: SchemaRegistry | None = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.extras import needed
 from kafkalog.codec.model import Header, Record
 from kafkalog.values.json_values import JsonDecoder, json_or_none
@@ -19,8 +20,7 @@ LARGEST_SCHEMA = 4 * 1024 * 1024
 _MOST_REFERENCES = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedValue:
+class DecodedValue(Struct, frozen=True):
     """A key or a value, decoded, or why not."""
 
     value: object = None

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.kraft.cluster_facts import cluster_facts
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.directories.inventory import Inventory
@@ -23,8 +24,7 @@ _LOOKED_AT = 100
 """records of each partition"""
 
 
-@dataclass(frozen=True)
-class KeyPlaces:
+class KeyPlaces(Struct, frozen=True):
     """Which partition each key of some topics is in."""
 
     place: ByKey

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable
 from typing import Protocol
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.model import Header
 
 __all__ = ["FRAME", "HEADERS", "Framed", "PayloadDecoder", "UndecodableError", "check_levels", "framed", "plain_text"]
@@ -38,8 +39,7 @@ class PayloadDecoder(Protocol):
         """The payload as a JSON value; `path` is what a header says of the message.  Raises `UndecodableError`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Framed:
+class Framed(Struct, frozen=True):
     """A payload and what names its schema: an id or a GUID."""
 
     payload: bytes

@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+from msgspec import Struct
 from pyarrow.fs import LocalFileSystem
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.model import NO_END
 
 __all__ = ["Reach"]
@@ -25,8 +25,7 @@ _FIRST_TIME, _LAST_TIME = -62_135_596_800_000, 253_402_300_800_000
 """ms since 1970 of the years 1 and 10000"""
 
 
-@dataclass(frozen=True)
-class Reach:
+class Reach(Struct, frozen=True):
     """The rows of a table with a schema that a filter can let through."""
 
     filter: Any

@@ -9,11 +9,13 @@ from __future__ import annotations
 import enum
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from kafkalog.classes import dataclass
+import msgspec
+from msgspec import Struct
+
 from kafkalog.codec.findings import Finding
 
 __all__ = ["Schema", "SchemaDeletion", "SchemaReference", "SchemaRegistry", "context_of"]
@@ -38,8 +40,7 @@ def context_of(subject: str | None) -> str:
     return "."
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaReference:
+class SchemaReference(Struct, frozen=True):
     """A schema that another one uses, by the name under which its text does."""
 
     name: str
@@ -82,18 +83,17 @@ class Schema:
         return digest.hexdigest()
 
 
-@dataclass
-class SchemaRegistry:
+class SchemaRegistry(Struct, dict=True):
     """A schema registry at one moment."""
 
     sources: tuple[str, ...] = ()
     """what it was read from"""
-    schemas: dict[tuple[str, int], Schema] = field(default_factory=dict)
+    schemas: dict[tuple[str, int], Schema] = msgspec.field(default_factory=dict)
     """(subject, version) -> schema, in the order of their first records"""
-    compatibility: dict[str | None, dict[str, Any]] = field(default_factory=dict)
+    compatibility: dict[str | None, dict[str, Any]] = msgspec.field(default_factory=dict)
     """subject -> its setting as the registry wrote it; None for the global one"""
-    modes: dict[str | None, str] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
+    modes: dict[str | None, str] = msgspec.field(default_factory=dict)
+    findings: list[Finding] = msgspec.field(default_factory=list)
 
     @cached_property
     def _of_ids(self) -> dict[int, list[Schema]]:

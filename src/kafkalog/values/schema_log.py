@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, REMOTE_LOG_METADATA_TOPIC
 from kafkalog.values.registry import Schema, SchemaDeletion, SchemaReference, SchemaRegistry, context_of
@@ -41,8 +42,7 @@ class LogicalKey(NamedTuple):
     version: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaRecord:
+class SchemaRecord(Struct, frozen=True):
     """One record that was understood; `value` is None for a tombstone."""
 
     key: LogicalKey
@@ -129,8 +129,7 @@ def schema_of(record: SchemaRecord) -> Schema:
     )
 
 
-@dataclass
-class SchemaLog:
+class SchemaLog(Struct):
     """Takes one record after the other; `registry` is what there is after the last one."""
 
     path: str | None = None
@@ -222,8 +221,7 @@ def _words(key: LogicalKey) -> str:
     return f"{what} of {of}" + ("" if key.version is None else f" version {key.version}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Rules:
+class _Rules(Struct, frozen=True):
     """What each type of record does to a registry."""
 
     registry: SchemaRegistry

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.partition import Partition
@@ -18,8 +19,7 @@ MOST_IDS = 100_000
 _FRAME = 5
 
 
-@dataclass(slots=True)
-class UsedId:
+class UsedId(Struct):
     """An id in the keys or values of one partition."""
 
     id: int

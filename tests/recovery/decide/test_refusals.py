@@ -16,7 +16,7 @@ from kafkalog.recovery import Mode
 from kafkalog.recovery.decide.forecasts import SurveyedDirectory, forecast
 from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.decide.refusals import REFUSALS, Decision, refusal_of
-from kafkalog.recovery.facts.recovery_request import Rules
+from kafkalog.recovery.facts.recovery_request import Recovery, Rules, settled
 from kafkalog.recovery.facts.survey import survey
 from kafkalog.recovery.run import plan_one
 from testkit.recorded.fixture_data import recovery_case, recovery_cases
@@ -44,7 +44,7 @@ SAMPLED: dict[str, dict[str, int]] = {
 
 
 def refused_by(root: Path, mode: Mode, options: dict[str, object]) -> str | None:
-    rules = Rules(mode=mode, **options).settled([str(root)])  # type: ignore[arg-type]
+    rules = settled(Recovery(mode=mode, **options), [str(root)])  # type: ignore[arg-type]
     with survey(str(root), tolerant=True) as found:
         directory = SurveyedDirectory(found, rules)
         return plan_of(directory, forecast(directory, Workers(), counts=False), None).refused_by
@@ -100,7 +100,7 @@ def test_the_first_of_several_reasons_is_told(tmp_path: Path) -> None:
 def test_a_marker_is_for_all(tmp_path: Path) -> None:
     """One partition directory is left as it is, whatever becomes of the others."""
     root = damaged(tmp_path / "root")
-    rules = Rules(**given(recovery_case("bit_flip/length"))).settled([str(root)])
+    rules = settled(Recovery(**given(recovery_case("bit_flip/length"))), [str(root)])
     with survey(str(root), tolerant=True) as found:
         forecasts = forecast(SurveyedDirectory(found, rules), Workers(), counts=False)
         decision = Decision(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import click
+from msgspec.structs import replace
 
 from kafkalog.cli.clusters.known_topics import groups_at_hand, known_topics
 from kafkalog.cli.clusters.old_groups_text import AS_DERIVED, old_row, print_old_groups

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kafkalog.cli.clusters.zookeeper_paths import one_chroot
 from kafkalog.cli.options.names import WhyUnknown

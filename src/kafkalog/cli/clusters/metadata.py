@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from copy import copy
-from dataclasses import replace
 from itertools import chain
 
 import click
+from msgspec.structs import replace
 
 from kafkalog.cli.clusters.against import compared
 from kafkalog.cli.clusters.effective import Configured, print_effective

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 
 import click
+from msgspec.structs import replace
 
 from kafkalog.cli.lines import finish, partitions_at, print_lines
 from kafkalog.cli.options.common import JSON, REPLICA

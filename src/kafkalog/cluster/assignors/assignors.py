@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.cluster.assignors.sticky_general import GeneralSticky, Subscriber
 from kafkalog.cluster.rules.java import hash_order, java_sorted, string_hash
 
@@ -23,8 +23,7 @@ ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 _UNKNOWN = -1
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMember:
+class GroupMember(Struct, frozen=True):
     """What an assignor knows of a member."""
 
     member_id: str
@@ -83,8 +82,7 @@ def _round_robin(counts: Mapping[str, int], members: Sequence[GroupMember]) -> d
     return given
 
 
-@dataclass
-class _Claims:
+class _Claims(Struct):
     """Who owned what before, after contradicting claims are settled."""
 
     owned: dict[str, list[TopicPartition]] = field(default_factory=dict)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.assignors.assignors import TopicPartition, spread
 from kafkalog.cluster.rules.java import java_sorted, string_hash
 from kafkalog.codec.errors import LimitExceeded, UsageError
@@ -21,8 +22,7 @@ Owners = dict[TopicPartition, str]
 _MOST_THREADS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class OldConsumer:
+class OldConsumer(Struct, frozen=True):
     """A consumer, and how many streams (threads) it has for each topic; topics without streams are left out."""
 
     consumer_id: str

@@ -9,9 +9,9 @@ that racks play no part.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.cluster.rules.java import hash_order, topic_partition_hash
 
 __all__ = ["GeneralSticky", "TooMuchWorkError"]
@@ -30,8 +30,7 @@ def _key(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
-@dataclass(frozen=True, slots=True)
-class Subscriber:
+class Subscriber(Struct, frozen=True):
     """A member: what it wants, and what it owned in which generation (-1 unknown)."""
 
     member_id: str
@@ -40,8 +39,7 @@ class Subscriber:
     generation: int
 
 
-@dataclass
-class _HashSet:
+class _HashSet(Struct):
     """A `HashSet` of partitions, of which only the first in its own order is ever asked for."""
 
     items: list[_Place] = field(default_factory=list)

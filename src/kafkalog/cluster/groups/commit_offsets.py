@@ -10,7 +10,8 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.cross_check import KnownTopic, known_from_image
 from kafkalog.cluster.groups.group_places import DEFAULT_PARTITIONS, partition_count, refuse_other_count
 from kafkalog.cluster.groups.groups import read_groups
@@ -54,8 +55,7 @@ _SEGMENT_BYTES = 104_857_600
 """`offsets.topic.segment.bytes`"""
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetAndMetadata:
+class OffsetAndMetadata(Struct, frozen=True):
     """What a group commits for a partition: the next offset that it will read."""
 
     offset: int

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.cross_check import KnownTopic
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.rules.java import coordinator_partition
@@ -21,8 +22,7 @@ _MOST_TRIED = 1000
 """Counts that are tried where neither 50 nor what is here puts groups where they are."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPlaces:
+class GroupPlaces(Struct, frozen=True):
     """What the cluster's metadata says; `partitions` is None where it does not know `__consumer_offsets`."""
 
     partitions: int | None

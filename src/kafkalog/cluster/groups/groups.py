@@ -7,10 +7,11 @@ other state is ever stored.  Offsets without group metadata form an Empty group.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from kafkalog.cluster.coordinator_logs import CoordinatorLogs, coordinator_logs
 from kafkalog.cluster.groups.group_places import partition_count
 from kafkalog.cluster.groups.group_types import (
@@ -50,8 +51,7 @@ _MEMBER_STABLE = {CONSUMER: 0, SHARE: 0, STREAMS: 1}
 _OF_A_MEMBER = ("member", "target", "current")
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """One member of a group; `assignment` is None where it is in words of another protocol than the consumers'."""
 
     member_id: str
@@ -69,8 +69,7 @@ class Member:
     """what a member of the new protocols shall have"""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """One group as of the end of the log."""
 
     group_id: str
@@ -100,8 +99,7 @@ class Group:
     """of a share group: what it has of each partition"""
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(Struct, frozen=True):
     """All groups, by id."""
 
     groups: tuple[Group, ...]
@@ -111,8 +109,7 @@ class Groups:
     logs: CoordinatorLogs
 
 
-@dataclass
-class _Building:
+class _Building(Struct):
     """What has been learned of a group of one of the new protocols."""
 
     kind: str

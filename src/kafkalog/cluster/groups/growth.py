@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.assignors.assignors import Assignment
 from kafkalog.cluster.groups.groups import Group
 from kafkalog.cluster.groups.rederive import assignment_of
@@ -17,8 +18,7 @@ from kafkalog.codec.errors import UsageError
 __all__ = ["Growth"]
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(Struct, frozen=True):
     """More partitions of some topics, and topics that all members subscribe to from now on."""
 
     partitions: Mapping[str, int]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.groups.commit_offsets import commit_offsets
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
@@ -22,8 +23,7 @@ from kafkalog.log.writing.broker_directories import made_log_directory
 __all__ = ["Migrated", "elsewhere", "into_kafka", "offsets_partitions", "zookeeper_script"]
 
 
-@dataclass(frozen=True, slots=True)
-class Migrated:
+class Migrated(Struct, frozen=True):
     """One group whose offsets were written."""
 
     group: str

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.coordinator_logs import CoordinatorLogs, coordinator_logs
 from kafkalog.cluster.groups.group_places import partition_count
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey, OffsetsState
@@ -24,8 +25,7 @@ _EVER = Until(timestamp=2**63 - 1)
 """the end of the log, with what `.deleted` segments still hold"""
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetChange:
+class OffsetChange(Struct, frozen=True):
     """A commit, or the removal of an offset, when it began to count."""
 
     key: OffsetKey
@@ -39,8 +39,7 @@ class OffsetChange:
     log_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetHistory:
+class OffsetHistory(Struct, frozen=True):
     """What all given partitions of `__consumer_offsets` tell, ordered by group, topic, partition, and as it came."""
 
     changes: tuple[OffsetChange, ...]

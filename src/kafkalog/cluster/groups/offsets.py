@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.coordinator_logs import CoordinatorLogs, coordinator_logs
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.records.replay import Entry, Marker, Until, partitions_of, replay
@@ -32,8 +33,7 @@ class OffsetKey(NamedTuple):
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
+class CommittedOffset(Struct, frozen=True):
     """One commit; -1 is what Kafka writes for unknown."""
 
     key: OffsetKey
@@ -129,8 +129,7 @@ class OffsetsState:
         self.committed.pop(key, None)
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOffsets:
+class CommittedOffsets(Struct, frozen=True):
     """What all given partitions of `__consumer_offsets` say, ordered by group, topic and partition."""
 
     committed: tuple[CommittedOffset, ...]

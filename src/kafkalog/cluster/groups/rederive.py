@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.assignors.assignors import Assignment, GroupMember, assign, subscribe_differently, violations
 from kafkalog.cluster.groups.groups import Group, Member
 from kafkalog.log.directories.partition import Partition
@@ -19,8 +20,7 @@ _NEWER_SUBSCRIPTION = 2
 """version that clients write since 3.3"""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What the assignor gives, and whether that is what is stored.
 
     `same` is None where it cannot be said: no members, other protocols, assignors that are not known.

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.cluster.records.coordinator_records import SHARE_GROUP_STATE_TOPIC
 from kafkalog.cluster.records.replay import Entry, Until, partitions_of, replay
 from kafkalog.cluster.rules.java import coordinator_partition
@@ -51,8 +51,7 @@ class StateBatch(NamedTuple):
         return self.delivery_state in _SETTLED
 
 
-@dataclass(frozen=True, slots=True)
-class SharePartition:
+class SharePartition(Struct, frozen=True):
     """What a share group has of one partition, as of the end of the log."""
 
     group: str
@@ -107,8 +106,7 @@ def combined(batches: Iterable[StateBatch]) -> tuple[StateBatch, ...]:
     return tuple(found)
 
 
-@dataclass
-class _Building:
+class _Building(Struct):
     """The records of one share-partition since its last snapshot."""
 
     fields: dict[str, Any] = field(default_factory=dict)

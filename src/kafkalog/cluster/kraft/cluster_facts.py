@@ -6,9 +6,9 @@ Kafka's counterpart is `KRaftMetadataCache`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -26,8 +26,7 @@ Entity = tuple[tuple[str, str | None], ...]
 """Whom a quota is for: kinds and names, None for the default."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterFacts:
+class ClusterFacts(Struct, frozen=True):
     """Who the directories belong to, and what its metadata says."""
 
     id: str | None

@@ -7,9 +7,10 @@ a controlled shutdown (`ClusterControlManager.isActive`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kafkalog.cluster.kraft.election import ElectionRules, without_replica
 from kafkalog.cluster.kraft.metadata_image import MIGRATING, Broker, MetadataImage, PartitionImage, TopicImage
 from kafkalog.cluster.rules.configuration import effective_of_topic
@@ -46,8 +47,7 @@ def _acceptable(brokers: Mapping[int, Broker], partition: PartitionImage) -> fro
     return frozenset(found)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRules:
+class TopicRules(Struct, frozen=True):
     """What a topic's settings say about its elections."""
 
     unclean: bool

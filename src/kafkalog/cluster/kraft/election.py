@@ -7,9 +7,9 @@ was known; and only then, where unclean elections are allowed, the first assigne
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import Struct
+from msgspec.structs import replace
 
-from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.metadata_image import MIGRATING, PartitionImage
 from kafkalog.cluster.rules.java import hash_order
 
@@ -19,8 +19,7 @@ NO_LEADER = -1
 _RECOVERING = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ElectionRules:
+class ElectionRules(Struct, frozen=True):
     """What decides besides the partition's own state."""
 
     acceptable: frozenset[int]

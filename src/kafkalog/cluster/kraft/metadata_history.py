@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.codec.findings import Finding
@@ -16,8 +17,7 @@ from kafkalog.codec.findings import Finding
 __all__ = ["PartitionChange", "partition_changes"]
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionChange:
+class PartitionChange(Struct, frozen=True):
     """One change of one partition; `before` is None where it begins, `after` where the topic was removed."""
 
     offset: int

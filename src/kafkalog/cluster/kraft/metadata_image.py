@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from kafkalog.cluster.records.framed_records import FramedRecord
 
 __all__ = ["MIGRATING", "Broker", "MetadataImage", "PartitionImage", "TopicImage", "resource_name"]
@@ -27,8 +28,7 @@ _FENCING = {1: True, -1: False}
 Fields = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionImage:
+class PartitionImage(Struct, frozen=True):
     """`PartitionRegistration`."""
 
     replicas: tuple[int, ...]
@@ -49,8 +49,7 @@ class PartitionImage:
         return self.leader_recovery_state != 0
 
 
-@dataclass(slots=True)
-class TopicImage:
+class TopicImage(Struct):
     """A topic with its partitions by number."""
 
     name: str
@@ -58,8 +57,7 @@ class TopicImage:
     partitions: dict[int, PartitionImage] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Broker:
+class Broker(Struct, frozen=True):
     """`BrokerRegistration`."""
 
     id: int

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field, structs
+
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_control, decode_metadata
 from kafkalog.codec.control import parse_control_key
@@ -32,8 +33,7 @@ UNCOMMITTED_TAILS = codes_with(Trait.TAIL)
 """Findings about an end of the log that was being written; nothing in it was committed."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataEvent:
+class MetadataEvent(Struct, frozen=True):
     """One record of the log or of a snapshot."""
 
     offset: int
@@ -48,8 +48,7 @@ class MetadataEvent:
         return None if decoded is None else decoded.fields
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerTerm:
+class ControllerTerm(Struct, frozen=True):
     """One leadership of the quorum, from its LeaderChange record on."""
 
     leader: int
@@ -63,8 +62,7 @@ class ControllerTerm:
     to_time: int | None = None
 
 
-@dataclass
-class MetadataState:
+class MetadataState(Struct):
     """The image and how it came about."""
 
     image: MetadataImage
@@ -178,7 +176,7 @@ class MetadataLog:
             if fields is None:
                 continue
             if found:
-                found[-1] = replace(found[-1], to_offset=event.offset, to_time=event.timestamp)
+                found[-1] = structs.replace(found[-1], to_offset=event.offset, to_time=event.timestamp)
             voters, granting = (
                 tuple(each["voter_id"] for each in fields[name]) for name in ("voters", "granting_voters")
             )

@@ -10,9 +10,9 @@ import os
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.cluster.kraft.quorum_log import QuorumLog, Term, read_quorum_log
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -40,8 +40,7 @@ NO_OPS = frozenset({"NoOpRecord", "LeaderChange"})
 _FEW = 6
 
 
-@dataclass(frozen=True, slots=True)
-class KnownVoter:
+class KnownVoter(Struct, frozen=True):
     """A voter that some file names."""
 
     node: int
@@ -54,8 +53,7 @@ class KnownVoter:
     is_given: bool
 
 
-@dataclass(slots=True)
-class QuorumSurvivor:
+class QuorumSurvivor(Struct):
     """One copy, compared with the best one."""
 
     log: QuorumLog
@@ -79,8 +77,7 @@ class QuorumSurvivor:
         return bool(self.has_more)
 
 
-@dataclass(slots=True)
-class Quorum:
+class Quorum(Struct):
     """The copies of one cluster, best first."""
 
     cluster_id: str | None
@@ -218,8 +215,7 @@ class Quorum:
         return f", {bad} of them damaged," if bad else ""
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """A path that holds no metadata log that could be compared."""
 
     path: str

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, structs
+
 from kafkalog.cluster.kraft.batch_columns import BatchColumns
 from kafkalog.cluster.kraft.metadata_log import UNCOMMITTED_TAILS, gap
 from kafkalog.cluster.kraft.quorum_snapshots import (
@@ -53,8 +54,7 @@ _FEW = 3
 _WANTED = "a controller's or broker's log directory (metadata.log.dir, or else the first of log.dirs)"
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(Struct, frozen=True):
     """A leadership that the log still has a record of."""
 
     leader: int
@@ -327,7 +327,8 @@ def _read_log(found: QuorumLog, partition: Partition, limits: Limits) -> None:
             latest_election=None if found.state is None else found.state.leader_epoch,
         )
         judged = tuple(
-            each if each.problem else replace(each, problem=why_impossible(each, log)) for each in found.snapshots
+            snapshot if snapshot.problem else structs.replace(snapshot, problem=why_impossible(snapshot, log))
+            for snapshot in found.snapshots
         )
         if judged == found.snapshots:
             break

@@ -12,7 +12,8 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, StopReason
 from kafkalog.codec.kraft import (
@@ -33,8 +34,7 @@ from kafkalog.log.directories.partition import Partition, open_segment
 __all__ = ["LogEnd", "MetadataSnapshot", "control_records", "latest", "read_snapshots", "why_impossible"]
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataSnapshot:
+class MetadataSnapshot(Struct, frozen=True):
     """A snapshot of the metadata: everything below `end`; one that is not whole stops a node that reads it."""
 
     file: str
@@ -61,8 +61,7 @@ class MetadataSnapshot:
         return self.epoch, self.end
 
 
-@dataclass(frozen=True, slots=True)
-class LogEnd:
+class LogEnd(Struct, frozen=True):
     """What is known of the log that snapshots are compared with."""
 
     start: int

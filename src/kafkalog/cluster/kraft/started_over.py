@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.kraft.quorum_snapshots import MetadataSnapshot
 from kafkalog.cluster.records.framed_records import decode_metadata
@@ -23,8 +24,7 @@ __all__ = ["FirstBatches", "StartedOver", "metadata_before"]
 _TRANSACTION, _VERSION = "Bootstrap records", "metadata.version"
 
 
-@dataclass(frozen=True, slots=True)
-class StartedOver:
+class StartedOver(Struct, frozen=True):
     """Where the metadata starts over, and what it held before."""
 
     offset: int

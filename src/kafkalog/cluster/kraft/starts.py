@@ -9,9 +9,10 @@ started alone fence everybody first; else sessions and registrations are in a ra
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kafkalog.cluster.kraft.departures import TopicRules, directory_is_online, election_rules
 from kafkalog.cluster.kraft.election import (
     NO_LEADER,
@@ -33,8 +34,7 @@ _REGISTRATION_COUNTS_SINCE = 22
 """`metadata.version` of 4.0-IV0: earlier controllers change no ISR when a broker registers"""
 
 
-@dataclass(frozen=True, slots=True)
-class Starts:
+class Starts(Struct, frozen=True):
     """What is about to be started; the same for all partitions."""
 
     image: MetadataImage
@@ -58,8 +58,7 @@ class Starts:
         return level >= _REGISTRATION_COUNTS_SINCE
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
+class _State(Struct, frozen=True):
     partition: PartitionImage
     sessions: frozenset[int]
     """old ones that have not ended"""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from kafkalog.classes import dataclass
+import msgspec
+
 from kafkalog.cluster.layout.consumer_protocol import (
     COOPERATIVE_STICKY_USER_DATA,
     STICKY_USER_DATA,
@@ -37,8 +38,7 @@ _VERSION = Struct(">h")
 TopicPartition = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(msgspec.Struct, frozen=True):
     """What a member asked for, and what it had before."""
 
     topics: tuple[str, ...]

@@ -6,11 +6,12 @@ follows from its key's type, never from its version alone.  Unknown types and ve
 
 from __future__ import annotations
 
-from dataclasses import replace
 from struct import Struct
 from typing import Any
 
-from kafkalog.classes import dataclass
+import msgspec
+from msgspec.structs import replace
+
 from kafkalog.cluster.layout.record_types import KeyedTypes, keyed_types
 from kafkalog.cluster.records.messages import Decoded, choose, decode, encode
 from kafkalog.codec.errors import FormatError
@@ -41,8 +42,7 @@ _REMOVED_TYPE = 18
 """Streams partition metadata: written by development builds only"""
 
 
-@dataclass(frozen=True, slots=True)
-class CoordinatorRecord:
+class CoordinatorRecord(msgspec.Struct, frozen=True):
     """One record, as far as it is understood.
 
     `type` is None where even that cannot be read; `key` and `value` are None where they are not understood, and `value`

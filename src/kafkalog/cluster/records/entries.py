@@ -10,7 +10,8 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.records.beside import checkpoint_in
 from kafkalog.cluster.records.coordinator_records import CoordinatorRecord, decode_record
 from kafkalog.codec.control import end_transaction_marker
@@ -26,8 +27,7 @@ from kafkalog.log.walk.on_damage import STOP
 __all__ = ["Entry", "Marker", "entries"]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One record, decoded; `producer_id` is that of its transaction, or -1."""
 
     record: CoordinatorRecord
@@ -37,8 +37,7 @@ class Entry:
     leader_epoch: int = NO_PARTITION_LEADER_EPOCH
 
 
-@dataclass(frozen=True, slots=True)
-class Marker:
+class Marker(Struct, frozen=True):
     """The end of a producer's transaction."""
 
     producer_id: int

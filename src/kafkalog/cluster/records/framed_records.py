@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.layout import cluster_metadata, kraft_control, remote_log_metadata
 from kafkalog.cluster.records.messages import Decoded, choose, decode, encode
 from kafkalog.codec.errors import FormatError
@@ -35,8 +36,7 @@ __all__ = [
 _LARGEST = 0x7FFF
 
 
-@dataclass(frozen=True, slots=True)
-class FramedRecord:
+class FramedRecord(Struct, frozen=True):
     """One record, as far as it is understood: `decoded` is None where it is not."""
 
     type: int | None

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from construct import ConstructError
+from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.layout.primitives import LayoutError
 from kafkalog.codec.messages.field import Field
@@ -24,8 +24,7 @@ __all__ = ["Decoded", "camel", "choose", "decode", "encode", "json_of", "read"]
 MAX_MESSAGE_BYTES = 1 << 27
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(Struct, frozen=True):
     """A message: its layout, its fields by name, and how many bytes it took."""
 
     message: Message

@@ -13,7 +13,8 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.records.beside import checkpoint_in
 from kafkalog.cluster.records.coordinator_records import CoordinatorRecord
 from kafkalog.cluster.records.entries import Entry, Marker, entries
@@ -30,8 +31,7 @@ _NAMED = 5
 """partitions of one group that a finding names"""
 
 
-@dataclass(frozen=True, slots=True)
-class Until:
+class Until(Struct, frozen=True):
     """Where to end: before the first record at this offset, or with a later timestamp (ms)."""
 
     offset: int | None = None

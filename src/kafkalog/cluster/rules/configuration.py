@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.names import parse_java_long
 
 __all__ = [
@@ -38,8 +39,7 @@ class ConfigSource(StrEnum):
     DEFAULT = "DEFAULT_CONFIG"
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """One setting as it counts."""
 
     name: str

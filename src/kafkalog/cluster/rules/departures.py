@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Generic, TypeVar
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import UnknownName, UsageError
 
 __all__ = ["MIN_ISR", "NO_LEADER", "UNCLEAN", "Departure", "departure_result", "refuse_unregistered"]
@@ -18,8 +19,7 @@ StateT = TypeVar("StateT")
 """what a partition is: `PartitionImage` with KRaft, `PartitionState` with ZooKeeper"""
 
 
-@dataclass(frozen=True, slots=True)
-class Departure(Generic[StateT]):
+class Departure(Struct, Generic[StateT], frozen=True):
     """One broker leaves, and this is one of the partitions that it led or was in sync for."""
 
     broker: int

@@ -11,7 +11,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.transactions.producers import LastMarker, Producer
 
 __all__ = ["Decided", "Decision", "Listed", "decided_by", "decision_of", "markers_of"]
@@ -31,8 +32,7 @@ class Decided(enum.StrEnum):
         return "committed" if self is Decided.COMMIT else "aborted"
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """The last record in which a coordinator listed one partition for a producer."""
 
     status: int
@@ -42,8 +42,7 @@ class Listed:
     producer_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """How a transaction without its marker ended, and where that is written."""
 
     decided: Decided

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.index_files import read_producer_snapshot
@@ -27,8 +28,7 @@ from kafkalog.log.walk.on_damage import STOP
 __all__ = ["LastMarker", "PartitionProducers", "Producer", "read_producers"]
 
 
-@dataclass(frozen=True, slots=True)
-class LastMarker:
+class LastMarker(Struct, frozen=True):
     """The last control record with which a transaction of a producer ended in one partition."""
 
     is_commit: bool
@@ -37,8 +37,7 @@ class LastMarker:
     producer_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Producer:
+class Producer(Struct, frozen=True):
     """One producer in one partition; `coordinator_epoch` and `transaction_start` are None where there is none."""
 
     producer_id: int
@@ -54,8 +53,7 @@ class Producer:
     """of the last transaction that ended in this log; None if its log holds no marker of this producer"""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionProducers:
+class PartitionProducers(Struct, frozen=True):
     """The producers of one partition, by id."""
 
     partition: Partition

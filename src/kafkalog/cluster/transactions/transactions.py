@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.coordinator_logs import CoordinatorLogs, coordinator_logs
 from kafkalog.cluster.records.coordinator_records import TRANSACTION_STATE_TOPIC
 from kafkalog.cluster.records.replay import Entry, Until, partitions_of, replay
@@ -52,8 +53,7 @@ _STATES = frozenset(TransactionState)
 _UNDECIDED = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionalId:
+class TransactionalId(Struct, frozen=True):
     """The last that a coordinator wrote of one transactional id."""
 
     transactional_id: str
@@ -83,8 +83,7 @@ class TransactionalId:
         return self.status in _UNDECIDED
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionalIds:
+class TransactionalIds(Struct, frozen=True):
     """All transactional ids, and the partitions of `__transaction_state` that were read."""
 
     ids: tuple[TransactionalId, ...]
@@ -169,8 +168,7 @@ def read_transactions(
     return TransactionalIds(ids, tuple(each.partition or 0 for each in places), tuple(findings), logs, listed)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenTransaction:
+class OpenTransaction(Struct, frozen=True):
     """A transaction without its marker in one partition.
 
     `hanging` is None if no coordinator's log that could know was read whole.

@@ -8,10 +8,11 @@ until all are written.  Any other open transaction it aborts after its timeout (
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cached_property
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kafkalog.cluster.transactions.transactions import TransactionalId, TransactionState
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.index_files import ABORTED_TRANSACTION_VERSION
@@ -27,8 +28,7 @@ from kafkalog.log.walk.segment import Segment
 __all__ = ["DecidedPartition", "OpenProducer", "Waiting"]
 
 
-@dataclass(frozen=True, slots=True)
-class OpenProducer:
+class OpenProducer(Struct, frozen=True):
     """A producer whose transaction nobody has decided."""
 
     producer_id: int
@@ -41,8 +41,7 @@ class OpenProducer:
     """in its transaction, which are lost if it is aborted"""
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """What a consumer of committed data does not get of a partition, because of open transactions."""
 
     topic: str

@@ -9,7 +9,8 @@ import re
 from collections.abc import Mapping
 from urllib.parse import unquote_plus
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.rules.secrets import HIDDEN, is_secret_config
 from kafkalog.cluster.zookeeper.kafka_nodes import json_object
 
@@ -39,8 +40,7 @@ def entity_name(part: str) -> str:
     return unquote_plus(part)
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """One listener of a broker."""
 
     listener: str
@@ -53,8 +53,7 @@ class Endpoint:
         return f"{self.listener}://{host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerRegistration:
+class BrokerRegistration(Struct, frozen=True):
     """`/brokers/ids/N`; what a version of the format does not have is None or empty."""
 
     chroot: str
@@ -72,8 +71,7 @@ class BrokerRegistration:
     features: Mapping[str, object] | None
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigEntity:
+class ConfigEntity(Struct, frozen=True):
     """`/config/<type>/<name>`: what was set for a topic, client, user, broker or address."""
 
     chroot: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.names import ZOOKEEPER_DIRECTORY
 from kafkalog.log.disk.files import PathLike, scan_directory
@@ -16,8 +17,7 @@ _LOG = re.compile(r"log\.([0-9a-f]{1,16})\Z")
 _SNAPSHOT = re.compile(r"snapshot\.([0-9a-f]{1,16})(?:\.gz|\.snappy)?\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class ZooKeeperDirectory:
+class ZooKeeperDirectory(Struct, frozen=True):
     """The logs and snapshots of one server, by the zxid in their names, which is where they begin."""
 
     paths: tuple[str, ...]

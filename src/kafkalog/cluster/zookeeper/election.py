@@ -9,7 +9,8 @@ it is the last one there.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState
 

@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.rules.secrets import HIDDEN, is_secret_config
 from kafkalog.cluster.zookeeper.tree import Tree
 
@@ -35,8 +36,7 @@ _BROKERS = ("/brokers/ids", "/brokers/topics")
 _OF_A_GROUP = frozenset({"ids", "owners", "offsets"})
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
+class PartitionState(Struct, frozen=True):
     """`/brokers/topics/T/partitions/P/state`."""
 
     leader: int
@@ -110,8 +110,7 @@ def replicas_of(data: bytes | None) -> dict[int, tuple[int, ...]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class TopicNode:
+class TopicNode(Struct, frozen=True):
     """`/brokers/topics/T`."""
 
     id: str | None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import asdict
+
+from msgspec import to_builtins
 
 from kafkalog.cluster.rules.secrets import HIDDEN
 from kafkalog.cluster.zookeeper.brokers import broker_registration, config_entity
@@ -46,8 +47,8 @@ def typed(path: str, node: Node) -> dict[str, object] | None:
     """What a broker's registration or a configuration says, secrets hidden; None for all other nodes."""
     broker = broker_registration(path, node.data)
     if broker is not None:
-        return {"kind": "broker", **asdict(broker)}
+        return {"kind": "broker", **to_builtins(broker)}
     entity = config_entity(path, node.data)
     if entity is not None:
-        return {"kind": "config", **asdict(entity), "config": entity.hidden()}
+        return {"kind": "config", **to_builtins(entity), "config": entity.hidden()}
     return None

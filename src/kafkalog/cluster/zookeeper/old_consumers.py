@@ -8,9 +8,9 @@ the one whose result its owners are, range before round robin, and round robin u
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.cluster.assignors.assignors import TopicPartition
 from kafkalog.cluster.assignors.old_assignors import OldConsumer, Owners, old_range, old_round_robin
 from kafkalog.cluster.zookeeper.kafka_nodes import consumer_chroots, replicas_of
@@ -30,8 +30,7 @@ _LONGEST_OFFSET = 20
 _LARGEST_OFFSET = (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class OldOffset:
+class OldOffset(Struct, frozen=True):
     """One committed offset: `/consumers/G/offsets/T/P`."""
 
     topic: str
@@ -43,8 +42,7 @@ class OldOffset:
     """when that was, by the clock of ZooKeeper's leader, ms"""
 
 
-@dataclass(frozen=True, slots=True)
-class OldGroup:
+class OldGroup(Struct, frozen=True):
     """One group below one chroot."""
 
     group: str

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.rules.patterns import PatternError, from_java, matching
 from kafkalog.cluster.zookeeper.kafka_nodes import json_object
 from kafkalog.codec.errors import FormatError
@@ -24,8 +25,7 @@ _OF_CLIENTS = re.compile(r"(?P<host>[^:]+):(?P<uuid>[0-9a-f]{8}(?:-[0-9a-f]{4}){
 _LARGEST_INT = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerId:
+class ConsumerId(Struct, frozen=True):
     """What an id says that a consumer made for itself."""
 
     host: str
@@ -52,8 +52,7 @@ def is_client_id(text: str) -> bool:
     return _OF_CLIENTS.fullmatch(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class RegisteredConsumer:
+class RegisteredConsumer(Struct, frozen=True):
     """One registration.  Of a pattern there is one subscription: the regular expression and its number of streams."""
 
     consumer_id: str

@@ -9,9 +9,9 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.cluster.zookeeper.directory import ZooKeeperDirectory
 from kafkalog.cluster.zookeeper.log_file import LogFileReader
 from kafkalog.cluster.zookeeper.snapshot import Snapshot, read_snapshot
@@ -29,8 +29,7 @@ _LOST = "what lies between is lost, or is in another server's log"
 _UNREADABLE = codes_with(Trait.UNREAD_STATE)
 
 
-@dataclass
-class Replay:
+class Replay(Struct):
     """The tree and how it came about."""
 
     tree: Tree

@@ -9,7 +9,8 @@ from __future__ import annotations
 import zlib
 from dataclasses import replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.layout import zookeeper as layout
 from kafkalog.cluster.records.messages import read
 from kafkalog.cluster.zookeeper.tree import OPEN_ACL, Acl, Node, Tree
@@ -32,8 +33,7 @@ _COMPRESSED = {".gz": Codec.GZIP, ".snappy": Codec.SNAPPY}
 _DIGEST_BYTES, _SEAL_BYTES, _ZXID_BYTES = 20, 13, 8
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """What one file holds."""
 
     path: str

@@ -8,9 +8,10 @@ doubt.  Times are the ZooKeeper leader's clock; the order is that of the transac
 from __future__ import annotations
 
 import re
-from dataclasses import field, replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from kafkalog.cluster.zookeeper.directory import ZooKeeperDirectory
 from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState, chroots, controller_id, partition_state, replicas_of
 from kafkalog.cluster.zookeeper.replay import Replayer
@@ -25,8 +26,7 @@ _ENDS = (TransactionType.CLOSE_SESSION, TransactionType.DELETE)
 _NO_LEADER = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """The time from one transaction to another; the end is None while it lasts."""
 
     from_zxid: int
@@ -36,8 +36,7 @@ class Span:
     ended_by: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerTerm:
+class ControllerTerm(Struct, frozen=True):
     """One broker as controller; `epoch` is None where `/controller_epoch` does not say."""
 
     chroot: str
@@ -47,8 +46,7 @@ class ControllerTerm:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerLife:
+class BrokerLife(Struct, frozen=True):
     """One registration of a broker; `epoch` is the node's czxid, which is the broker epoch from 2.2 on."""
 
     chroot: str
@@ -58,8 +56,7 @@ class BrokerLife:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderChange:
+class LeaderChange(Struct, frozen=True):
     """One change of a partition's state; `before` is None where it begins, `after` where it was deleted."""
 
     zxid: int
@@ -79,8 +76,7 @@ class LeaderChange:
         return self.after is not None and (self.before is None or self.before.leader_epoch != self.after.leader_epoch)
 
 
-@dataclass
-class Timeline:
+class Timeline(Struct):
     """Everything in order."""
 
     terms: list[ControllerTerm] = field(default_factory=list)

@@ -6,7 +6,8 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.layout import zookeeper as layout
 from kafkalog.cluster.records.messages import decode
 from kafkalog.codec.errors import FormatError
@@ -38,8 +39,7 @@ _DIGEST_BYTES = 12
 _DIGEST_VERSION = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Struct, frozen=True):
     """One change: the transaction itself, or a part of a multi."""
 
     type: TransactionType
@@ -51,8 +51,7 @@ class Operation:
         return self.fields.get("path")
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(Struct, frozen=True):
     """A logged transaction; `operations` holds one change, or those of a multi."""
 
     session: int

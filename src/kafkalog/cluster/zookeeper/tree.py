@@ -7,10 +7,10 @@ Numbers are those that ZooKeeper stores; `Node.client_cversion` is what a client
 from __future__ import annotations
 
 import zlib
-from dataclasses import field
 from struct import Struct
 
-from kafkalog.classes import dataclass
+import msgspec
+
 from kafkalog.cluster.zookeeper.transaction import Operation, Transaction, TransactionType
 
 __all__ = ["CONTAINER_OWNER", "Acl", "Node", "Tree"]
@@ -26,8 +26,7 @@ _MASK = (1 << 64) - 1
 _SYSTEM = "/zookeeper/"
 
 
-@dataclass(slots=True)
-class Node:
+class Node(msgspec.Struct):
     """One znode with its whole stat."""
 
     data: bytes | None
@@ -43,7 +42,7 @@ class Node:
     """as stored: how many children were ever created"""
     aversion: int = 0
     ephemeral_owner: int = 0
-    children: set[str] = field(default_factory=set)
+    children: set[str] = msgspec.field(default_factory=set)
 
     @property
     def client_cversion(self) -> int:

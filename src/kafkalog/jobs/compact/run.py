@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from kafkalog.classes import dataclass
+from kafkalog.codec.arguments import check_fields
 from kafkalog.codec.common.asked import Option
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.jobs.compact.cleaning import CompactionPlan, CompactionRules, plan_directory
@@ -82,11 +83,8 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     """where the old files are kept, for `undo`; None: beside each directory"""
 
-    def rules(self, topics: TopicFacts) -> CompactionRules:
-        """The rules for a log directory of which so much is known.  Raises `UsageError` for an impossible setting."""
-        CleanerConfig.from_names(self.config)
-        now = time.time_ns() // 1_000_000 if self.at is None else self.at
-        return CompactionRules(topics=topics, now_ms=now, config=self.config)
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 def _asked(request: Compaction | PathLike, paths: Sequence[PathLike]) -> tuple[Compaction, Sequence[PathLike]]:
@@ -243,7 +241,9 @@ def _plan(
     facts: TopicFacts,
     workers: Workers,
 ) -> CompactionPlan:
-    rules = request.rules(facts)
+    CleanerConfig.from_names(request.config)
+    now = time.time_ns() // 1_000_000 if request.at is None else request.at
+    rules = CompactionRules(topics=facts, now_ms=now, config=request.config)
     names = [entry.name for entry in scan_directory(root) if entry.is_dir(follow_symlinks=False)]
     found = survey(root, only=only, on_read=workers.read, tolerant=True)
     found.scratch = Scratch()

@@ -29,7 +29,7 @@ from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.storage.content import Content, Literal, Slice, join
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, RecoveryAction, difference
-from kafkalog.recovery.facts.recovery_request import Rules
+from kafkalog.recovery.facts.recovery_request import Recovery, Rules, settled
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS
 from kafkalog.recovery.safe.recovery import recover_safely
@@ -98,7 +98,7 @@ def make_metadata(
     epoch: int,
 ) -> NewMetadata:
     """The donor's log, cut if it is torn, with `records` behind it at `epoch`, and `state` beside it."""
-    rules = Rules(cluster_metadata=True, topics=NO_FACTS, at=wanted.now_ms).settled(())
+    rules = settled(Recovery(cluster_metadata=True, topics=NO_FACTS, at=wanted.now_ms), ())
     tree = found.tree()
     for name in broken_snapshots(log):
         tree.delete(f"{CLUSTER_METADATA_DIRECTORY}/{name}")

@@ -7,7 +7,9 @@ Nothing says who of several controllers wins the vote: everybody whose log a maj
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
+
+from msgspec.structs import replace
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.departures import TopicRules, topic_rules

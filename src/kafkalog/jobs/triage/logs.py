@@ -35,7 +35,7 @@ from kafkalog.recovery.broker.node.answer import ConsequenceKind, StartOutcome
 from kafkalog.recovery.broker.node.sentences import node_findings, node_sentences
 from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.facts.modes import Mode
-from kafkalog.recovery.facts.recovery_request import Rules
+from kafkalog.recovery.facts.recovery_request import Recovery, Rules, settled
 from kafkalog.recovery.facts.survey import survey
 
 __all__ = ["BrokerDisks", "ReplicaLog", "read_brokers", "unread"]
@@ -127,7 +127,7 @@ def read_brokers(
     for node, log_dirs in sorted(directories.items()):
         disks = found[node] = BrokerDisks(node, list(log_dirs), beside.get(node, ()))
         known = LogSettings.from_server_properties(config or {})
-        rules = Rules(mode=Mode.KAFKA, config=known).settled([each.path for each in log_dirs])
+        rules = settled(Recovery(mode=Mode.KAFKA, config=known), [each.path for each in log_dirs])
         for log_dir in log_dirs:
             try:
                 _read(disks, log_dir, rules, workers, findings)

@@ -37,7 +37,7 @@ from kafkalog.jobs.undelete.results import PutBack, UndeletePlan
 from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction, difference, marker_first
 from kafkalog.recovery.decide.refusals import refuse_unsafe
-from kafkalog.recovery.facts.recovery_request import Rules
+from kafkalog.recovery.facts.recovery_request import Recovery, settled
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.topic_facts import TopicFacts
 from kafkalog.recovery.safe.normalize import Checkpoints
@@ -298,10 +298,10 @@ class _Making:
     def finish(self) -> UndeletePlan:
         """In the order that `safe` leaves; refused where that would take anything away."""
         self.points.write(self.tree)
-        rules = Rules(config=self.wanted.config, at=self.wanted.at, full=True, topics=self.facts)
+        request = Recovery(config=self.wanted.config, at=self.wanted.at, full=True, topics=self.facts)
         result = recover_safely(
             self.tree,
-            rules.settled(()),
+            settled(request, ()),
             topic_id=lambda topic: self.wanted.topic_id or self.facts.topic_ids.get(topic),
         )
         if result.refusals:

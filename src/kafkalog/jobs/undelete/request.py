@@ -9,6 +9,7 @@ from typing import Annotated, Self
 
 import msgspec
 
+from kafkalog.codec.arguments import check_fields
 from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.common.asked import Option
 from kafkalog.codec.errors import RecoveryRefused, UsageError
@@ -55,6 +56,9 @@ class Undelete(msgspec.Struct, frozen=True, kw_only=True):
         Option("--quarantine", "Where to keep removed bytes, and to look for them [PATH.recovery].", "DIR"),
     ] = None
     """where runs keep what they removed, if it is not the usual place"""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def checked(self) -> Self:
         """What is wanted, checked; `UsageError` for a name that no topic can have, and for what is not a topic id."""

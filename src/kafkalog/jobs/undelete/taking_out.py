@@ -34,7 +34,7 @@ from kafkalog.recovery.act.working_copy import new_tree
 from kafkalog.recovery.damage.census import census
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.places import log_directories
-from kafkalog.recovery.facts.recovery_request import Rules
+from kafkalog.recovery.facts.recovery_request import Rules, settled
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, identity_of
 from kafkalog.recovery.safe.recovery import recover_safely
@@ -75,6 +75,7 @@ def undelete_into(request: Undelete, *paths: PathLike, target: PathLike) -> Take
     impossible target, `RecoveryRefused` if there is nothing, or nothing sound, `StorageError` if none of it can be
     read.
 
+    * `request`: which topic, and as what it is written
     * `paths`: log directories or their parents
     * `target`: the new log directory
     """
@@ -82,9 +83,8 @@ def undelete_into(request: Undelete, *paths: PathLike, target: PathLike) -> Take
     roots = log_directories(paths)
     for root in roots:
         destination = new_directory(target, beside=os.path.realpath(root))
-    rules = Rules(
-        mode=Mode.SALVAGE, looks_inside=False, config=wanted.config, at=wanted.at, topics=NO_FACTS
-    ).settled(())
+    salvage = Rules(mode=Mode.SALVAGE, looks_inside=False, config=wanted.config, at=wanted.at, topics=NO_FACTS)
+    rules = settled(salvage, ())
     with ExitStack() as stack:
         unreadable: dict[str, StorageError] = {}
         note = unreadable.__setitem__

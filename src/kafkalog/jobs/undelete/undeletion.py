@@ -27,6 +27,7 @@ def plan_undelete(request: Undelete, *paths: PathLike) -> list[UndeletePlan]:
 
     Raises as `undelete`.
 
+    * `request`: which topic, and as what it is restored
     * `paths`: log directories or their parents
     """
     with ExitStack() as stack:
@@ -46,6 +47,7 @@ def undelete(
     Raises `RecoveryRefused`, with nothing changed, if there is nothing to restore, if the place is taken, if a log is
     damaged, if the cluster does not know the topic, or if a run was interrupted; `UsageError` for an impossible name.
 
+    * `request`: which topic, and as what it is restored
     * `paths`: log directories or their parents
     * `expected`: what `plan_undelete` returned: if a directory has changed since, nothing is done
     """

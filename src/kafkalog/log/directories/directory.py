@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.arguments import checked, shown
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity

@@ -11,7 +11,8 @@ import errno
 import time
 from itertools import zip_longest
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -67,8 +68,7 @@ def settled(*paths: PathLike, tolerant: bool = False, limits: Limits = DEFAULT_L
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
+class Followed(Struct, frozen=True):
     """A partition at one moment."""
 
     partition: Partition
@@ -93,8 +93,7 @@ class Followed:
         return max(self.first_open_offset, self.partition.log_start_offset)
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
+class Unread(Struct, frozen=True):
     """Bytes that a log ends with, and in which there is no whole batch with the right checksum."""
 
     path: str
@@ -102,8 +101,7 @@ class Unread:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
+class _Mark(Struct, frozen=True):
     """The last batch that was seen, to go on after it if it is still there."""
 
     base_offset: int

@@ -12,7 +12,8 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS
@@ -95,8 +96,7 @@ def are_copies_of_one(log_dirs: Sequence[LogDir]) -> bool:
     return len(smallest) > 1 and all(smallest <= other for other in others)
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedId:
+class RefusedId(Struct, frozen=True):
     """An id without which, or with which, Kafka 4.1 does not start: its message, and a sentence for people."""
 
     message: str

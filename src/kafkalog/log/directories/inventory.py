@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import ReplicaError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -29,8 +30,7 @@ LONGEST = "longest"
 
 
 @checked()
-@dataclass(frozen=True)
-class Inventory:
+class Inventory(Struct, frozen=True):
     """Everything that was found, in the order of the paths."""
 
     paths: tuple[str, ...]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY, OffsetEntry, TimeEntry
@@ -30,8 +31,7 @@ from kafkalog.log.walk.sliced import Sliced, run_slices
 __all__ = ["Located", "index_findings_of_offset", "index_findings_of_time", "locate", "looking_for_newest", "newest"]
 
 
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(Struct, frozen=True):
     """The first batch that reaches an offset."""
 
     segment: str

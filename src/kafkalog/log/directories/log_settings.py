@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.names import parse_java_long
 
@@ -55,8 +55,7 @@ def _read(kind: type, text: str) -> int | None:
     return _FLAGS.get(text.strip().lower()) if kind is bool else _number(text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogSettings:
+class LogSettings(Struct, frozen=True, kw_only=True):
     """What recovery needs to know; sizes in bytes, times in ms.  Defaults are Kafka's."""
 
     segment_bytes: int = 1024 * 1024 * 1024
@@ -75,7 +74,7 @@ class LogSettings:
     @classmethod
     def from_server_properties(cls, properties: Mapping[str, str]) -> dict[str, str]:
         """The settings of a broker that recovery knows; the others have nothing to do with it."""
-        known = {*_BROKER_NAMES, *(field.name.replace("_", ".") for field in fields(cls))}
+        known = {*_BROKER_NAMES, *_DEFAULTS}
         return {name: value for name, value in properties.items() if name in known}
 
     @classmethod
@@ -85,8 +84,11 @@ class LogSettings:
         What is else there is not for recovery.
         """
         named = {_BROKER_NAMES.get(name, name): value for name, value in values.items()}
-        kinds = {field.name.replace("_", "."): type(field.default) for field in fields(cls)}
-        return {name: value for name, value in named.items() if name in kinds and _read(kinds[name], value) is not None}
+        return {
+            name: value
+            for name, value in named.items()
+            if name in _DEFAULTS and _read(type(_DEFAULTS[name]), value) is not None
+        }
 
     @classmethod
     def from_names(cls, values: Mapping[str, str]) -> LogSettings:
@@ -94,23 +96,29 @@ class LogSettings:
 
         An unknown name or a value of another kind is refused.
         """
-        known = {field.name.replace("_", "."): field for field in fields(cls)}
         topic = {name: value for name, value in values.items() if name not in _BROKER_NAMES}
         broker = {_BROKER_NAMES[name]: value for name, value in values.items() if name in _BROKER_NAMES}
         found: dict[str, Any] = {}
         for name, text in {**broker, **topic}.items():
             if name in _IGNORED:
                 continue
-            if name not in known:
-                raise UsageError(f"unknown setting {name!r}: recovery knows {', '.join(sorted(known))}")
-            kind = type(known[name].default)
+            if name not in _DEFAULTS:
+                raise UsageError(f"unknown setting {name!r}: recovery knows {', '.join(sorted(_DEFAULTS))}")
+            kind = type(_DEFAULTS[name])
             value = _read(kind, text)
             if value is None:
                 needed = "true or false" if kind is bool else "a number"
                 raise UsageError(f"setting {name} needs {needed}, not {text!r}")
-            found[known[name].name] = value
+            found[name.replace(".", "_")] = value
         return cls(**found)
 
     def as_names(self) -> dict[str, str]:
         """What `from_names` takes, under the topic's names."""
-        return {field.name.replace("_", "."): str(getattr(self, field.name)).lower() for field in fields(self)}
+        return {name: str(getattr(self, name.replace(".", "_"))).lower() for name in _DEFAULTS}
+
+
+_DEFAULTS: dict[str, int] = {
+    name.replace("_", "."): default
+    for name, default in zip(LogSettings.__struct_fields__, LogSettings.__struct_defaults__, strict=True)
+}
+"""Kafka's default of each setting, by the topic's name for it."""

@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError, KafkaLogError, UsageError
 from kafkalog.codec.extras import needed

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from fnmatch import translate
 from functools import lru_cache
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import UnknownName, UsageError
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import parse_partition_directory
@@ -35,8 +36,7 @@ def matcher(patterns: frozenset[str]) -> Callable[[str], bool]:
     return lambda name: name in patterns or expression.match(name) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """Partitions of the topics that match `topics`, or of all; `excluded` are topics, or partitions as `topic-0`.
 
     Topics and what is excluded are names or patterns with `*`, `?` and `[…]`; case counts.

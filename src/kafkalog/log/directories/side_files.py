@@ -7,7 +7,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -53,8 +54,7 @@ Entry = dict[str, object]
 Fields = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SideFile:
+class SideFile(Struct, frozen=True):
     """Entries in file order, under Kafka's names, and what was wrong: all of it once the entries were read."""
 
     entries: Iterator[Entry]

@@ -14,7 +14,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from kafkalog.classes import dataclass, expect_many
+from msgspec import Struct
+
+from kafkalog.classes import expect_many
 from kafkalog.codec.names import FileKind, parse_partition_directory
 
 __all__ = ["Group", "OnProgress", "OnRead", "ProgressState", "Workers", "groups_of", "in_order"]
@@ -36,8 +38,7 @@ _TASK_GROUPS = 32
 """What a process is given at once, at most: sending each small partition by itself takes time too."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressState:
+class ProgressState(Struct, frozen=True):
     """How far a phase is; a log counts as done when it was read to its end, or when its partition is done."""
 
     phase: str

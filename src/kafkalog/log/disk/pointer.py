@@ -14,7 +14,8 @@ import os
 import re
 from dataclasses import replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.common.advice import Advice, Ask, Sentence
 from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -96,8 +97,7 @@ def cut_short(run_id: str, *, is_foreign: bool = False, is_undo: bool = False) -
     return Sentence(f"run {run_id}{where} was cut short: ", complete, ", ", reverse)
 
 
-@dataclass(frozen=True, slots=True)
-class Pointer:
+class Pointer(Struct, frozen=True):
     """The id of a log directory, its runs that have not ended, and its quarantines elsewhere."""
 
     owner: str
@@ -178,8 +178,7 @@ def runs_of_other_versions(root: str, pointer: Pointer | None) -> list[str]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class LogCut:
+class LogCut(Struct, frozen=True):
     """What a run of recovery has taken from the log of one partition directory."""
 
     time_ns: int

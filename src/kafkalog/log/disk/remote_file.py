@@ -11,7 +11,8 @@ import re
 import stat
 from typing import Protocol
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import StorageError
 
 __all__ = [
@@ -52,8 +53,7 @@ class Storage(Protocol):
         """What is there, if anything."""
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteEntry:
+class RemoteEntry(Struct, frozen=True):
     """A file or directory with the methods of `os.DirEntry`; there are no links."""
 
     name: str
@@ -82,8 +82,7 @@ class RemoteEntry:
         return os.stat_result(values, {"st_mtime_ns": self.modified_ns})
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(Struct, frozen=True):
     """A file whose bytes are here."""
 
     data: bytes

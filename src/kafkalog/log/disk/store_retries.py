@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import UsageError
 
 __all__ = ["RETRIES", "RETRY_SECONDS", "Retries", "ShortReadError"]
@@ -32,8 +33,7 @@ class ShortReadError(OSError):
     """An answer that ended before its length."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retries:
+class Retries(Struct, frozen=True):
     """How often, and for how long, a request is tried again."""
 
     most: int = 10

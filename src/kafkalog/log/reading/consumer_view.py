@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -67,8 +68,7 @@ REPORTED_AND_READ = codes_with(Trait.READ_PAST)
 """What may be wrong with a header without ending a consumer's reading, and is worth telling."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerView:
+class ConsumerView(Struct, frozen=True):
     """Which offsets of a partition are wanted, and which batches that hold them are not."""
 
     start_offset: int

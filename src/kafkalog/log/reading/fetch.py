@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.encode.convert import down_convert
 from kafkalog.codec.errors import LimitExceeded, StorageError, UsageError

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import StorageError
 from kafkalog.log.disk.process import OwnProcess
 
@@ -54,8 +55,7 @@ class _Begun(Generic[K]):
         """there will be something at once, as soon as there is room for it, or the work has its turn"""
 
 
-@dataclass(slots=True)
-class _Own(Generic[T]):
+class _Own(Struct, Generic[T]):
     """A work that whoever reads does; without items it is to be begun when its turn comes."""
 
     number: int
@@ -63,8 +63,7 @@ class _Own(Generic[T]):
     items: Iterator[T] | None
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
+class _End(Struct, frozen=True):
     error: BaseException | None
 
 

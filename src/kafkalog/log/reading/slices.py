@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from msgspec import Struct, structs
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Fault
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["NO_END", "Damage", "Slice", "SliceReader"]
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Struct, frozen=True):
     """Bytes of one log file, from the beginning of a batch on, and the offsets that are wanted of them."""
 
     path: str
@@ -66,8 +65,7 @@ class Slice:
         return self.end - self.start
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(Struct, frozen=True):
     """Bytes that cannot be read as records, or not all of them."""
 
     finding: Finding
@@ -174,7 +172,7 @@ class SliceReader:
                 detail = f"the file has {size} bytes, and had at least {wanted.end} when it was listed"
                 finding = Finding(FindingCode.TORN_TAIL, Severity.ERROR, position, self.next_offset, detail)
                 damage = self._damage(finding, position, wanted.end, NO_END)
-                yield replace(damage, is_missing=True)
+                yield structs.replace(damage, is_missing=True)
 
     def _scanner(self, source: FileSource, position: int) -> Scanner | RunScanner:
         if not self._assembler.takes_runs:
@@ -256,7 +254,7 @@ class SliceReader:
         yield from self._faults(self._assembler.flush())
         end = batch.position + batch.size
         damage = self._damage(transaction.finding, batch.position, end, batch.header.first_offset)
-        yield replace(damage, finding=transaction.finding, next_offset=batch.header.first_offset)
+        yield structs.replace(damage, finding=transaction.finding, next_offset=batch.header.first_offset)
 
     def _told(self, batch: RecordBatch) -> Iterator[Damage]:
         """What is wrong with the header of a batch that is read all the same."""
@@ -264,7 +262,7 @@ class SliceReader:
             if finding.code in REPORTED_AND_READ:
                 end = batch.position + batch.size
                 damage = self._damage(finding, batch.position, end, batch.header.first_offset)
-                yield replace(damage, finding=replace(finding, file=self._slice.path), goes_on=True)
+                yield structs.replace(damage, finding=replace(finding, file=self._slice.path), goes_on=True)
 
     def _passed_by(self, batch: RecordBatch, expected: int) -> Iterator[pa.RecordBatch | Damage]:
         """A batch that no consumer reads past, valid checksum or not."""
@@ -285,7 +283,7 @@ class SliceReader:
                 first = batch.header.first_offset
                 damage = self._damage(piece.finding, batch.position, end, first)
                 lost = first if piece.finding.offset is None else piece.finding.offset
-                yield replace(damage, next_offset=max(lost, self._slice.start_offset))
+                yield structs.replace(damage, next_offset=max(lost, self._slice.start_offset))
             else:
                 yield piece
             del piece

@@ -11,10 +11,12 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.control import end_transaction_marker
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -77,8 +79,7 @@ class Undecided(AbortedTransaction):
         return self.first_offset <= header.last_offset <= self.last_offset
 
 
-@dataclass(frozen=True, slots=True)
-class Transactions:
+class Transactions(Struct, frozen=True):
     """The result of a complete walk; `aborted` in the order of the markers, as the `.txnindex` files list them."""
 
     aborted: tuple[AbortedTransaction, ...]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kafkalog.classes import dataclass
-from kafkalog.codec.common.quickly import quickly
+from msgspec import Struct
+
 from kafkalog.codec.source import Source, next_data, reads_into
 
 __all__ = [
@@ -19,10 +19,8 @@ __all__ = [
     "Part",
     "Slice",
     "Zeros",
-    "content_of",
     "join",
     "same_bytes",
-    "slice_of",
 ]
 
 _PIECE = 1 << 20
@@ -30,8 +28,7 @@ _PIECE = 1 << 20
 _FEW = 1 << 12
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Struct, frozen=True):
     """Bytes of an original file, named by its path in the original tree."""
 
     origin: str
@@ -39,8 +36,7 @@ class Slice:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(Struct, frozen=True):
     """Bytes that were computed."""
 
     data: bytes
@@ -51,8 +47,7 @@ class Literal:
         return len(self.data)
 
 
-@dataclass(frozen=True, slots=True)
-class Zeros:
+class Zeros(Struct, frozen=True):
     """Zero bytes, as a file that was extended has them."""
 
     length: int
@@ -61,8 +56,7 @@ class Zeros:
 Part = Slice | Literal | Zeros
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(Struct, frozen=True):
     """What a virtual file holds."""
 
     parts: tuple[Part, ...] = ()
@@ -81,7 +75,7 @@ class Content:
         """The bytes from `start` to `end` of this content; bytes after its end are zeros."""
         if len(self.parts) == 1 and 0 <= start < end <= self.parts[0].length:
             only = self.parts[0]
-            return self if (start, end) == (0, only.length) else content_of((_cut(only, start, end),))
+            return self if (start, end) == (0, only.length) else Content((_cut(only, start, end),))
         parts: list[Part] = []
         position = 0
         for part in self.parts:
@@ -95,13 +89,9 @@ class Content:
         return join(parts)
 
 
-slice_of = quickly(Slice)
-content_of = quickly(Content)
-
-
 def _cut(part: Part, low: int, high: int) -> Part:
     if isinstance(part, Slice):
-        return slice_of(part.origin, part.start + low, high - low)
+        return Slice(part.origin, part.start + low, high - low)
     if isinstance(part, Literal):
         return Literal(part.data[low:high])
     return Zeros(high - low)
@@ -119,7 +109,7 @@ def join(parts: Iterable[Part]) -> Content:
             joined.append(part)
         else:
             joined[-1] = merged
-    return content_of(tuple(joined))
+    return Content(tuple(joined))
 
 
 def _merge(last: Part | None, part: Part) -> Part | None:

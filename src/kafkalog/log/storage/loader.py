@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.names import CLEANED, DELETED, INDEX_KINDS, SWAP, FileKind, parse_segment_file, segment_file
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.java import (
@@ -39,8 +40,7 @@ _SPLIT_CHUNK = 1024 * 1024
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadRequest:
+class LoadRequest(Struct, frozen=True, kw_only=True):
     """What the broker knows of a partition before it opens it."""
 
     directory: str
@@ -59,8 +59,7 @@ class LoadRequest:
     """told of each segment that was recovered; its files may be closed until they are needed"""
 
 
-@dataclass(slots=True)
-class LoadedLog:
+class LoadedLog(Struct):
     """What the broker knows of a partition after it opened it."""
 
     log_start_offset: int

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.log.storage import retention
 from kafkalog.log.storage.cleaning.cleanable_log import CleanableLog
 from kafkalog.log.storage.segment import LogSegment
@@ -12,8 +13,7 @@ from kafkalog.log.storage.segment import LogSegment
 __all__ = ["delete_old_segments"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
+class _Facts(Struct, frozen=True):
     """What retention looks at."""
 
     base_offset: int

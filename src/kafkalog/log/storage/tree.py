@@ -14,10 +14,8 @@ from kafkalog.log.storage.content import (
     Literal,
     Part,
     Slice,
-    content_of,
     join,
     same_bytes,
-    slice_of,
 )
 from kafkalog.log.storage.java import JavaIOError, TooLargeError
 from kafkalog.log.storage.virtual_files import VirtualFile, VirtualLog, VirtualSlots
@@ -175,7 +173,7 @@ def _of_originals(sizes: Mapping[str, int]) -> _Files:
     directories: dict[str, dict[str, Content]] = {}
     for path, size in sizes.items():
         directory, _, name = path.rpartition("/")
-        content = content_of((slice_of(path, 0, size),)) if size else _EMPTY
+        content = Content((Slice(path, 0, size),)) if size else _EMPTY
         directories.setdefault(directory, {})[name] = content
     return _Files(directories)
 

@@ -6,7 +6,7 @@ from collections.abc import Container, MutableMapping
 from typing import TYPE_CHECKING, Protocol
 
 from kafkalog.codec.source import Source
-from kafkalog.log.storage.content import Content, ContentSource, Literal, Part, Zeros, content_of, join
+from kafkalog.log.storage.content import Content, ContentSource, Literal, Part, Zeros, join
 from kafkalog.log.storage.java import FullIndexError, IllegalArgumentError, JavaIOError
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class VirtualSlots:
         written = bytes(self._written[: self._length])
         there = self._tree.files[self._path]
         if len(written) == self._length:
-            there = content_of((Literal(written),) if written else ())
+            there = Content((Literal(written),) if written else ())
         elif written:
             there = join([Literal(written), *there.slice(len(written), self._length).parts])
         elif there.size != self._length:

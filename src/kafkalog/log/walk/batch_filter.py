@@ -9,7 +9,8 @@ import operator
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.arguments import shown
 from kafkalog.codec.codec_names import as_codec
 from kafkalog.codec.errors import UsageError
@@ -28,8 +29,7 @@ ProducerIds: TypeAlias = int | Iterable[int] | None
 Codecs: TypeAlias = Codec | str | int | Iterable[Codec | str | int] | None
 
 
-@dataclass(frozen=True, slots=True)
-class BatchFilter:
+class BatchFilter(Struct, frozen=True):
     """All conditions must hold; one that is None always does.
 
     Entries of magic 0 and 1 have no producer and are neither transactional nor control; the codec is the wrapper's.

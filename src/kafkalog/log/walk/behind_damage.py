@@ -7,10 +7,11 @@ This says how much there is after it, in the same segment and in all later ones.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, Unread
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -31,8 +32,7 @@ _ENDING = codes_with(Trait.NO_BATCH | Trait.ENDS_READING) - {FindingCode.OFFSET_
 """What a consumer does not read past."""
 
 
-@dataclass(slots=True)
-class BehindDamage:
+class BehindDamage(Struct):
     """Sound batches after the first damage of a partition, and the records in them that a consumer would see."""
 
     batches: int = 0

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason, outline_of
 from kafkalog.codec.framing import header_bytes
 from kafkalog.codec.model import RecordBatch
@@ -42,8 +43,7 @@ class FinishedWalk(Protocol):
         """What ended it."""
 
 
-@dataclass(frozen=True, slots=True)
-class EndOfWalk:
+class EndOfWalk(Struct, frozen=True):
     """Where a walk ended, and why."""
 
     position: int

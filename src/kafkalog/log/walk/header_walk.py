@@ -6,9 +6,10 @@ Bytes that are not a batch stay in the span that they are in.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kafkalog.codec.framing import MAGIC_POSITION, SMALLEST_MESSAGE
 from kafkalog.codec.limits import KIB
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, NO_END, AnyHeader, BatchHeader
@@ -27,8 +28,7 @@ _BLOCK_BYTES = 64 * KIB
 _OFFSET, _SIZE = LOG_OVERHEAD.reader("offset"), LOG_OVERHEAD.reader("size")
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Bytes of a segment from the beginning of a batch on, and the offsets that headers claim for them."""
 
     start: int

@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import merge
 from itertools import chain, takewhile
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.findings import StopReason
 from kafkalog.codec.framing import BATCH_CRC_START, MAGIC_POSITION, SMALLEST_MESSAGE, entry_size
@@ -45,8 +46,7 @@ _MAGIC_BYTE = b"\x02"
 _PIECE = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(Struct, frozen=True):
     """What a batch after the damage must continue: offsets from `next_offset` to below `end_offset`."""
 
     next_offset: int

@@ -6,7 +6,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import FileKind
@@ -21,8 +22,7 @@ _BEYOND = (1 << 63) - 1
 """An offset after every other one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """A log file and the files that belong to it; sizes are bytes at the moment of listing."""
 
     base_offset: int

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.findings import Finding, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import (
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["SegmentSummary", "summarize"]
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentSummary:
+class SegmentSummary(Struct, frozen=True):
     """Facts of one segment; offsets and timestamps (ms) are None where there is no batch, or none with a timestamp."""
 
     segment: Segment

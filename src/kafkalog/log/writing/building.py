@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.columnar.schema import TYPES
 from kafkalog.codec.encode.columns import DEFAULT_BATCH_BYTES, build_batches, record_columns
 from kafkalog.codec.errors import KafkaLogError, UsageError
@@ -36,8 +36,7 @@ _BATCHES_AT_ONCE = 64
 _LARGEST_PARTITION = 2**31 - 1
 
 
-@dataclass(slots=True)
-class Built:
+class Built(Struct):
     """One partition that was written."""
 
     topic: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.names import CLEANED, parse_segment_file
 from kafkalog.log.directories.partition import Partition
@@ -17,8 +18,7 @@ from kafkalog.log.writing.loading import refuse_damage
 __all__ = ["CompactionCounts", "compact"]
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionCounts:
+class CompactionCounts(Struct, frozen=True):
     """What one pass did to a log; sizes in bytes."""
 
     first_dirty_offset: int

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.arguments import check_fields
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY
@@ -39,8 +40,7 @@ _LEAST = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogConfig:
+class LogConfig(Struct, frozen=True, kw_only=True):
     """How a log is written; sizes in bytes, `_ms` in milliseconds.  An impossible value is a `UsageError`."""
 
     segment_bytes: int = 1024 * 1024 * 1024

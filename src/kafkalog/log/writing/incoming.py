@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.codec_names import as_codec
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.encode import ProducerState, build_batch, build_messages
@@ -35,8 +36,7 @@ _MAGIC = 2
 _write_crc = BATCH.writer("crc")
 
 
-@dataclass(frozen=True, slots=True)
-class NewRecord:
+class NewRecord(Struct, frozen=True):
     """A record to append; `timestamp` in ms, None means the time of appending."""
 
     value: bytes | None
@@ -50,8 +50,7 @@ Appendable = NewRecord | Record | tuple[bytes | None, bytes | None] | bytes
 """A record to be appended: itself, (key, value), or a value; offsets of records that were read are not examined."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+class Stamp(Struct, frozen=True):
     """What a leader puts onto batches."""
 
     offset: int

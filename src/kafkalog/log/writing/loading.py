@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.framing import SMALLEST_MESSAGE
@@ -69,8 +70,7 @@ _BEGIN_WITH_AN_OFFSET = (FileKind.LOG, *INDEX_KINDS, CLEANED, SWAP)
 _ADVICE = "; let `kafkalog recover` decide what to keep, then open it again"
 
 
-@dataclass(frozen=True, slots=True)
-class SealedSegment:
+class SealedSegment(Struct, frozen=True):
     """A segment that is written no more, until a truncation."""
 
     base_offset: int
@@ -79,8 +79,7 @@ class SealedSegment:
     """ms; without timestamps the time of the last change, as Kafka's retention takes it"""
 
 
-@dataclass(slots=True)
-class Loaded:
+class Loaded(Struct):
     """A log that can be appended to."""
 
     sealed: list[SealedSegment]

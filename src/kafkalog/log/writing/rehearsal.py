@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from functools import cache
+
+from msgspec.structs import replace
 
 from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.headers.header_tables import HeaderTables

@@ -10,10 +10,11 @@ import json
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
 from threading import Lock
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from kafkalog.cluster.groups.groups import Group, Groups, read_groups
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.records.replay import Until
@@ -41,8 +42,7 @@ class TooManyCommitsError(Exception):
     """No room for more commits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Struct, frozen=True):
     """An offset that a group has committed."""
 
     offset: int

@@ -8,9 +8,9 @@ else still has (`CurrentAssignmentBuilder`).  Time is passed in, so that nothing
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.server.groups.assigning import Place, uniform
 
 __all__ = ["ConsumerGroup", "ConsumerMember", "Wishes"]
@@ -19,14 +19,13 @@ EMPTY, STABLE, RECONCILING = "Empty", "Stable", "Reconciling"
 _NOTHING: frozenset[Place] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Wishes:
+class Wishes(Struct, frozen=True):
     """What a member wants to read; `topics` are those that are there, by name or because `pattern` matches them."""
 
     names: frozenset[str] = frozenset()
     pattern: str | None = None
     topics: frozenset[str] = frozenset()
-    among: Mapping[str, int] = field(default_factory=dict, repr=False)
+    among: Mapping[str, int] = field(default_factory=dict)
     """the topics that there were"""
 
     @property
@@ -35,8 +34,7 @@ class Wishes:
         return sum(map(len, self.names)) + len(self.pattern or "")
 
 
-@dataclass(slots=True)
-class ConsumerMember:
+class ConsumerMember(Struct):
     """A consumer, and how far it has come towards its target."""
 
     id: str
@@ -71,8 +69,7 @@ class ConsumerMember:
         return self.assigned | self.revoking
 
 
-@dataclass(slots=True)
-class ConsumerGroup:
+class ConsumerGroup(Struct):
     """All its members; whoever calls holds the coordinator's lock."""
 
     id: str

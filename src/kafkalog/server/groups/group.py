@@ -7,9 +7,9 @@ Stable.  Time is passed in, so that nothing here waits.
 from __future__ import annotations
 
 import enum
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.server.wire import Fields
 
 __all__ = ["Group", "Member", "State"]
@@ -28,8 +28,7 @@ class State(enum.Enum):
     DEAD = "Dead"
 
 
-@dataclass(slots=True)
-class Member:
+class Member(Struct):
     """A consumer."""
 
     id: str
@@ -64,8 +63,7 @@ class Member:
         return next((data for name, data in self.protocols if name == protocol), b"")
 
 
-@dataclass(slots=True)
-class Group:
+class Group(Struct):
     """All its members; whoever calls holds the coordinator's lock."""
 
     id: str

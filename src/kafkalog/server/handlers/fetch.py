@@ -10,7 +10,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from copy import copy
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.log.walk.sliced import Sliced
 from kafkalog.server.answers import Answer, Change, Later, Polled
@@ -54,8 +55,7 @@ _NOTHING = b""
 Computed = Callable[[Request, Connection, Callable[[], Answer]], Later]
 
 
-@dataclass(slots=True)
-class _Found:
+class _Found(Struct):
     """What there is for one partition."""
 
     code: Code = Code.NONE

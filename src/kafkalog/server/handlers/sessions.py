@@ -10,11 +10,11 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import field
 from threading import Lock
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.server.error_codes import Code
 from kafkalog.server.wire import Fields
 
@@ -43,8 +43,7 @@ class SessionError(Exception):
         super().__init__(code)
 
 
-@dataclass(slots=True)
-class Asked:
+class Asked(Struct):
     """A partition in a fetch: what is wanted, and what was said of it last."""
 
     offset: int
@@ -61,8 +60,7 @@ class Asked:
                    fields.get("last_fetched_epoch", -1))  # fmt: skip
 
 
-@dataclass(slots=True)
-class FetchSession:
+class FetchSession(Struct):
     """What one client wants; `partitions` in the order in which they are answered."""
 
     id: int

@@ -14,7 +14,8 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB
@@ -31,8 +32,7 @@ _MOST = MIB
 _PACKED = replace(DEFAULT_LIMITS, decompressed_batch_bytes=_COUNT + _BASE + _WIDTH + _SIZE * _MOST)
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkIndex:
+class ChunkIndex(Struct, frozen=True):
     """Chunks by their numbers."""
 
     size: int

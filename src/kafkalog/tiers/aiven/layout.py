@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from kafkalog.codec.errors import FormatError, KafkaLogError, StorageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB

@@ -11,7 +11,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.tiers.aiven.chunk_index import ChunkIndex, read_chunk_index
@@ -26,8 +27,7 @@ _VERSION = "1"
 _EPOCHS_AT_MOST = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class WrappedKey:
+class WrappedKey(Struct, frozen=True):
     """The key of a segment, encrypted by the pair of keys that the broker was given (`EncryptedDataKey`)."""
 
     pair: str
@@ -37,8 +37,7 @@ class WrappedKey:
     """what is authenticated beside the data"""
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
+class Described(Struct, frozen=True):
     """What the segment is: `RemoteLogSegmentMetadata`, as the broker had it."""
 
     topic: str
@@ -53,8 +52,7 @@ class Described:
     leader_epochs: tuple[LeaderEpoch, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     """What one says."""
 
     chunks: ChunkIndex

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.model import NO_TIMESTAMP, BatchHeader, RecordBatch
 from kafkalog.log.storage.cleaning.cleaned_transactions import CleanedTransactions
 from kafkalog.log.storage.cleaning.offset_map import OffsetMap
@@ -18,8 +19,7 @@ __all__ = ["BatchRetention", "CleanedCounts"]
 _FIRST_V2_MAGIC = 2
 
 
-@dataclass(slots=True)
-class CleanedCounts:
+class CleanedCounts(Struct):
     """Records of one pass; control records count too."""
 
     records_read: int = 0
@@ -34,8 +34,7 @@ class CleanedCounts:
         self.records_without_key += without_key
 
 
-@dataclass(slots=True)
-class BatchRetention:
+class BatchRetention(Struct):
     """Decides for the batches of a log, in order, over all segments of a pass."""
 
     offsets: OffsetMap

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.model import AbortedTransaction
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache
@@ -18,8 +19,7 @@ __all__ = ["CleanableLog", "Dirty", "dirty_part"]
 _NEVER = 2**63 - 1
 
 
-@dataclass(slots=True, kw_only=True)
-class CleanableLog:
+class CleanableLog(Struct, kw_only=True):
     """The segments of a loaded log, the last of which is appended to, and what is known of its batches."""
 
     disk: Disk
@@ -67,8 +67,7 @@ class CleanableLog:
         return [] if offset > last else self.segments.between(offset, last)
 
 
-@dataclass(frozen=True, slots=True)
-class Dirty:
+class Dirty(Struct, frozen=True):
     """What of a log a pass would clean; sizes are of whole log files, in bytes."""
 
     first_offset: int

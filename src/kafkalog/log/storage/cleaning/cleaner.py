@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.names import CLEANED, SWAP, FileKind, segment_file
 from kafkalog.codec.thresholds import kernel_is_worth_it
@@ -30,8 +31,7 @@ __all__ = ["CleanedGroup", "Cleaner"]
 _SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 
 
-@dataclass(frozen=True, slots=True)
-class CleanedGroup:
+class CleanedGroup(Struct, frozen=True):
     """A segment that took the place of others."""
 
     base_offset: int

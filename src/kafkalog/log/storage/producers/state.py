@@ -6,7 +6,8 @@ import enum
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.model import (
     MAX_SEQUENCE,
     NO_OFFSET,
@@ -86,8 +87,7 @@ class BatchMetadata(NamedTuple):
 _NO_BATCH = BatchMetadata(NO_SEQUENCE, NO_OFFSET, 0)
 
 
-@dataclass(slots=True)
-class ProducerStateEntry:
+class ProducerStateEntry(Struct):
     """What is known of one producer."""
 
     producer_id: int
