@@ -24,7 +24,7 @@ DEBIAN = (
 )  # fmt: skip
 PACKAGES = (
     "construct", "crc32c", "zstandard", "lz4", "xxhash", "python-snappy", "cramjam", "click", "rich", "numpy",
-    "pyarrow", "isal", "markdown-it-py", "mdurl", "pygments",
+    "msgspec", "pyarrow", "isal", "markdown-it-py", "mdurl", "pygments",
 )  # fmt: skip
 CASES = ("4.1.1/codecs", "4.1.1/txn", "2.8.2/compact", "0.10.2.2/codecs", "0.8.2.2/codecs")
 

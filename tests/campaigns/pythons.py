@@ -15,7 +15,7 @@ CACHE = ROOT / ".cache" / "pythons"
 LIBRARY = ROOT / "codec" / "native" / "libkafkalog.so.1"
 PACKAGES = (
     "construct", "crc32c", "zstandard", "lz4", "xxhash", "python-snappy", "cramjam", "click", "rich", "numpy",
-    "pyarrow", "isal", "markdown-it-py", "mdurl", "pygments", "pytest", "pytest-randomly", "pytest-xdist",
+    "msgspec", "pyarrow", "isal", "markdown-it-py", "mdurl", "pygments", "pytest", "pytest-randomly", "pytest-xdist",
     "hypothesis", "execnet", "iniconfig", "packaging", "pluggy", "sortedcontainers", "typing-extensions", "protobuf",
     "grpcio-tools", "fastavro", "setuptools", "duckdb", "polars", "polars-runtime-32",
 )  # fmt: skip

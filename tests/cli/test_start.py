@@ -60,7 +60,10 @@ from kafkalog.cli.main import run
 code = run(sys.argv[1:])
 print("loaded:", code, *sorted(set(sys.modules) - before - {"__mp_main__"}))
 """
-PACKAGES = {"click", "construct", "cramjam", "crc32c", "kafkalog", "lz4", "snappy", "xxhash", "zstandard"}
+PACKAGES = {
+    "click", "construct", "cramjam", "crc32c", "kafkalog", "lz4", "msgspec", "snappy", "typing_extensions", "xxhash",
+    "zstandard",
+}  # fmt: skip
 """What is needed for names, layouts, checksums and codecs, whichever of these are installed."""
 MOST_MODULES = 510
 """Each takes a fifth of a millisecond of every start; there are about 500."""
