@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.errors import RecoveryRefused
@@ -20,11 +19,12 @@ from kafkalog.recovery.decide.closed_in_order import checks_of, left_by, left_in
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory, forecast
 from kafkalog.recovery.decide.node_part import start_now, with_node
 from kafkalog.recovery.decide.plan import Plan, plan_of
+from kafkalog.recovery.decide.plan_json import ResultJson
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.unreadable import around_unreadable
 from kafkalog.recovery.options import RecoveryOptions
-from kafkalog.recovery.results import RecoveryResult, losses_of, nothing_done, refuse_declined
+from kafkalog.recovery.results import RecoveryResult, losses_of, nothing_done, refuse_declined, result_json
 from kafkalog.recovery.safe.recovery import no_checks
 from kafkalog.recovery.vouching import why_not_clean
 
@@ -105,9 +105,9 @@ class OneDirectory:
         self._plan = plan_survey(found, self._workers, self._options)
         return self._plan
 
-    def report_of_nothing(self) -> dict[str, Any] | None:
+    def report_of_nothing(self) -> ResultJson | None:
         """Where the plan is not carried out, because this directory or another was declined; None without a plan."""
-        return None if self._plan is None else nothing_done(self._plan).as_dict()
+        return None if self._plan is None else result_json(nothing_done(self._plan))
 
     def act(self) -> RecoveryResult:
         """Do it: complete what was cut short, or else what was planned."""

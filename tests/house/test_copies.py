@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -104,7 +105,7 @@ def classes() -> dict[str, type]:
 
 
 def is_value(kind: type) -> bool:
-    return dataclasses.is_dataclass(kind) or hasattr(kind, "_fields") or issubclass(kind, enum.Enum)
+    return dataclasses.is_dataclass(kind) or hasattr(kind, "_fields") or issubclass(kind, enum.Enum | msgspec.Struct)
 
 
 ERRORS = sorted(name for name, kind in classes().items() if issubclass(kind, BaseException))
@@ -121,7 +122,7 @@ def hints(what: Any, module: str) -> dict[str, Any]:
 _HELD: dict[Any, Any] = {collections.abc.Callable: len, re.Pattern: re.compile(b"x")}
 
 
-def example(hint: Any, depth: int = 0) -> Any:
+def example(hint: Any, depth: int = 0) -> Any:  # noqa: C901 - a list of kinds
     """A value of a type; where there is a choice, the one that is harder to copy."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
@@ -131,6 +132,10 @@ def example(hint: Any, depth: int = 0) -> Any:
         if typing.get_origin(wanted[-1]) is collections.abc.Callable:
             return None
         return None if depth > _DEPTH and type(None) in arguments else example(wanted[-1], depth + 1)
+    if origin is typing.Literal:
+        return arguments[0]
+    if hint is msgspec.UnsetType:
+        return msgspec.UNSET
     if origin is tuple:
         if arguments[-1:] == (...,):
             return (example(arguments[0], depth + 1),) if depth <= _DEPTH else ()
@@ -168,6 +173,9 @@ def instance(kind: type[Any], depth: int = 0, variables: dict[Any, Any] | None =
     if issubclass(kind, OSError):
         return kind(28, "no space is left", "/logs/t-0/0.log")
     maker = kind.__new__ if hasattr(kind, "_fields") else kind.__init__
+    if issubclass(kind, msgspec.Struct):
+        wanted = msgspec.structs.fields(kind)
+        return kind(**{each.name: example((variables or {}).get(each.type, each.type), depth + 1) for each in wanted})
     if not isinstance(maker, types.FunctionType):  # an exception that says a sentence, and an enum's like
         return kind("something is wrong")
     any_will_do = dict.fromkeys(getattr(kind, "__parameters__", ()), object)
@@ -198,6 +206,8 @@ def state(value: object) -> object:
         return type(value), str(value), *system, {key: state(each) for key, each in vars(value).items()}
     if isinstance(value, enum.Enum):
         return value
+    if isinstance(value, msgspec.Struct):
+        return type(value), tuple(state(getattr(value, name)) for name in value.__struct_fields__)
     if dataclasses.is_dataclass(value):
         names = [
             field.name for field in dataclasses.fields(value) if f"{type(value).__name__}.{field.name}" not in LEFT

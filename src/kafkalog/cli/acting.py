@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
+from msgspec import structs
+
 from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import Happened, interruptible
 from kafkalog.cli.output import LineWriter, print_json, remark
@@ -31,7 +33,7 @@ class Acting(Generic[Plan]):
         yes: bool,
         as_json: bool,
         show: Callable[[Plan], None] = lambda made: None,
-        reports: Callable[[Declined, Sequence[Plan]], Sequence[Mapping[str, Any]]] = lambda error, plans: (),
+        reports: Callable[[Declined, Sequence[Plan]], Sequence[Any]] = lambda error, plans: (),
     ) -> None:
         self.plans: list[Plan] = []
         self.as_json = as_json
@@ -75,7 +77,7 @@ class Acting(Generic[Plan]):
         if self.asks:
             confirm(question)
 
-    def tell(self, result: Mapping[str, Any], text: Callable[[], None]) -> None:
+    def tell(self, result: Any, text: Callable[[], None]) -> None:
         """What was done, for programs or for people."""
         if self.as_json:
             print_json(result)
@@ -90,10 +92,13 @@ class Acting(Generic[Plan]):
                 writer.write(escape_controls(line))
 
 
-def _as_it_is(report: Mapping[str, Any], happened: Happened) -> Mapping[str, Any]:
+def _as_it_is(report: Any, happened: Happened) -> Any:
     """A report of nothing, or of what a run has done before an error."""
-    run = happened.run_in(str(report["path"])) if "changed" in report and "path" in report else None
+    names = report if isinstance(report, Mapping) else report.__struct_fields__
+    path = report["path"] if isinstance(report, Mapping) else getattr(report, "path", None)
+    run = happened.run_in(str(path)) if "changed" in names and "path" in names else None
     if run is None:
         return report
-    told = {"changed": True, "run_id": run[0], "quarantine": run[1]}
-    return {**report, **{name: value for name, value in told.items() if name in report}}
+    done = {"changed": True, "run_id": run[0], "quarantine": run[1]}
+    changes = {name: value for name, value in done.items() if name in names}
+    return {**report, **changes} if isinstance(report, Mapping) else structs.replace(report, **changes)

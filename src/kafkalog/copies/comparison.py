@@ -6,7 +6,8 @@ from dataclasses import field
 from typing import Any
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.common.shapes import shaped
+from kafkalog.codec.findings import Finding, FindingJson, Severity
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.copies.cluster_memory import ReplicaState
 from kafkalog.copies.common_history import CommonPast
@@ -81,7 +82,7 @@ class CopyReport:
             "batches": self.batches,
             "records": self.records,
             "bytes": self.bytes,
-            "damage": None if self.damage is None else self.damage.as_dict(),
+            "damage": None if self.damage is None else shaped(self.damage, FindingJson),
             "damaged_places": self.damaged_places,
             "records_behind_damage": self.records_behind_damage,
             "in_sync": self.in_sync,
@@ -90,7 +91,7 @@ class CopyReport:
             "cut_at_offset": None if self.past is None else self.past.offset,
             "records_cut": self.records_cut,
             "difference": None if difference is None else difference.as_dict(),
-            "findings": [finding.as_dict() for finding in self.findings],
+            "findings": shaped(self.findings, list[FindingJson]),
             "error": self.error,
         }
 
@@ -208,5 +209,5 @@ class Comparison:
             "memory_problem": self.memory_problem,
             "left_out": self.left_out,
             "unreadable": [{"path": path, "reason": reason} for path, reason in self.unreadable],
-            "findings": [finding.as_dict() for finding in self.findings],
+            "findings": shaped(self.findings, list[FindingJson]),
         }

@@ -6,7 +6,8 @@ from dataclasses import field
 from typing import Any
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.shapes import shaped
+from kafkalog.codec.findings import Finding, FindingJson
 from kafkalog.copies.copy_cursor import BatchPlace
 
 __all__ = ["CopyShare", "MergeResult", "MergedDirectory", "MergedRange"]
@@ -56,7 +57,7 @@ class CopyShare:
             "path": self.path,
             "batches": self.batches,
             "records": self.records,
-            "damage": None if self.damage is None else self.damage.as_dict(),
+            "damage": None if self.damage is None else shaped(self.damage, FindingJson),
             "damaged_places": self.damaged_places,
             "lacks_records": self.lacks_records,
             "lacks_from": self.lacks_from,

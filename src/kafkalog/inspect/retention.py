@@ -12,7 +12,8 @@ from typing import Any
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.rules.internal_topics import INTERNAL_TOPIC_SETTINGS
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.shapes import shaped
+from kafkalog.codec.findings import Finding, FindingJson
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import LogDir, Partition
 from kafkalog.log.directories.selection import ALL, Selection
@@ -104,7 +105,7 @@ class PartitionRetention:
                 }
                 for each in self.segments
             ],
-            "findings": [each.as_dict() for each in self.findings],
+            "findings": shaped(self.findings, list[FindingJson]),
         }
 
 

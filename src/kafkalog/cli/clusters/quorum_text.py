@@ -10,7 +10,9 @@ from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.kraft.quorum import KnownVoter, LeftOut, Quorum, QuorumSurvivor
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
+from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.common.shell import shell_word
+from kafkalog.codec.findings import FindingJson
 from kafkalog.codec.kraft import VoterNode
 from kafkalog.codec.names import DELETED
 from kafkalog.codec.text import encode_uuid
@@ -92,7 +94,7 @@ def _survivor_line(survivor: QuorumSurvivor, rank: int) -> dict[str, object]:
         "lacks": None if survivor.lacks is None else dict(survivor.lacks),
         "has_more": dict(survivor.has_more),
         "only_no_ops": survivor.only_no_ops,
-        "findings": [each.as_dict() for each in findings],
+        "findings": shaped(findings, list[FindingJson]),
     }
 
 

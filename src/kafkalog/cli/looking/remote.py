@@ -14,7 +14,9 @@ from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import print_json, report_findings
 from kafkalog.cli.tables import Column, Kind, print_table, size_text
+from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import FindingJson
 from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.remote import RemoteView, inspect_remote
@@ -131,7 +133,7 @@ def command(
             "partitions": len(view.partitions),
             "segments": len(view.rows),
             "others": view.others,
-            "findings": [each.as_dict() for each in view.findings],
+            "findings": shaped(view.findings, list[FindingJson]),
         })  # fmt: skip
     else:
         _print(view, rows)

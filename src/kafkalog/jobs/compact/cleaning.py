@@ -13,8 +13,9 @@ from typing import Any
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Ask, Sentence
+from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.errors import FormatError, RecoveryRefused
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode, FindingJson, Severity
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
@@ -40,10 +41,10 @@ from kafkalog.log.storage.segment_deletion import delete_old_segments
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.first_damage import first_damage
 from kafkalog.recovery.broker.manager import Offsets, is_kraft, read_checkpoints, topic_id_or_none
-from kafkalog.recovery.decide.actions import RecoveryAction
+from kafkalog.recovery.decide.actions import ActionJson, RecoveryAction
 from kafkalog.recovery.facts.cleaner_settings import CleanerConfig
 from kafkalog.recovery.facts.survey import Survey
-from kafkalog.recovery.facts.topic_facts import TopicFacts
+from kafkalog.recovery.facts.topic_facts import SettingsJson, TopicFacts
 from kafkalog.recovery.facts.unreadable import findings_of_unreadable, sentences_of_unreadable
 from kafkalog.recovery.safe.normalize import read_high_watermarks
 
@@ -151,9 +152,9 @@ class Compaction:
             "changes": self.changes,
             "partitions": [each.as_dict() for each in self.partitions],
             "declined": dict(self.declined),
-            "findings": [finding.as_dict() for finding in self.findings],
-            "settings": self.topics.as_dict(),
-            "actions": [action.as_dict() for action in self.actions],
+            "findings": shaped(self.findings, list[FindingJson]),
+            "settings": shaped(self.topics, SettingsJson),
+            "actions": shaped(self.actions, list[ActionJson]),
         }
 
 

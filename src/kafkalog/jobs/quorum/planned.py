@@ -9,12 +9,13 @@ from typing import Any
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.quorum import KnownVoter, Quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
+from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.kraft import VoterNode
 from kafkalog.jobs.quorum.expiry import Expiry
 from kafkalog.jobs.quorum.metadata_tree import NewMetadata
 from kafkalog.jobs.quorum.request import QuorumRequest
 from kafkalog.jobs.quorum.voters import QuorumMember
-from kafkalog.recovery.decide.actions import RecoveryAction
+from kafkalog.recovery.decide.actions import ActionJson, RecoveryAction
 from kafkalog.recovery.facts.survey import Survey
 
 __all__ = ["MODE", "DirectoryChange", "QuorumPlan"]
@@ -39,7 +40,7 @@ class DirectoryChange:
             "path": self.root,
             "node": self.node,
             "end_before": self.end_before,
-            "actions": [each.as_dict() for each in self.actions],
+            "actions": shaped(self.actions, list[ActionJson]),
         }
 
 

@@ -17,8 +17,9 @@ from typing import Any
 from kafkalog.classes import dataclass
 from kafkalog.cluster.records.framed_records import encode_remote_log_metadata
 from kafkalog.cluster.rules.java import signed
+from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode, FindingJson, Severity
 from kafkalog.codec.index_files import TIME_ENTRY, TimeEntry
 from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC, FileKind
 from kafkalog.codec.scanner import Scanner
@@ -56,7 +57,7 @@ class RebuiltEvents:
             "path": self.path,
             "segments": self.segments,
             "partitions": {str(number): count for number, count in sorted(self.by_partition.items())},
-            "findings": [each.as_dict() for each in self.findings],
+            "findings": shaped(self.findings, list[FindingJson]),
         }
 
 

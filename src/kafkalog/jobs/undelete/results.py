@@ -9,10 +9,11 @@ from typing import Any
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Ask, Sentence
+from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.names import DELETED, FileKind
 from kafkalog.log.disk.files import scan_directory
-from kafkalog.recovery.decide.actions import RecoveryAction
+from kafkalog.recovery.decide.actions import ActionJson, RecoveryAction
 from kafkalog.recovery.facts.survey import Survey
 
 __all__ = ["PutBack", "UndeleteResult", "Undeletion", "holds_data", "in_the_way"]
@@ -67,7 +68,7 @@ class Undeletion:
             "put_back": [each.as_dict() for each in self.put_back],
             "left": list(self.left),
             "notes": list(self.notes),
-            "actions": [action.as_dict() for action in self.actions],
+            "actions": shaped(self.actions, list[ActionJson]),
         }
 
 
