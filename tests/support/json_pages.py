@@ -29,10 +29,25 @@ SUFFIX = ".schema.json"
 BLOCK = re.compile(r"(<!-- begin fields -->\n).*?(<!-- end -->)", re.DOTALL)
 
 LINES = {
+    "build": "kafkalog.log.writing.building:Built",
+    "compact": "kafkalog.cli.repairing.compact_lines:CompactLine",
+    "compare": "kafkalog.cli.looking.compare_lines:Line",
+    "export": "kafkalog.cli.records.export:ExportLine",
+    "find": "kafkalog.cli.records.find:Line",
     "index-rebuild": "kafkalog.cli.repairing.plan_lines:ResultLine",
+    "index-verify": "kafkalog.cli.repairing.index:IndexVerifyLine",
     "ls": "kafkalog.cli.looking.ls_lines:LsLine",
+    "merge": "kafkalog.cli.repairing.merge_lines:Line",
     "plan": "kafkalog.cli.repairing.plan_lines:PlanLine",
     "recover": "kafkalog.cli.repairing.plan_lines:ResultLine",
+    "remote": "kafkalog.cli.looking.remote_lines:Line",
+    "retention": "kafkalog.cli.looking.retention:RetentionLine",
+    "runs": "kafkalog.cli.repairing.runs_lines:Line",
+    "serve": "kafkalog.cli.records.serve:ServeLine",
+    "staging": "kafkalog.cli.repairing.staging:StagingLine",
+    "top": "kafkalog.cli.records.top:TopLine",
+    "undelete": "kafkalog.cli.repairing.undelete_lines:Line",
+    "undo": "kafkalog.cli.repairing.undo:UndoLine",
     "verify": "kafkalog.recovery.checks.report:DirectoryJson",
 }
 """Schema, and the type of a line: a Struct, or the name of a union of several, with its docstring."""
@@ -168,12 +183,12 @@ def made() -> dict[str, Schema]:
         title = TITLES.get(name, f"kafkalog {name.replace('-', ' ')}")
         body = {"oneOf": forms} if len(forms) > 1 else forms[0]
         written[name] = {"title": title, **body, "description": text}, _closed(writer)
-    uses = [name for _, parts in written.values() for name in parts]
+    uses = [kind for _, parts in written.values() for kind in parts.values()]
     common: dict[str, type] = {"error": ErrorLine}
     schemas_: dict[str, Schema] = {}
     for name, (body, parts) in written.items():
-        common |= {each: kind for each, kind in parts.items() if uses.count(each) > 1}
-        own = {each: kind for each, kind in parts.items() if uses.count(each) == 1}
+        common |= {each: kind for each, kind in parts.items() if uses.count(kind) > 1}
+        own = {each: kind for each, kind in parts.items() if uses.count(kind) == 1}
         schemas_[name] = _whole(name, body, own, common)
     text = "Objects that the lines of several commands hold."
     schemas_["common"] = _whole("common", {"title": "Shared parts", "description": text}, common, {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import click
+from msgspec import Struct
 
 from kafkalog.cli.acting import Acting
 from kafkalog.cli.lines import finish
@@ -36,6 +37,17 @@ __all__ = ["command"]
 _ABOUT_INDEXES = codes_with(Trait.REBUILT) | {FindingCode.SNAPSHOT_INVALID, FindingCode.UNREADABLE}
 
 
+class IndexVerifyLine(Struct, frozen=True, kw_only=True):
+    """One line for each log directory, or for the given path itself."""
+
+    path: str
+    """the log directory, partition directory or segment"""
+    clean: bool
+    """nothing was found"""
+    findings: list[FindingJson]
+    """what was found about indexes and snapshots"""
+
+
 @click.group(name="index")
 def command() -> None:
     """Check the indexes of log directories, or rebuild them from sound logs."""
@@ -56,7 +68,8 @@ def verify_command(paths: tuple[str, ...], chosen: Selection, as_json: bool) -> 
     if as_json:
         for directory in report.directories:
             found = _of_indexes(directory.findings)
-            print_json({"path": directory.path, "clean": not found, "findings": shaped(found, list[FindingJson])})
+            told = shaped(found, list[FindingJson])
+            print_json(IndexVerifyLine(path=directory.path, clean=not found, findings=told))
     return finish(_of_indexes(report.findings))
 
 

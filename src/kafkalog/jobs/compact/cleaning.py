@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.errors import FormatError, RecoveryRefused
-from kafkalog.codec.findings import Finding, FindingCode, FindingJson, Severity
+from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
@@ -41,10 +39,10 @@ from kafkalog.log.storage.segment_deletion import delete_old_segments
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.first_damage import first_damage
 from kafkalog.recovery.broker.manager import Offsets, is_kraft, read_checkpoints, topic_id_or_none
-from kafkalog.recovery.decide.actions import ActionJson, RecoveryAction
+from kafkalog.recovery.decide.actions import RecoveryAction
 from kafkalog.recovery.facts.cleaner_settings import CleanerConfig
 from kafkalog.recovery.facts.survey import Survey
-from kafkalog.recovery.facts.topic_facts import SettingsJson, TopicFacts
+from kafkalog.recovery.facts.topic_facts import TopicFacts
 from kafkalog.recovery.facts.unreadable import findings_of_unreadable, sentences_of_unreadable
 from kafkalog.recovery.safe.normalize import read_high_watermarks
 
@@ -94,25 +92,6 @@ class CompactedPartition:
     deleted_segments: list[int] = field(default_factory=list)
     """base offsets of those that retention, or the log's start, let go"""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "name": self.name,
-            "first_dirty_offset": self.first_dirty_offset,
-            "dirty_ratio": self.dirty_ratio,
-            "cleaned": self.is_cleaned,
-            "cleaned_to": self.cleaned_to,
-            "problem": self.problem,
-            "bytes_before": self.bytes_before,
-            "bytes_after": self.bytes_after,
-            "segments_before": self.segments_before,
-            "segments_after": self.segments_after,
-            "records_read": self.records_read,
-            "records_dropped": self.records_dropped,
-            "records_without_key": self.records_without_key,
-            "deleted_segments": list(self.deleted_segments),
-        }
-
 
 @dataclass(slots=True)
 class Compaction:
@@ -143,19 +122,6 @@ class Compaction:
     def has_findings(self) -> bool:
         """Whether a partition is left alone, or cannot be cleaned by a broker either."""
         return bool(self.declined or self.findings or any(each.problem for each in self.partitions))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "path": self.root,
-            "mode": self.mode,
-            "changes": self.changes,
-            "partitions": [each.as_dict() for each in self.partitions],
-            "declined": dict(self.declined),
-            "findings": shaped(self.findings, list[FindingJson]),
-            "settings": shaped(self.topics, SettingsJson),
-            "actions": shaped(self.actions, list[ActionJson]),
-        }
 
 
 class _LeftAloneError(Exception):

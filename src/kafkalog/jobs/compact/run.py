@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field, replace
-from typing import Any
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import StorageError
@@ -48,17 +47,6 @@ class CompactionResult:
     def changed(self) -> bool:
         """Whether the directory was changed."""
         return self.run_id is not None or bool(self.earlier.completed)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            **self.done.as_dict(),
-            "changed": self.changed,
-            "run_id": self.run_id,
-            "quarantine": self.quarantine,
-            "completed_runs": list(self.earlier.completed),
-            "superseded_runs": dict(self.earlier.superseded),
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,8 @@ from typing import Any
 from kafkalog.classes import dataclass
 from kafkalog.cluster.records.framed_records import encode_remote_log_metadata
 from kafkalog.cluster.rules.java import signed
-from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import Finding, FindingCode, FindingJson, Severity
+from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.index_files import TIME_ENTRY, TimeEntry
 from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC, FileKind
 from kafkalog.codec.scanner import Scanner
@@ -50,15 +49,6 @@ class RebuiltEvents:
     """partition of the topic -> events in it"""
     findings: list[Finding] = field(default_factory=list)
     """segments without events, and why"""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "path": self.path,
-            "segments": self.segments,
-            "partitions": {str(number): count for number, count in sorted(self.by_partition.items())},
-            "findings": shaped(self.findings, list[FindingJson]),
-        }
 
 
 def metadata_partition(topic_id: str, partition: int, count: int) -> int:

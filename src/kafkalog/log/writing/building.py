@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.columnar.schema import TYPES
 from kafkalog.codec.encode.columns import DEFAULT_BATCH_BYTES, build_batches, record_columns
 from kafkalog.codec.errors import KafkaLogError, UsageError
@@ -36,23 +36,21 @@ _BATCHES_AT_ONCE = 64
 _LARGEST_PARTITION = 2**31 - 1
 
 
-@dataclass(slots=True)
-class Built:
+class Built(Struct):
     """One partition that was written."""
 
     topic: str
+    """its topic"""
     partition: int
+    """its number"""
     path: str
+    """the partition directory"""
     first_offset: int
+    """of the records that were written"""
     records: int = 0
+    """number of records that were written"""
     batches: int = 0
-
-    def as_dict(self) -> dict[str, object]:
-        """Plain values for JSON."""
-        return {
-            "topic": self.topic, "partition": self.partition, "path": self.path, "first_offset": self.first_offset,
-            "records": self.records, "batches": self.batches,
-        }  # fmt: skip
+    """number of batches that were written"""
 
 
 class _Builder:
