@@ -32,23 +32,35 @@ LINES = {
     "build": "kafkalog.log.writing.building:Built",
     "compact": "kafkalog.cli.repairing.compact_lines:CompactLine",
     "compare": "kafkalog.cli.looking.compare_lines:Line",
+    "elections": "kafkalog.cli.clusters.elections_lines:Line",
+    "explain": "kafkalog.cli.looking.explain:Line",
     "export": "kafkalog.cli.records.export:ExportLine",
     "find": "kafkalog.cli.records.find:Line",
+    "groups": "kafkalog.cluster.groups.old_group_lines:Line",
     "index-rebuild": "kafkalog.cli.repairing.plan_lines:ResultLine",
     "index-verify": "kafkalog.cli.repairing.index:IndexVerifyLine",
     "ls": "kafkalog.cli.looking.ls_lines:LsLine",
     "merge": "kafkalog.cli.repairing.merge_lines:Line",
+    "metadata": "kafkalog.cli.clusters.metadata_lines:Line",
+    "offsets": "kafkalog.cli.clusters.offsets_lines:Line",
     "plan": "kafkalog.cli.repairing.plan_lines:PlanLine",
+    "quorum-recover": "kafkalog.cli.clusters.quorum_recover_lines:QuorumRecoverLine",
+    "quorum-show": "kafkalog.cli.clusters.quorum_lines:Line",
     "recover": "kafkalog.cli.repairing.plan_lines:ResultLine",
     "remote": "kafkalog.cli.looking.remote_lines:Line",
+    "replay": "kafkalog.cli.records.replay_lines:Line",
     "retention": "kafkalog.cli.looking.retention:RetentionLine",
     "runs": "kafkalog.cli.repairing.runs_lines:Line",
+    "schemas": "kafkalog.cli.clusters.schemas:Line",
     "serve": "kafkalog.cli.records.serve:ServeLine",
     "staging": "kafkalog.cli.repairing.staging:StagingLine",
     "top": "kafkalog.cli.records.top:TopLine",
+    "transactions": "kafkalog.cluster.transactions.transaction_lines:Line",
+    "triage": "kafkalog.cli.looking.triage_lines:Line",
     "undelete": "kafkalog.cli.repairing.undelete_lines:Line",
     "undo": "kafkalog.cli.repairing.undo:UndoLine",
     "verify": "kafkalog.recovery.checks.report:DirectoryJson",
+    "zk": "kafkalog.cluster.zookeeper.node_lines:ZkLine",
 }
 """Schema, and the type of a line: a Struct, or the name of a union of several, with its docstring."""
 TITLES = {"plan": "kafkalog plan, kafkalog recover --dry-run"}
@@ -136,6 +148,10 @@ class _Writer:
         omits = kind.__struct_config__.omit_defaults  # type: ignore[attr-defined]
         properties: Schema = {}
         required = []
+        if info.tag is not None:
+            assert info.tag_field is not None
+            properties[info.tag_field] = {"const": info.tag, "description": "which form this is"}
+            required.append(info.tag_field)
         annotated = {each.encode_name: each.type for each in msgspec.structs.fields(kind)}
         for field in info.fields:
             types = get_args(annotated[field.encode_name])

@@ -13,6 +13,8 @@ from dataclasses import field
 from functools import cached_property
 from typing import Any
 
+from msgspec import Struct
+
 from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding
 
@@ -38,17 +40,15 @@ def context_of(subject: str | None) -> str:
     return "."
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaReference:
+class SchemaReference(Struct, frozen=True):
     """A schema that another one uses, by the name under which its text does."""
 
     name: str
+    """as the schema's text calls it"""
     subject: str
+    """the subject"""
     version: int
-
-    def as_dict(self) -> dict[str, object]:
-        """The reference as the registry writes it."""
-        return {"name": self.name, "subject": self.subject, "version": self.version}
+    """its version"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from urllib.parse import unquote_plus
 
+from msgspec import Struct
+
 from kafkalog.classes import dataclass
 from kafkalog.cluster.rules.secrets import HIDDEN, is_secret_config
 from kafkalog.cluster.zookeeper.kafka_nodes import json_object
@@ -39,14 +41,17 @@ def entity_name(part: str) -> str:
     return unquote_plus(part)
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """One listener of a broker."""
 
     listener: str
+    """its name"""
     host: str
+    """the host"""
     port: int
+    """the port"""
     security_protocol: str
+    """`PLAINTEXT`, `SSL` …"""
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
