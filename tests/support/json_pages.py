@@ -32,6 +32,7 @@ LINES = {
     "build": "kafkalog.log.writing.building:Built",
     "compact": "kafkalog.cli.repairing.compact_lines:CompactLine",
     "compare": "kafkalog.cli.looking.compare_lines:Line",
+    "dump": "kafkalog.cli.dump.dump_lines:Line",
     "elections": "kafkalog.cli.clusters.elections_lines:Line",
     "explain": "kafkalog.cli.looking.explain:Line",
     "export": "kafkalog.cli.records.export:ExportLine",
@@ -100,6 +101,15 @@ def name_of(kind: type) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", re.sub("(Json|Line)$", "", kind.__name__)).lower()
 
 
+_PLAIN = {
+    msgspec.inspect.NoneType: "null",
+    msgspec.inspect.BoolType: "boolean",
+    msgspec.inspect.IntType: "integer",
+    msgspec.inspect.FloatType: "number",
+    msgspec.inspect.StrType: "string",
+}
+
+
 class _Writer:
     """Schema of one command; Structs inside of a line are definitions, which it remembers."""
 
@@ -108,19 +118,13 @@ class _Writer:
 
     def of_type(self, kind: msgspec.inspect.Type) -> Schema:
         inspected = msgspec.inspect
+        if type(kind) in _PLAIN:
+            return {"type": _PLAIN[type(kind)]}
         match kind:
             case inspected.AnyType():
                 return {}
-            case inspected.NoneType():
-                return {"type": "null"}
-            case inspected.BoolType():
-                return {"type": "boolean"}
-            case inspected.IntType():
-                return {"type": "integer"}
-            case inspected.FloatType():
-                return {"type": "number"}
-            case inspected.StrType():
-                return {"type": "string"}
+            case inspected.Metadata():
+                return self.of_type(kind.type)
             case inspected.EnumType():
                 return {"enum": [each.value for each in kind.cls]}
             case inspected.LiteralType():
@@ -132,7 +136,8 @@ class _Writer:
                 several = [self.of_type(each) for each in kind.item_types]
                 return {"type": "array", "prefixItems": several, "minItems": len(several), "maxItems": len(several)}
             case inspected.DictType():
-                return {"type": "object", "additionalProperties": self.of_type(kind.value_type) or True}
+                least = {} if kind.min_length is None else {"minProperties": kind.min_length}
+                return {"type": "object", **least, "additionalProperties": self.of_type(kind.value_type) or True}
             case inspected.UnionType():
                 return _either([self.of_type(each) for each in kind.types])
             case inspected.StructType():
@@ -140,6 +145,12 @@ class _Writer:
                 assert self.parts.setdefault(name, kind.cls) is kind.cls, f"two types are called {name}"
                 return {"$ref": f"#/$defs/{name}"}
         raise TypeError(f"{kind} is not of JSON")
+
+    def of_form(self, kind: Any) -> Schema:
+        """A line that is an object, or a map with a description of its own."""
+        if isinstance(kind, type):
+            return self.of_struct(kind)
+        return {**self.of_type(type_info(kind)), "description": kind.__metadata__[0].description}
 
     def of_struct(self, kind: type) -> Schema:
         """An object; what has a default in a Struct that omits defaults is absent instead."""
@@ -167,7 +178,7 @@ class _Writer:
             required += [] if is_optional else [field.encode_name]
         text = docstrings(kind.__module__)[kind.__name__]
         shape = {"type": "object", "description": text, "properties": properties, "required": required}
-        return {**shape, "additionalProperties": False}
+        return {**shape, "additionalProperties": getattr(kind, "is_open", False)}
 
 
 def _either(several: list[Schema]) -> Schema:
@@ -195,7 +206,7 @@ def made() -> dict[str, Schema]:
     for name, place in LINES.items():
         kind, text = _type_at(place)
         writer = _Writer()
-        forms = [writer.of_struct(each) for each in get_args(kind) or [kind]]
+        forms = [writer.of_form(each) for each in get_args(kind) or [kind]]
         title = TITLES.get(name, f"kafkalog {name.replace('-', ' ')}")
         body = {"oneOf": forms} if len(forms) > 1 else forms[0]
         written[name] = {"title": title, **body, "description": text}, _closed(writer)
@@ -208,8 +219,6 @@ def made() -> dict[str, Schema]:
         schemas_[name] = _whole(name, body, own, common)
     text = "Objects that the lines of several commands hold."
     schemas_["common"] = _whole("common", {"title": "Shared parts", "description": text}, common, {})
-    kept = schemas()["common"]["$defs"]
-    schemas_["common"]["$defs"] |= {name: kept[name] for name in kept if name not in common}
     return dict(sorted(schemas_.items()))
 
 

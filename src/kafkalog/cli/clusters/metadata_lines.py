@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from msgspec import Struct
 
 from kafkalog.cluster.kraft.metadata_json import ImageLine, PartitionStateJson
@@ -12,11 +10,9 @@ from kafkalog.cluster.rules.configuration import ConfigSource
 __all__ = ["Line", "PartitionLine", "SettingLine"]
 
 
-class PartitionLine(Struct, frozen=True, kw_only=True):
+class PartitionLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="partition"):
     """A change of a partition in a KRaft cluster."""
 
-    kind: Literal["partition"] = "partition"
-    """which form this is"""
     offset: int
     """of the record"""
     timestamp: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 from msgspec import Struct, field
 
@@ -79,11 +78,9 @@ class SnapshotLine(Struct, frozen=True, kw_only=True):
     """whether a node could read it"""
 
 
-class SurvivorLine(Struct, frozen=True, kw_only=True):
+class SurvivorLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="survivor"):
     """One copy of the metadata log; the best one comes first."""
 
-    kind: Literal["survivor"] = "survivor"
-    """which form this is"""
     rank: int
     """1 for the copy that an election would prefer"""
     node: int | None
@@ -136,11 +133,9 @@ class SurvivorLine(Struct, frozen=True, kw_only=True):
     """what is wrong with it"""
 
 
-class QuorumLine(Struct, frozen=True, kw_only=True):
+class QuorumLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="quorum"):
     """What the copies of one cluster add up to."""
 
-    kind: Literal["quorum"] = "quorum"
-    """which form this is"""
     cluster_id: str | None
     """of meta.properties"""
     static: bool
@@ -167,11 +162,9 @@ class QuorumLine(Struct, frozen=True, kw_only=True):
     """what may be lost if the best copy is not the best that ever was; one sentence"""
 
 
-class LeftOutLine(Struct, frozen=True, kw_only=True):
+class LeftOutLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="left_out"):
     """A path that was not compared."""
 
-    kind: Literal["left_out"] = "left_out"
-    """which form this is"""
     path: str
     """as it was given"""
     why: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Literal
 
 import click
 from msgspec import Struct
@@ -31,11 +30,9 @@ __all__ = ["command"]
 
 
 
-class SchemaLine(Struct, frozen=True, kw_only=True):
+class SchemaLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="schema"):
     """One version of a subject."""
 
-    kind: Literal["schema"] = "schema"
-    """which form this is"""
     subject: str
     """its subject"""
     version: int
@@ -64,11 +61,9 @@ class SchemaLine(Struct, frozen=True, kw_only=True):
     """of its record, in ms since 1970; null if it is from elsewhere"""
 
 
-class SettingLine(Struct, frozen=True, kw_only=True):
+class SettingLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="setting"):
     """A compatibility level or a mode that was set."""
 
-    kind: Literal["setting"] = "setting"
-    """which form this is"""
     subject: str | None
     """of which subject; null for all that have none of their own"""
     compatibility: str | None
@@ -77,11 +72,9 @@ class SettingLine(Struct, frozen=True, kw_only=True):
     """null if it was not set"""
 
 
-class RegistryLine(Struct, frozen=True, kw_only=True):
+class RegistryLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="registry"):
     """All of it; the last line."""
 
-    kind: Literal["registry"] = "registry"
-    """which form this is"""
     sources: list[str]
     """what was read"""
     schemas: int

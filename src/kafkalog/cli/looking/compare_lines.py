@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from msgspec import Struct, field, structs
 
 from kafkalog.cli.shared_lines import PlaceLine, UnreadableLine
@@ -101,11 +99,9 @@ class CopyLine(Struct, frozen=True, kw_only=True):
     """from the best copy"""
 
 
-class PartitionLine(Struct, frozen=True, kw_only=True):
+class PartitionLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="partition"):
     """A topic-partition."""
 
-    kind: Literal["partition"] = "partition"
-    """which form this is"""
     topic: str
     """its topic"""
     partition: int
@@ -136,11 +132,9 @@ class PartitionLine(Struct, frozen=True, kw_only=True):
     """copy by copy"""
 
 
-class GroupLine(Struct, frozen=True, kw_only=True):
+class GroupLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="group"):
     """What a group lost, with `--groups`."""
 
-    kind: Literal["group"] = "group"
-    """which form this is"""
     group: str
     """the group"""
     topic: str
@@ -161,11 +155,9 @@ class GroupLine(Struct, frozen=True, kw_only=True):
     """a copy that still has what was read; null if none of those given"""
 
 
-class SummaryLine(Struct, frozen=True, kw_only=True):
+class SummaryLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="summary"):
     """The summary."""
 
-    kind: Literal["summary"] = "summary"
-    """which form this is"""
     paths: tuple[str, ...]
     """as they were given"""
     clean: bool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import click
 import msgspec
@@ -106,11 +106,9 @@ def _print_records(found: Explanation) -> None:
                     writer.write(text.line(part.records.batch, record))
 
 
-class PartLine(Struct, frozen=True, kw_only=True):
+class PartLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="part"):
     """One structure that is explained; its fields are the lines after it."""
 
-    kind: Literal["part"] = "part"
-    """which form this is"""
     part: int
     """its number, from 0"""
     file: str
@@ -133,11 +131,9 @@ class PartLine(Struct, frozen=True, kw_only=True):
     """whether it has more fields than --max-fields allows"""
 
 
-class FieldLine(Struct, frozen=True, kw_only=True):
+class FieldLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="field"):
     """One field."""
 
-    kind: Literal["field"] = "field"
-    """which form this is"""
     part: int
     """number of the part that it belongs to"""
     field: str
@@ -164,11 +160,9 @@ class FieldLine(Struct, frozen=True, kw_only=True):
     """whether positions below it count from the first byte of what was unpacked"""
 
 
-class RecordsLine(Struct, frozen=True, kw_only=True):
+class RecordsLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="records"):
     """With --records: how far the records of a batch go."""
 
-    kind: Literal["records"] = "records"
-    """which form this is"""
     part: int
     """the number of its part, from 0"""
     position: int
@@ -177,11 +171,9 @@ class RecordsLine(Struct, frozen=True, kw_only=True):
     """a sentence: how many decode, and what is to be known of them"""
 
 
-class RecordLine(Struct, frozen=True, kw_only=True):
+class RecordLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="record"):
     """With --records: one record that decodes."""
 
-    kind: Literal["record"] = "record"
-    """which form this is"""
     part: int
     """the number of its part"""
     is_of_damaged_batch: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -35,11 +35,9 @@ class EventLine(Struct, frozen=True, kw_only=True):
     """in that partition"""
 
 
-class SegmentLine(Struct, frozen=True, kw_only=True):
+class SegmentLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="segment"):
     """One remote segment, by the events, by the listing, or by both."""
 
-    kind: Literal["segment"] = "segment"
-    """which form this is"""
     topic: str
     """its topic"""
     partition: int
@@ -73,11 +71,9 @@ class SegmentLine(Struct, frozen=True, kw_only=True):
     """a broker reads some of it for this log; null if no event names the segment"""
 
 
-class SummaryLine(Struct, frozen=True, kw_only=True):
+class SummaryLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="summary"):
     """What was read, and everything that was found."""
 
-    kind: Literal["summary"] = "summary"
-    """which form this is"""
     events: tuple[str, ...]
     """the directories of `__remote_log_metadata` that were read"""
     remote: str | None
@@ -92,11 +88,9 @@ class SummaryLine(Struct, frozen=True, kw_only=True):
     """all of them"""
 
 
-class RebuiltLine(Struct, frozen=True, kw_only=True):
+class RebuiltLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="rebuilt"):
     """With rebuild-metadata: what was written."""
 
-    kind: Literal["rebuilt"] = "rebuilt"
-    """which form this is"""
     path: str
     """the new directory"""
     segments: int

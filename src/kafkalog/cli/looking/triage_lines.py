@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from msgspec import Struct
 
 from kafkalog.jobs.triage.logs import ReplicaLog
@@ -39,11 +37,9 @@ class LogLine(Struct, frozen=True, kw_only=True):
     it"""
 
 
-class PartitionLine(Struct, frozen=True, kw_only=True):
+class PartitionLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="partition"):
     """A topic-partition."""
 
-    kind: Literal["partition"] = "partition"
-    """which form this is"""
     topic: str
     """its topic"""
     partition: int
@@ -85,11 +81,9 @@ class BrokerLine(Struct, frozen=True):
     """why"""
 
 
-class SummaryLine(Struct, frozen=True, kw_only=True):
+class SummaryLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="summary"):
     """All of them; the last line."""
 
-    kind: Literal["summary"] = "summary"
-    """which form this is"""
     cluster_id: str | None
     """of meta.properties"""
     metadata: str | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct, structs
@@ -58,11 +58,9 @@ class _When(_WhenType):
         return _SPECIAL.get(time, time)
 
 
-class TimeLine(Struct, frozen=True, kw_only=True):
+class TimeLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="time"):
     """With `--time`: the first offset with at least that time, as a broker's ListOffsets answers."""
 
-    kind: Literal["time"] = "time"
-    """which form this is"""
     topic: str | None
     """its topic; null if the directory's name does not give it"""
     partition: int | None
@@ -77,11 +75,9 @@ class TimeLine(Struct, frozen=True, kw_only=True):
     """of the record's batch; null if it is unknown"""
 
 
-class OffsetLine(Struct, frozen=True, kw_only=True):
+class OffsetLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="offset"):
     """With `--offset`: where a fetch from that offset begins."""
 
-    kind: Literal["offset"] = "offset"
-    """which form this is"""
     topic: str | None
     """its topic; null if the directory's name does not give it"""
     partition: int | None
@@ -106,12 +102,12 @@ class OffsetLine(Struct, frozen=True, kw_only=True):
     """of the batch; null if there is none"""
     is_control: bool | None = None
     """whether it is a control batch, whose records consumers do not see"""
-    insides: Insides | None = None
-    """whether the records of the batch can be read; `not_examined` where it is larger than what is opened"""
     timestamp: int | None = None
     """of the record, in ms since 1970; null if it is not there"""
     is_below_log_start: bool
     """whether the offset lies below the log start offset, where consumers read nothing"""
+    insides: Insides | None = None
+    """whether the records of the batch can be read; `not_examined` where it is larger than what is opened"""
     is_behind_damage: bool
     """whether the log is damaged before the offset, so that no consumer reaches it; dump --all shows what comes after
     the damage"""

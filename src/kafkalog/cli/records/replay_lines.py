@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["Line", "plan_lines", "result_lines"]
 
 
-class TopicLine(Struct, frozen=True, kw_only=True):
+class TopicLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="topic"):
     """A topic, and what becomes of it."""
 
-    kind: Literal["topic"] = "topic"
-    """which form this is"""
     topic: str
     """its name in the source"""
     target_topic: str
@@ -45,11 +43,9 @@ class TopicLine(Struct, frozen=True, kw_only=True):
     """old settings that no other cluster can take over"""
 
 
-class ProgressLine(Struct, frozen=True, kw_only=True):
+class ProgressLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="progress"):
     """The topic that is made in the target to say how far the replay has come."""
 
-    kind: Literal["progress"] = "progress"
-    """which form this is"""
     target_topic: str
     """its name in the target"""
 
@@ -69,11 +65,9 @@ class TransactionLine(Struct, frozen=True, kw_only=True):
     """in the transaction; they are not written if it is aborted"""
 
 
-class WaitingLine(Struct, frozen=True, kw_only=True):
+class WaitingLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="waiting"):
     """What is left behind in a partition, because transactions before it are open and nobody has decided them."""
 
-    kind: Literal["waiting"] = "waiting"
-    """which form this is"""
     topic: str
     """in the source"""
     partition: int
@@ -86,11 +80,9 @@ class WaitingLine(Struct, frozen=True, kw_only=True):
     """those that are open, in the order in which they begin"""
 
 
-class PartitionLine(Struct, frozen=True, kw_only=True):
+class PartitionLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="partition"):
     """A partition that was replayed; earlier runs are included."""
 
-    kind: Literal["partition"] = "partition"
-    """which form this is"""
     topic: str
     """in the source"""
     partition: int
@@ -103,11 +95,9 @@ class PartitionLine(Struct, frozen=True, kw_only=True):
     """records that this run gave the time of the replay, because they had none"""
 
 
-class OffsetLine(Struct, frozen=True, kw_only=True):
+class OffsetLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="offset"):
     """A committed offset that was set for a group."""
 
-    kind: Literal["offset"] = "offset"
-    """which form this is"""
     group: str
     """the consumer group"""
     topic: str
@@ -122,11 +112,9 @@ class OffsetLine(Struct, frozen=True, kw_only=True):
     """where the same record is in the target"""
 
 
-class OffsetLeftLine(Struct, frozen=True, kw_only=True):
+class OffsetLeftLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="offset_left"):
     """A committed offset that was not set: the group has committed in the target already."""
 
-    kind: Literal["offset_left"] = "offset_left"
-    """which form this is"""
     group: str
     """the consumer group"""
     topic: str
@@ -141,11 +129,9 @@ class OffsetLeftLine(Struct, frozen=True, kw_only=True):
     """where the same record is in the target"""
 
 
-class ReplayedLine(Struct, frozen=True, kw_only=True):
+class ReplayedLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="replayed"):
     """What this run did."""
 
-    kind: Literal["replayed"] = "replayed"
-    """which form this is"""
     records: int
     """that it wrote"""
     bytes: int

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct
@@ -60,11 +60,9 @@ class _Address(_AddressType):
         return found["six"] or found["host"], int(found["port"])
 
 
-class ServeLine(Struct, frozen=True, kw_only=True):
+class ServeLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="listening"):
     """One line, as soon as clients can connect."""
 
-    kind: Literal["listening"] = "listening"
-    """which form this is"""
     bootstrap: str
     """what clients take for `bootstrap.servers`"""
     topics: int

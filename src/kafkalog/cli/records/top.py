@@ -41,13 +41,13 @@ class TopLine(Struct, frozen=True, kw_only=True):
     """its number; null if records are not told apart by it"""
     key: str | None
     """the key of its records; null if there is none, if it is not UTF-8, or if records are not told apart by it"""
-    key_b64: str | UnsetType = UNSET
-    """the key in base64; only where it is not UTF-8"""
     producer_id: int | None
     """who wrote them, -1 without one; null if records are not told apart by it"""
     time: int | None
     """where the hour or minute begins, in ms since 1970; null for records without a timestamp, or if records are not
     told apart by it"""
+    key_b64: str | UnsetType = UNSET
+    """the key in base64; only where it is not UTF-8"""
     records: int
     """number of them"""
     bytes: int

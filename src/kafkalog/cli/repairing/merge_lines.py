@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from msgspec import Struct, field
 
 from kafkalog.cli.shared_lines import PlaceLine, UnreadableLine
@@ -66,11 +64,9 @@ class CopyLine(Struct, frozen=True, kw_only=True):
     """why it could not be read; null otherwise"""
 
 
-class PartitionLine(Struct, frozen=True, kw_only=True):
+class PartitionLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="partition"):
     """A partition."""
 
-    kind: Literal["partition"] = "partition"
-    """which form this is"""
     topic: str
     """its topic"""
     partition: int
@@ -105,11 +101,9 @@ class PartitionLine(Struct, frozen=True, kw_only=True):
     """copy by copy"""
 
 
-class SummaryLine(Struct, frozen=True, kw_only=True):
+class SummaryLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="summary"):
     """The summary."""
 
-    kind: Literal["summary"] = "summary"
-    """which form this is"""
     target: str | None
     """the directory that was written; null if none was"""
     partitions: int

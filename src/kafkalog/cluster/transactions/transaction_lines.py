@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 from msgspec import Struct, field
 
@@ -13,11 +12,9 @@ from kafkalog.cluster.transactions.transactions import OpenTransaction, Transact
 
 __all__ = ["producer_lines", "transaction_partitions", "transactional_id_line"]
 
-class ProducerLine(Struct, frozen=True, kw_only=True, rename="camel"):
+class ProducerLine(Struct, frozen=True, kw_only=True, rename="camel", tag_field="kind", tag="producer"):
     """A producer in a partition."""
 
-    kind: Literal["producer"] = "producer"
-    """which form this is"""
     topic: str | None
     """its topic"""
     partition: int | None
@@ -56,11 +53,9 @@ class ProducerLine(Struct, frozen=True, kw_only=True, rename="camel"):
     """the same for older brokers"""
 
 
-class TransactionalIdLine(Struct, frozen=True, kw_only=True, rename="camel"):
+class TransactionalIdLine(Struct, frozen=True, kw_only=True, rename="camel", tag_field="kind", tag="transactional_id"):
     """A transactional id."""
 
-    kind: Literal["transactional_id"] = "transactional_id"
-    """which form this is"""
     transactional_id: str
     """the id"""
     state: str
