@@ -153,7 +153,7 @@ class StorageError(KafkaLogError, OSError):
 class RecoveryRefused(KafkaLogError):
     """Recovery refused to act; the message says why, and with the advice what would allow it.
 
-    `report` holds plain values of what a recovery that got as far as a plan would have reported; nothing was changed.
+    `report` is what a recovery that got as far as a plan would have reported (`ResultJson`); nothing was changed.
     `is_unreadable`: apart from the refusal, something could not be read, which is worse.
     """
 
@@ -162,7 +162,7 @@ class RecoveryRefused(KafkaLogError):
     """the log directory that it is about, where several were given"""
     each: tuple[RecoveryRefused, ...] = ()
     """where several directories were declined, what was said of each"""
-    reports: tuple[dict[str, Any], ...] = ()
+    reports: tuple[Any, ...] = ()
     """where several directories were given, the reports of all that a plan was made for"""
 
     def __init__(
@@ -170,7 +170,7 @@ class RecoveryRefused(KafkaLogError):
         message: str,
         *,
         reason: str = "refused",
-        report: dict[str, Any] | None = None,
+        report: Any = None,
         advice: Sequence[Advice] = (),
     ) -> None:
         self.message = message

@@ -6,8 +6,10 @@ A reader never raises for bad data; it reports findings.  Codes are part of the 
 from __future__ import annotations
 
 import enum
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.finding_codes import SPECS, FindingCode, Severity
@@ -16,7 +18,7 @@ from kafkalog.codec.sentinels import NO_END
 from kafkalog.codec.wording import counted, moment_text
 
 __all__ = [
-    "BatchOutline", "Finding", "FindingCode", "Severity", "StopReason", "Unread", "outline_of",
+    "BatchOutline", "Finding", "FindingCode", "FindingJson", "Severity", "StopReason", "Unread", "outline_of",
     "severity_of_unfinished",
 ]  # fmt: skip
 
@@ -36,27 +38,18 @@ class StopReason(enum.StrEnum):
     """a cap of `Limits` or the end that the caller set was reached"""
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """The offsets that damage makes unreadable, by the sound batches before and after it in the log."""
+class Unread(Struct, frozen=True):
+    """Offsets that damage makes unreadable, by the sound batches before and after it in the log."""
 
     first_offset: int
-    """after the sound batch before, or the segment's base offset"""
+    """after the last sound batch before the damage; the segment's base offset if there is none"""
     last_offset: int | None
-    """before the next sound batch; None if none comes"""
+    """before the next sound batch; null if none comes"""
     newest_before: int | None = None
-    """largest timestamp of the sound batch before, in ms; None if there is none in the segment, or it has no time"""
+    """largest timestamp of the sound batch before, in milliseconds since 1970; null if there is none in the segment, or
+    it has no time"""
     oldest_after: int | None = None
-    """timestamp with which the next sound batch begins, in ms; None if none comes, or it has no time"""
-
-    def as_dict(self) -> dict[str, object]:
-        """Plain values for JSON."""
-        return {
-            "first_offset": self.first_offset,
-            "last_offset": self.last_offset,
-            "newest_before": self.newest_before,
-            "oldest_after": self.oldest_after,
-        }
+    """first timestamp of the next sound batch, in milliseconds since 1970; null if none comes, or it has no time"""
 
     @property
     def parts(self) -> list[str]:
@@ -95,22 +88,19 @@ class OutlinedHeader(Protocol):
         """Largest time of a record in ms; -1 if there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchOutline:
+class BatchOutline(Struct, frozen=True):
     """What the header of a batch says: a claim where its checksum cannot be compared, because the batch is torn."""
 
     first_offset: int
+    """of the batch"""
     last_offset: int
+    """of the batch"""
     records: int | None
-    """None of compressed messages before v2, whose header does not tell"""
+    """number of records; null for compressed messages before v2, whose header does not tell"""
     first_timestamp: int | None
-    """in ms; None without one"""
+    """of the first record, in milliseconds since 1970; null without one"""
     last_timestamp: int | None
-    """the largest, in ms; None without one"""
-
-    def as_dict(self) -> dict[str, object]:
-        """Plain values for JSON."""
-        return asdict(self)
+    """the largest, in milliseconds since 1970; null without one"""
 
     @property
     def is_possible(self) -> bool:
@@ -186,21 +176,6 @@ class Finding:
         """The same finding with its file named."""
         return replace(self, file=file)
 
-    def as_dict(self) -> dict[str, object]:
-        """Plain values for JSON."""
-        last = {} if self.last_offset is None else {"last_offset": self.last_offset}
-        return {
-            "code": str(self.code),
-            "severity": str(self.severity),
-            "file": self.file,
-            "position": self.position,
-            "offset": self.offset,
-            **last,
-            **({} if self.unread is None else {"unread": self.unread.as_dict()}),
-            **({} if self.batch is None else {"batch": self.batch.as_dict()}),
-            "detail": self.detail,
-        }
-
     def __str__(self) -> str:
         place = "" if self.position is None else f"byte {self.position}"
         where = [part for part in (self.file, place, *self.offsets_and_times) if part]
@@ -217,6 +192,33 @@ class Finding:
         times = "" if self.batch is None else self.batch.times
         offsets = _offsets(self.offset, self.offset if self.last_offset is None else self.last_offset)
         return [offsets, times] if times else [offsets]
+
+
+class FindingJson(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that is wrong, or worth knowing."""
+
+    code: str
+    """what it is, in a stable word; docs/findings.md has them all"""
+    severity: Severity
+    """`info` is normal after a crash or in compacted data, `warning` is a problem that a reader copes with, `error` is
+    damage, loss, or something that a broker would not accept"""
+    file: str | None
+    """the file or directory that it is about; null if it is about none; in a plan relative to the log directory"""
+    position: int | None
+    """byte in that file; null if it is about no byte"""
+    offset: int | None
+    """Kafka offset; null if it is about no record"""
+    last_offset: int | None = None
+    """last offset of the batch that `offset` begins, if something inside of it cannot be read and consumers stop;
+    absent otherwise"""
+    unread: Unread | None = None
+    """offsets that nobody reads because of it, and between which times they are; absent unless it is the first damage
+    of a segment, or a segment that is gone, and if that leaves no offset out"""
+    batch: BatchOutline | None = None
+    """what the header of a batch says that is torn (then it is a claim), or inside of which something is wrong; absent
+    otherwise, and if the header is cut too"""
+    detail: str
+    """one sentence for people; its words may change"""
 
 
 def severity_of_unfinished(path: str) -> Severity:

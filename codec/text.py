@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import msgspec
 from construct import Struct
 
 from kafkalog.classes import dataclass
@@ -79,6 +80,15 @@ class LeaderEpoch(NamedTuple):
 
     epoch: int
     start_offset: int
+
+
+class LeaderEpochJson(msgspec.Struct, frozen=True):
+    """An entry of leader-epoch-checkpoint."""
+
+    epoch: int
+    """leader epoch"""
+    start_offset: int
+    """the first offset that was written in it"""
 
 
 for _row, _layout in ((OffsetCheckpointEntry, OFFSET_CHECKPOINT_LINE), (LeaderEpoch, LEADER_EPOCH_LINE)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from msgspec import structs
 
@@ -23,12 +22,13 @@ from kafkalog.recovery.decide.closed_in_order import checks_of, left_by, left_in
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory, forecast
 from kafkalog.recovery.decide.node_part import start_now, with_node
 from kafkalog.recovery.decide.plan import Plan, plan_of
+from kafkalog.recovery.decide.plan_json import ResultJson
 from kafkalog.recovery.duplicates import refuse_duplicates
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.recovery_request import Recovery, Rules
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.unreadable import around_unreadable
-from kafkalog.recovery.results import RecoveryResult, losses_of, nothing_done, refuse_declined
+from kafkalog.recovery.results import RecoveryResult, losses_of, nothing_done, refuse_declined, result_json
 from kafkalog.recovery.safe.recovery import no_checks
 from kafkalog.recovery.settled_rules import rules_for_each
 from kafkalog.recovery.vouching import why_not_clean
@@ -146,8 +146,8 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
             _check_as_readable(expected, planned.plan)
         refuse_declined(planned.plan, accept_loss=self._request.accept_loss)
 
-    def report(self, planned: _Planned) -> dict[str, Any] | None:
-        return None if planned.plan is None else nothing_done(planned.plan).as_dict()
+    def report(self, planned: _Planned) -> ResultJson | None:
+        return None if planned.plan is None else result_json(nothing_done(planned.plan))
 
     def act(self, opened: Transaction, planned: _Planned) -> RecoveryResult:
         self._acted.append(planned)

@@ -6,17 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
+from msgspec import structs
+
 from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Advice, Ask
+from kafkalog.codec.common.shapes import plain, shaped
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.names import PARTITION_METADATA
 from kafkalog.recovery.act.journal import LossOfRun
 from kafkalog.recovery.act.runner import CompletedRuns
-from kafkalog.recovery.broker.node.answer import NodeStart
+from kafkalog.recovery.broker.node.answer import NodeStart, NodeStartJson
 from kafkalog.recovery.decide.choice import RecoveryChoice, advice_on_loss, sentence_of_loss
-from kafkalog.recovery.decide.plan import Plan
+from kafkalog.recovery.decide.plan import Plan, plan_json
+from kafkalog.recovery.decide.plan_json import ResultJson
 
-__all__ = ["RecoveryResult", "losses_of", "nothing_done", "refuse_any_declined", "refuse_declined"]
+__all__ = ["RecoveryResult", "losses_of", "nothing_done", "refuse_any_declined", "refuse_declined", "result_json"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +59,8 @@ class RecoveryResult:
         return self.run_id is not None or bool(self.completed)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            **self.plan.as_dict(),
-            "changed": self.changed,
-            "run_id": self.run_id,
-            "quarantine": self.quarantine,
-            "completed_runs": list(self.completed),
-            "superseded_runs": dict(self.earlier.superseded),
-            "marker_withheld": self.marker_withheld or self.earlier.marker_withheld,
-            "node": None if self.node is None else self.node.as_dict(),
-        }
+        """The plan and what was done as plain values, for programs."""
+        return plain(result_json(self))  # type: ignore[no-any-return]
 
 
 def refuse_declined(plan: Plan, *, accept_loss: bool, earlier: CompletedRuns | None = None) -> None:
@@ -77,7 +72,7 @@ def refuse_declined(plan: Plan, *, accept_loss: bool, earlier: CompletedRuns | N
         reason, why, advice = "loss", _why_consent(plan), tuple(_advice_on_consent(plan))
     else:
         return
-    refused = RecoveryRefused(why, reason=reason, report=nothing_done(plan, earlier).as_dict(), advice=advice)
+    refused = RecoveryRefused(why, reason=reason, report=result_json(nothing_done(plan, earlier)), advice=advice)
     refused.is_unreadable = plan.is_unreadable
     raise refused
 
@@ -128,3 +123,17 @@ def losses_of(choice: RecoveryChoice) -> list[LossOfRun]:
         for name, each in choice.own_by_partition.items()
         if each.records_lost != 0 or each.lost or not each.is_exact
     ]
+
+
+def result_json(result: RecoveryResult) -> ResultJson:
+    """The plan and what was done, for programs."""
+    return ResultJson(
+        **structs.asdict(plan_json(result.plan)),
+        changed=result.changed,
+        run_id=result.run_id,
+        quarantine=result.quarantine,
+        completed_runs=result.completed,
+        superseded_runs=result.earlier.superseded,
+        marker_withheld=result.marker_withheld or result.earlier.marker_withheld,
+        node=None if result.node is None else shaped(result.node, NodeStartJson),
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Advice, Ask
@@ -29,10 +28,6 @@ class UndoResult:
     files: int
     note: str | None = None
     """where the directory was before, if it was moved: a sentence"""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {"path": self.root, "run_id": self.run_id, "restored_files": self.files, "changed": True}
 
 
 def _undone(path: PathLike) -> tuple[str, str | None]:

@@ -22,6 +22,7 @@ from kafkalog.cluster.transactions.transaction_lines import (
 from kafkalog.cluster.transactions.transactions import open_transactions, read_transactions
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.node_lines import znode_line
+from kafkalog.codec.common.shapes import plain
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
@@ -52,9 +53,9 @@ def _offsets(partitions: Sequence[Partition], findings: list[Finding]) -> Iterat
     found = read_offsets(partitions)
     findings.extend(found.findings)
     for commit in found.committed:
-        yield offset_line(commit) | {"pending": False}
+        yield plain(offset_line(commit)) | {"pending": False}
     for commit in found.pending:
-        yield offset_line(commit, pending=True)
+        yield plain(offset_line(commit, pending=True))
 
 
 def _groups(partitions: Sequence[Partition], findings: list[Finding]) -> Iterator[Row]:
@@ -62,7 +63,7 @@ def _groups(partitions: Sequence[Partition], findings: list[Finding]) -> Iterato
     findings.extend(found.findings)
     counts = partition_counts(partitions)
     for group in found.groups:
-        yield group_line(group, counts)
+        yield plain(group_line(group, counts))
 
 
 def _transactions(partitions: Sequence[Partition], findings: list[Finding]) -> Iterator[Row]:
@@ -70,9 +71,9 @@ def _transactions(partitions: Sequence[Partition], findings: list[Finding]) -> I
     coordinator = read_transactions(partitions)
     opened, hanging = open_transactions(places, coordinator)
     findings.extend([*coordinator.findings, *(found for place in places for found in place.findings), *hanging])
-    yield from producer_lines(places, opened)
+    yield from map(plain, producer_lines(places, opened))
     for each in coordinator.ids:
-        yield transactional_id_line(each) | {"partitions": transaction_partitions(each)}
+        yield plain(transactional_id_line(each)) | {"partitions": transaction_partitions(each)}
 
 
 def _metadata(partitions: Sequence[Partition], findings: list[Finding]) -> Iterator[Row]:
@@ -108,6 +109,6 @@ def _znodes(paths: Sequence[str], findings: list[Finding]) -> Iterator[Row]:
     found = tree_at(open_zookeeper(*paths))
     findings.extend(found.findings)
     for path, node in sorted(found.tree.nodes.items()):
-        line = znode_line(path, node)
+        line = plain(znode_line(path, node))
         data = line["data"]
         yield line | {"data": base64.b64decode(str(data)) if data is not None else None}

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from msgspec import Struct
 
+from kafkalog.codec.common.shapes import plain, shaped
 from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.findings import Finding, FindingJson, Severity
 from kafkalog.codec.names import (
     CLEANER_OFFSET_CHECKPOINT,
     LEADER_EPOCH_CHECKPOINT,
@@ -253,4 +254,5 @@ def _finding_row(finding: Finding) -> Row:
         "newestBefore": unread.newest_before,
         "oldestAfter": unread.oldest_after,
     }  # fmt: skip
-    return finding.as_dict() | bounds | {"lastOffset": finding.last_offset}
+    row: Row = plain(shaped(finding, FindingJson))
+    return row | bounds | {"lastOffset": finding.last_offset}

@@ -34,7 +34,7 @@ def _clean(value: object) -> object:
         return without_surrogates(value)
     if isinstance(value, dict):
         return {_clean(name): _clean(each) for name, each in value.items()}
-    return [_clean(each) for each in value] if isinstance(value, list) else value
+    return [_clean(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _array(values: list[object], kind: pa.DataType) -> pa.Array:

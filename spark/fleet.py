@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, fields
+from dataclasses import astuple
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ __all__ = ["recover_many", "verify_many"]
 
 def _numbers(part: type[Unread | BatchOutline]) -> str:
     """A part of a finding, of which every field is an offset, a count or a time."""
-    return f"struct<{','.join(f'{each.name}:bigint' for each in fields(part))}>"
+    return f"struct<{','.join(f'{name}:bigint' for name in part.__struct_fields__)}>"
 
 
 _FINDINGS = (
@@ -74,7 +74,7 @@ def _verify(path: str, *, deep: bool) -> list[Row]:
             by_severity.count(Severity.WARNING),
             [_finding(finding) for finding in report.findings],
             None,
-            "\n".join(json.dumps(directory) for directory in report.as_dicts()),
+            "\n".join(json.dumps(line) for line in report.as_dicts()),
         )
     ]
 

@@ -35,13 +35,6 @@ class Leftover(Struct, frozen=True):
     is_pending: bool
     """a commit that was killed needs them to be rolled back"""
 
-    def as_dict(self) -> dict[str, object]:
-        """Plain values for JSON."""
-        return {
-            "job": self.job, "path": self.path, "bytes": self.bytes, "files": self.files,
-            "modified": round(self.modified * 1000), "pending": self.is_pending,
-        }  # fmt: skip
-
 
 def leftovers(path: PathLike) -> list[Leftover]:
     """What stands staged for the log directory `path`, oldest first; those of jobs that run among it."""

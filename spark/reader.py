@@ -16,8 +16,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import record_schema
+from kafkalog.codec.common.shapes import plain, shaped
 from kafkalog.codec.errors import FormatError, StorageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode, FindingJson, Severity
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import NO_END
 from kafkalog.codec.names import without_surrogates
@@ -188,7 +189,8 @@ class _Task:
             data = source.read(damage.start, min(damage.end - damage.start, CORRUPT_BYTES))
         if self._layout.corrupt_is_binary:
             return data
-        told = damage.finding.as_dict() | {"start": damage.start, "end": damage.end, "offset": damage.next_offset}
+        told = plain(shaped(damage.finding, FindingJson))
+        told |= {"start": damage.start, "end": damage.end, "offset": damage.next_offset}
         return json.dumps(told | {"bytes_b64": base64.b64encode(data).decode()})
 
     def _decoded(self, piece: Piece, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -217,7 +219,7 @@ class _Task:
         if self._layout.corrupt_is_binary:
             return bytes(next(iter(data.values())))
         shown = {f"{part}_b64": base64.b64encode(each).decode() for part, each in data.items()}
-        return json.dumps(_not_decoded(piece, batch, row, parts).as_dict() | shown)
+        return json.dumps(plain(shaped(_not_decoded(piece, batch, row, parts), FindingJson)) | shown)
 
     def _in_order(self, batch: pa.RecordBatch, columns: dict[str, pa.Array]) -> pa.RecordBatch:
         """The columns that Spark expects: those given here, those of the batch, and nothing for damage."""

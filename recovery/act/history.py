@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime
-from typing import Any
+
+from msgspec import Struct
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError, UsageError
@@ -72,19 +73,15 @@ _STATES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RunOriginal:
+class RunOriginal(Struct, frozen=True):
     """Bytes of the log directory that exist nowhere but in a run."""
 
     path: str
     """relative to the log directory"""
     bytes: int
+    """number of bytes"""
     start: int | None = None
-    """of the tail of a file that was cut: the position where it began; None for a whole file or directory"""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {"path": self.path, "bytes": self.bytes, "start": self.start}
+    """byte at which the removed tail began; null for a whole file or directory"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,28 +126,6 @@ class RunInfo:
     def is_unfinished(self) -> bool:
         """Whether it or its undo was interrupted."""
         return self.state in (RunState.CUT_SHORT, RunState.UNDO_CUT_SHORT)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "run_id": self.run_id,
-            "state": str(self.state),
-            "began": self.began,
-            "mode": self.mode,
-            "machine": self.machine,
-            "foreign": self.is_foreign,
-            "owner": self.owner,
-            "recorded_root": self.recorded_root,
-            "tool_version": self.tool_version,
-            "directory": self.directory,
-            "steps": dict(self.steps),
-            "originals": [each.as_dict() for each in self.originals],
-            "files": self.files,
-            "allocated_bytes": self.allocated_bytes,
-            "undoable": self.undoable,
-            "why_not": self.why_not,
-            "lost": None if self.lost is None else [each.as_dict() for each in self.lost],
-        }
 
 
 def root_of_runs(path: PathLike) -> str:

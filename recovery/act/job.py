@@ -72,8 +72,8 @@ class Job(ABC, Generic[Planned, Result]):
     def consent(self, planned: Planned) -> None:
         """Raise `RecoveryRefused` if the plan may not be carried out, or not without consent that was not given."""
 
-    def report(self, planned: Planned) -> dict[str, Any] | None:
-        """Plain values for JSON if the plan is not carried out because some directory was refused."""
+    def report(self, planned: Planned) -> Any | None:
+        """What JSON says of the plan if it is not carried out because some directory was refused; None: nothing."""
         return None
 
     @abstractmethod

@@ -123,16 +123,6 @@ class LossOfRun:
     ranges: Sequence[tuple[int, int | None]]
     """first and last offsets"""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        lost = [{"partition": self.partition, "first": first, "last": last} for first, last in self.ranges]
-        return {
-            "partition": self.partition,
-            "records_lost": self.records,
-            "records_lost_is_exact": self.is_exact and self.records is not None,
-            "offsets_lost": lost,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Journal:

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import RecoveryRefused, UsageError
@@ -47,16 +47,6 @@ class PurgeResult:
     def freed_bytes(self) -> int:
         """Bytes on disk that the runs used."""
         return sum(each.allocated_bytes for each in self.purged)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "path": self.root,
-            "purged": [each.run_id for each in self.purged],
-            "freed_bytes": self.freed_bytes,
-            "left": dict(self.left),
-            "changed": bool(self.purged),
-        }
 
 
 def purgeable(

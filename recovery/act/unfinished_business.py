@@ -6,9 +6,11 @@ For whoever shows the directory: reads only, needs no right to write, and raises
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import field
-from typing import Any
+
+import msgspec
+from msgspec import Struct
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Advice, Ask, Sentence, in_python, said
@@ -22,26 +24,23 @@ from kafkalog.recovery.act.journal import JOURNAL, MANIFEST
 from kafkalog.recovery.act.quarantine import KeptRun, Runs
 from kafkalog.recovery.act.quick_undo_check import why_not_undoable
 
-__all__ = ["Standing", "UnfinishedRun", "sentence_of_stranger", "standing"]
+__all__ = ["Standing", "StandingJson", "UnfinishedRun", "sentence_of_stranger", "standing"]
 
 
-@dataclass(frozen=True, slots=True)
-class UnfinishedRun:
+class UnfinishedRun(Struct, frozen=True):
     """A run, or the undo of one, that began and did not end."""
 
     run_id: str
-    is_foreign: bool
+    """its name"""
+    is_foreign: bool = msgspec.field(name="foreign")
     """another machine began it: it is completed or undone only by name"""
-    is_undo: bool
+    is_undo: bool = msgspec.field(name="undo")
+    """it is the undo of the run that was interrupted"""
 
     @property
     def detail(self) -> Sentence:
         """What it is, and what to do."""
         return cut_short(self.run_id, is_foreign=self.is_foreign, is_undo=self.is_undo)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {"run_id": self.run_id, "foreign": self.is_foreign, "undo": self.is_undo}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +75,18 @@ class Standing:
             told.append(f"its recoveries are unknown: {self.problem}")
         return told
 
-    def as_dict(self) -> Mapping[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "unfinished_runs": [run.as_dict() for run in self.unfinished],
-            "undoable_run": self.undoable,
-            "locked": self.locked,
-            "problem": self.problem,
-        }
+
+class StandingJson(Struct, frozen=True, kw_only=True):
+    """What to know about a log directory before acting on it."""
+
+    unfinished: tuple[UnfinishedRun, ...] = msgspec.field(name="unfinished_runs")
+    """runs that were interrupted"""
+    undoable: str | None = msgspec.field(name="undoable_run")
+    """the latest run, if nothing was found that prevents undoing it; null if there is none"""
+    locked: bool | None
+    """somebody holds the broker's lock; null if unknown"""
+    problem: str | None
+    """why the runs are unknown; null otherwise"""
 
 
 def sentence_of_stranger(run: KeptRun) -> str:

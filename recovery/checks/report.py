@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from kafkalog.classes import dataclass
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.shapes import plain, shaped
+from kafkalog.codec.findings import Finding, FindingCode, FindingJson, Severity
 from kafkalog.codec.insides import Insides
 from kafkalog.codec.names import FileKind, parse_segment_file
-from kafkalog.recovery.broker.node.answer import NodeStart
+from kafkalog.recovery.broker.node.answer import NodeStart, NodeStartJson
 from kafkalog.recovery.checks.moments import offset_reached
-from kafkalog.tiers.tiering import LocalStart
+from kafkalog.tiers.tiering import LocalStart, TieringJson
 
-__all__ = ["IN_USE", "BrokerStart", "DirectoryReport", "PartitionReport", "VerifyReport"]
+__all__ = ["IN_USE", "BrokerStart", "DirectoryJson", "DirectoryReport", "PartitionReport", "VerifyReport"]
 
 
 @dataclass(slots=True)
@@ -55,23 +59,6 @@ class PartitionReport:
         """Offset up to which the log may have gone; None if it is damaged."""
         return offset_reached(max(self.log_end_offset, self.end_behind_damage), self.findings)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "path": self.path,
-            "log_end_offset": self.log_end_offset,
-            "segments": self.segments,
-            "batches": self.batches,
-            "records": self.records,
-            "log_bytes": self.log_bytes,
-            "valid_bytes": self.valid_bytes,
-            "sound_batches_behind_damage": self.sound_batches_behind_damage,
-            "sound_records_behind_damage": self.sound_records_behind_damage,
-            "insides": str(self.insides),
-            "tiering": None if self.local_start is None else self.local_start.as_dict(),
-            "findings": [finding.as_dict() for finding in self.findings],
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class BrokerStart:
@@ -83,11 +70,6 @@ class BrokerStart:
     message: str | None = None
     node: NodeStart | None = None
     """what the whole node does when it is started; None if that was not asked"""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, under the names that a plan's `broker` has."""
-        node = None if self.node is None else self.node.as_dict()
-        return {"outcome": self.outcome, "exception": self.exception, "message": self.message, "node": node}
 
 
 IN_USE = "another process, such as a running broker, has the directory open"
@@ -120,19 +102,73 @@ class DirectoryReport:
         """Nothing but information was found."""
         return all(finding.severity is Severity.INFO for finding in self.findings)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, with the names that plans and recoveries have at their top level."""
-        return {
-            "path": self.path,
-            "clean": self.is_clean,
-            "changed": False,
-            "run_id": None,
-            "broker": None if self.broker is None else self.broker.as_dict(),
-            "ways": [],
-            "recommended": None,
-            "findings": [finding.as_dict() for finding in self.findings],
-            "partitions": [partition.as_dict() for partition in self.partitions],
-        }
+
+class PartitionReportJson(Struct, frozen=True, kw_only=True):
+    """What the checks of one partition directory saw."""
+
+    path: str
+    """the partition directory"""
+    log_end_offset: int
+    """where the log ends"""
+    segments: int
+    """number of segments"""
+    batches: int
+    """number of batches that were read"""
+    records: int
+    """number of records that were read from the log start on, without control records; 0 with --shallow"""
+    log_bytes: int
+    """of all its logs"""
+    valid_bytes: int
+    """up to the first damage of each segment"""
+    sound_batches_behind_damage: int
+    """batches that no consumer reaches"""
+    sound_records_behind_damage: int
+    """records in them"""
+    insides: Insides
+    """whether the records in the batches up to the damage can be read; `not_examined` with --shallow"""
+    local_start: TieringJson | None = msgspec.field(name="tiering")
+    """null if the log is not tiered, as far as is known"""
+    findings: list[FindingJson]
+    """of this partition"""
+
+
+class BrokerStartJson(Struct, frozen=True, kw_only=True):
+    """What a broker would do with the directory."""
+
+    outcome: str | None
+    """`loaded`, `start_fails` or `dir_offline`; null if it could not be predicted"""
+    exception: str | None
+    """the Java exception that it would log; null if there is none"""
+    message: str | None
+    """the message of that exception; null if there is none"""
+    node: NodeStartJson | None
+    """what the whole node does when it is started; null if that was not asked"""
+
+
+class DirectoryJson(Struct, frozen=True, kw_only=True):
+    """One line for each log directory, or for the given path itself: a partition directory, a segment, a path that
+    cannot be read.
+    """
+
+    path: str
+    """the log directory, partition directory or segment"""
+    is_clean: bool = msgspec.field(name="clean")
+    """nothing but information was found"""
+    changed: bool = False
+    """always false"""
+    run_id: str | None = None
+    """always null"""
+    broker: BrokerStartJson | None
+    """what a broker with default settings would do with the directory; null for anything but a log directory, and if
+    only some partitions were chosen"""
+    ways: list[Any] = []
+    """always empty: `plan` knows the ways"""
+    recommended: str | None = None
+    """always null"""
+    findings: list[FindingJson]
+    """of the directory and its partitions"""
+    partitions: list[PartitionReportJson]
+    """the partitions, in order"""
 
 
 @dataclass(slots=True)
@@ -159,5 +195,5 @@ class VerifyReport:
         return all(directory.is_clean for directory in self.directories)
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """Plain values for JSON, for each directory."""
-        return [directory.as_dict() for directory in self.directories]
+        """The line of each directory as plain values, for programs."""
+        return plain(shaped(self.directories, list[DirectoryJson]))  # type: ignore[no-any-return]

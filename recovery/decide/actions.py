@@ -10,13 +10,15 @@ import enum
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
+from msgspec import Struct
+
 from kafkalog.classes import dataclass
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LOCK_FILE, LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
 from kafkalog.log.storage.content import Content, Slice, join, same_bytes
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.facts.survey import Survey
 
-__all__ = ["WRITTEN_AT_STOP", "ActionKind", "Changes", "RecoveryAction", "difference", "marker_first"]
+__all__ = ["WRITTEN_AT_STOP", "ActionJson", "ActionKind", "Changes", "RecoveryAction", "difference", "marker_first"]
 
 WRITTEN_AT_STOP = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, CLEAN_SHUTDOWN_FILE, LOCK_FILE})
 """Files of the log directory that only an orderly stop writes; mode kafka writes none of them."""
@@ -56,10 +58,19 @@ class RecoveryAction:
     modified_ms: int | None = None
     """the time that what is written gets; None: that of the writing"""
 
-    def as_dict(self) -> dict[str, object]:
-        """Plain values for JSON; what does not apply is left out."""
-        values = {"kind": str(self.kind), "path": self.path, "size": self.size, "target": self.target}
-        return {name: value for name, value in values.items() if value is not None}
+
+class ActionJson(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One change of a file."""
+
+    kind: ActionKind
+    """`remove` moves a file to the quarantine, `truncate` shortens it, `rename` gives it another name, `write` puts new
+    content in its place"""
+    path: str
+    """relative to the log directory"""
+    size: int | None = None
+    """of the file afterwards, in bytes; absent for what is removed or renamed"""
+    target: str | None = None
+    """the new name; only of a rename"""
 
 
 class Changes(Protocol):

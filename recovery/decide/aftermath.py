@@ -7,9 +7,10 @@ cut between two batches.  What its coordinators know of it then tells.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Literal
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.transactions.lost_markers import decided_by
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.index_files import decode_producer_snapshot
@@ -29,20 +30,16 @@ _NAMED = 3
 """Groups that a sentence names."""
 
 
-@dataclass(frozen=True, slots=True)
-class LossConsequence:
+class LossConsequence(Struct, frozen=True):
     """What follows for others from where one partition's log ends, or from what it loses."""
 
-    kind: str
-    """`groups_beyond_end`, `marker_lost` or `older_values_return`"""
+    kind: Literal["groups_beyond_end", "marker_lost", "older_values_return"]
+    """groups whose offsets lie beyond the log's end; a lost marker of a transaction that has ended; a compacted topic
+    that has lost records"""
     partition: str
-    """its directory"""
+    """the partition directory"""
     detail: str
     """one sentence"""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {"kind": self.kind, "partition": self.partition, "detail": self.detail}
 
 
 def consequences(

@@ -7,10 +7,12 @@ from dataclasses import field
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Advice, Ask
+from kafkalog.codec.common.shapes import plain
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.decide.losses import sentence_of_lost
 from kafkalog.recovery.decide.ways import LostRange, Measured, RecoveryWay, recommended
+from kafkalog.recovery.decide.ways_json import way_json
 from kafkalog.recovery.facts.metadata_copies import OTHER_COPIES
 
 __all__ = ["RecoveryChoice", "advice_on_loss", "ranges_text", "sentence_of_loss"]
@@ -65,7 +67,7 @@ def advice_on_loss(choice: RecoveryChoice) -> Iterator[Advice]:
     best = choice.recommended
     if best is not None and _lost(best.measured) < _lost(choice.own):
         text = f"{best.way} loses least, {sentence_of_lost(best.measured)}"
-        yield Advice(f"{text}, and needs {{}}", Ask.WAY, best.as_dict())
+        yield Advice(f"{text}, and needs {{}}", Ask.WAY, plain(way_json(best)))
     yield Advice("to drop them anyway, add {}", Ask.ACCEPT_LOSS)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from typing import Any
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.names import DirectoryState, parse_partition_directory, parse_segment_file, segment_file
@@ -57,24 +56,6 @@ class PartitionPlan:
     def changes(self) -> bool:
         """Anything happens."""
         return bool(self.cut_files or self.quarantined or self.rebuilt or self.renamed_to)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "name": self.name,
-            "log_start_offset": self.log_start_offset,
-            "log_end_offset": self.log_end_offset,
-            "kept_bytes": self.kept_bytes,
-            "cut_bytes": self.cut_bytes,
-            "cut_files": self.cut_files,
-            "quarantined": self.quarantined,
-            "rebuilt": self.rebuilt,
-            "renamed_to": self.renamed_to,
-            "gaps": [list(gap) for gap in self.gaps],
-            "high_watermark": self.high_watermark,
-            "below_high_watermark": self.is_cut_below_high_watermark,
-            "offsets_lost": None if self.offsets_lost is None else list(self.offsets_lost),
-        }
 
 
 def partition_plans(

@@ -10,9 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
+from msgspec import structs
+
 from kafkalog.classes import dataclass
+from kafkalog.codec.common.shapes import plain, shaped
 from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode, FindingJson, Severity
 from kafkalog.codec.insides import Insides
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
@@ -39,26 +42,35 @@ from kafkalog.recovery.checks.missing_partitions import missing_partitions
 from kafkalog.recovery.checks.moments import moments_differ
 from kafkalog.recovery.checks.owners import other_owners
 from kafkalog.recovery.checks.unfinished_moves import unfinished_moves
-from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, ActionKind, RecoveryAction, difference, marker_first
+from kafkalog.recovery.decide.actions import (
+    WRITTEN_AT_STOP,
+    ActionJson,
+    ActionKind,
+    RecoveryAction,
+    difference,
+    marker_first,
+)
 from kafkalog.recovery.decide.aftermath import LossConsequence, consequences
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.closed_in_order import findings_of_checks
 from kafkalog.recovery.decide.deleted_data import note_of_deleted
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory
 from kafkalog.recovery.decide.partition_plan import PartitionPlan, partition_plans
+from kafkalog.recovery.decide.plan_json import BrokerForecastJson, PartitionPlanJson, PlanJson
 from kafkalog.recovery.decide.refusals import WRITTEN_BESIDE, Decision, refusal_in_every_mode, refusal_of
 from kafkalog.recovery.decide.ways import RecoveryWay, WayName, recommended
+from kafkalog.recovery.decide.ways_json import way_json
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.own_identity import directories_that_name
 from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey
-from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
+from kafkalog.recovery.facts.topic_facts import NO_FACTS, SettingsJson, TopicFacts
 from kafkalog.recovery.facts.unreadable import findings_of_unreadable, sentences_of_unreadable
 from kafkalog.recovery.safe.normalize import Checkpoints, read_high_watermarks
 
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
 
-__all__ = ["BrokerForecast", "PartitionPlan", "Plan", "plan_of"]
+__all__ = ["BrokerForecast", "PartitionPlan", "Plan", "plan_json", "plan_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +99,6 @@ class BrokerForecast:
     def starts_and_loses_nothing(self) -> bool:
         """Whether the node starts, serves and loses nothing, by every release that was asked about."""
         return self.outcome == StartResult.LOADED and (self.node is None or self.node.loses_nothing)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "outcome": self.outcome,
-            "exception": self.exception,
-            "message": self.message,
-            "clean_shutdown": self.clean_shutdown,
-            "log_end_offsets": dict(self.log_end_offsets),
-            "strays": list(self.strays),
-            "valid_records_lost": None if self.valid_records_lost is None else dict(self.valid_records_lost),
-            "node": None if self.node is None else self.node.as_dict(),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,39 +218,8 @@ class Plan:
         return tuple(each.name for each in self.partitions if each.changes)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        best = self.choice.recommended
-        return {
-            "path": self.root,
-            "mode": str(self.mode),
-            "changes": self.changes,
-            "refusal": self.refusal,
-            "needs_consent": self.needs_consent,
-            "insides": str(Insides.READABLE if self.mode is Mode.SALVAGE else Insides.NOT_EXAMINED),
-            "deleted": self.deleted,
-            "identity_in": list(self.identity_in),
-            "begins": dict(self.begins),
-            "declined": dict(self.declined),
-            "consequences": [each.as_dict() for each in self.consequences],
-            "ways": [way.as_dict() for way in self.choice.ways],
-            "recommended": None if best is None else str(best.way),
-            "recommended_way": None if best is None else best.as_dict(),
-            "broker": self.broker.as_dict(),
-            "settings": self.topics.as_dict(),
-            "findings": [finding.as_dict() for finding in self.findings],
-            "partitions": [self._partition(partition) for partition in self.partitions],
-            "actions": [action.as_dict() for action in self.actions],
-        }
-
-    def _partition(self, partition: PartitionPlan) -> dict[str, Any]:
-        ways = self.choice.by_partition.get(partition.name, [])
-        is_elsewhere = self.choice.loses_metadata and partition.name == CLUSTER_METADATA_DIRECTORY
-        best = None if is_elsewhere else recommended(ways)
-        return {
-            **partition.as_dict(),
-            "ways": [way.as_dict() for way in ways],
-            "recommended": None if best is None else str(best.way),
-        }
+        """Everything that is known of it as plain values, for programs."""
+        return plain(plan_json(self))  # type: ignore[no-any-return]
 
 
 def plan_of(
@@ -486,3 +454,37 @@ def _missing_partitions(survey: Survey, topics: TopicFacts) -> list[Finding]:
     names |= {path: what == LINKED_DIRECTORY for path, what in survey.special.items() if "/" not in path}
     names |= dict.fromkeys([*(path for path in survey.directories if "/" not in path), *survey.unreadable], True)
     return missing_partitions(survey.root, names, checkpoints, topics)
+
+
+def plan_json(plan: Plan) -> PlanJson:
+    """Everything that is known of a plan, for programs."""
+    best = plan.choice.recommended
+    return PlanJson(
+        path=plan.root,
+        mode=plan.mode,
+        changes=plan.changes,
+        refusal=plan.refusal,
+        needs_consent=plan.needs_consent,
+        insides=Insides.READABLE if plan.mode is Mode.SALVAGE else Insides.NOT_EXAMINED,
+        deleted=plan.deleted,
+        identity_in=plan.identity_in,
+        begins=plan.begins,
+        declined=plan.declined,
+        consequences=tuple(plan.consequences),
+        ways=list(map(way_json, plan.choice.ways)),
+        recommended=None if best is None else best.way,
+        recommended_way=None if best is None else way_json(best),
+        broker=shaped(plan.broker, BrokerForecastJson),
+        settings=shaped(plan.topics, SettingsJson),
+        findings=shaped(plan.findings, list[FindingJson]),
+        partitions=[_partition_json(plan.choice, each) for each in plan.partitions],
+        actions=shaped(plan.actions, list[ActionJson]),
+    )
+
+
+def _partition_json(choice: RecoveryChoice, partition: PartitionPlan) -> PartitionPlanJson:
+    ways = choice.by_partition.get(partition.name, [])
+    is_elsewhere = choice.loses_metadata and partition.name == CLUSTER_METADATA_DIRECTORY
+    best = None if is_elsewhere else recommended(ways)
+    line = shaped(partition, PartitionPlanJson)
+    return structs.replace(line, ways=list(map(way_json, ways)), recommended=None if best is None else best.way)

@@ -10,9 +10,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import field
-from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.model import NO_END, BatchHeader, RecordBatch
@@ -123,27 +122,16 @@ class RecoveryRequest:
         """The rules by which it is taken."""
         return structs.replace(rules, mode=self.mode, repair_bits=self.proof, full=rules.full or self.full)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, under the names that `recover` has for them."""
-        return {
-            "mode": str(self.mode),
-            "repair_bits": None if self.proof is None else self.proof.name.lower(),
-            "full": self.full,
-            "copies": list(self.copies),
-        }
 
-
-@dataclass(frozen=True, slots=True)
-class LostRange:
-    """Offsets that nobody will read any more; `last` is None where it is not known how far they go."""
+class LostRange(Struct, frozen=True):
+    """Offsets that no consumer will read again."""
 
     partition: str
+    """partition directory"""
     first: int
+    """first offset"""
     last: int | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {"partition": self.partition, "first": self.first, "last": self.last}
+    """last offset; null if unknown"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,30 +243,6 @@ class RecoveryWay:
     """in plain words"""
     refusal: str | None = None
     """why `recover` declines this way; such a way is never recommended"""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        found = self.measured
-        return {
-            "way": str(self.way),
-            "records_kept": found.records_kept,
-            "records_hidden": found.records_hidden,
-            "records_lost": found.records_lost,
-            "records_lost_is_exact": found.is_exact and found.records_lost is not None,
-            "sound_records_lost": found.sound_lost,
-            "sound_markers_lost": found.markers_lost,
-            "damaged_markers": found.markers_damaged,
-            "epoch_falls": found.epoch_falls,
-            "bytes_cut": found.bytes_cut,
-            "damage_left": found.damage_left,
-            "offsets_lost": None if found.records_lost is None else [each.as_dict() for each in found.lost],
-            "below_high_watermark": found.below_high_watermark,
-            "how": None if self.how is None else self.how.as_dict(),
-            "needs_consent": self.needs_consent,
-            "leaders": list(self.leaders),
-            "consequence": self.consequence,
-            "refusal": self.refusal,
-        }
 
 
 def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:

@@ -140,7 +140,8 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """more log directories of the same brokers, which a start reads; they are not changed"""
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        if type(self) is Recovery:  # what is made of a request was examined with it
+            check_fields(self)
         force_setattr(self, "mode", mode_named(self.mode))
         if self.repair_bits is not None:
             force_setattr(self, "repair_bits", _proof_named(self.repair_bits))

@@ -11,6 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+import msgspec
+from msgspec import Struct
+
 from kafkalog.classes import dataclass
 from kafkalog.cluster.rules.internal_topics import COMPACT, COMPACTED_BY_KAFKA, INTERNAL_TOPIC_SETTINGS
 from kafkalog.codec.errors import KafkaLogError
@@ -31,6 +34,19 @@ if TYPE_CHECKING:
     from kafkalog.cluster.kraft.metadata_log import MetadataState
 
 __all__ = ["NO_FACTS", "TopicFacts", "directory_id_of", "identity_of", "node_id_of", "read_topic_facts"]
+
+
+class SettingsJson(Struct, frozen=True, kw_only=True):
+    """Where the settings of topics and of the broker came from."""
+
+    source: str | None
+    """the metadata log that was read; null if there is none"""
+    problem: str | None
+    """why it could not be read; null otherwise"""
+    configs_by_name: Mapping[str, Mapping[str, str]] = msgspec.field(name="topics")
+    """by topic, its own settings under Kafka's names"""
+    broker_configs: Mapping[str, str] = msgspec.field(name="broker")
+    """the broker's dynamic settings"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +94,11 @@ class TopicFacts:
         remote = {REMOTE_STORAGE_ENABLE: "true"} if self.tiering.has_remote_log(topic) else {}
         return LogSettings.from_names({**given, **self.broker_configs, **self.configs.get(topic, {}), **remote})
 
+    @property
+    def configs_by_name(self) -> Mapping[str, Mapping[str, str]]:
+        """Topics and their own settings, by name."""
+        return dict(sorted(self.configs.items()))
+
     def cleaner_config(self, topic: str, given: Mapping[str, str]) -> CleanerConfig:
         """How a topic is cleaned: the cluster's memory, else what the caller gave, else Kafka's defaults."""
         own = {**INTERNAL_TOPIC_SETTINGS.get(topic, {}), **self.cleaner_configs.get(topic, {})}
@@ -115,15 +136,6 @@ class TopicFacts:
                 if name is not None and name.state is DirectoryState.LIVE
             )
         return frozenset(found)
-
-    def as_dict(self) -> dict[str, object]:
-        """Plain values for JSON."""
-        return {
-            "source": self.source,
-            "problem": self.problem,
-            "topics": {topic: dict(values) for topic, values in sorted(self.configs.items())},
-            "broker": dict(self.broker_configs),
-        }
 
 
 NO_FACTS = TopicFacts()

@@ -11,8 +11,8 @@ import pytest
 
 from kafkalog.cluster.kraft.metadata_history import partition_changes
 from kafkalog.cluster.kraft.metadata_image import MIGRATING, MetadataImage
-from kafkalog.cluster.kraft.metadata_json import image_json, state_json
-from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.cluster.kraft.metadata_json import state_json
+from kafkalog.cluster.kraft.metadata_log import MetadataLog, MetadataState
 from kafkalog.cluster.layout import cluster_metadata
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_metadata, encode_framed
 from kafkalog.cluster.records.messages import Decoded
@@ -21,11 +21,17 @@ from kafkalog.log import open_partition, open_segment
 from testkit.kafka.kafka_jars import number
 from testkit.recorded.broker_dirs import KILLED, brokers
 from testkit.recorded.fixture_data import BrokerCase, broker_cases
-from testkit.running.command import kafkalog
+from testkit.running.command import in_json, kafkalog
 from testkit.running.shares import EACH
 
 Note = Callable[[str, int], None]
 KRAFT = [case for case in broker_cases() if case.case["mode"] == "kraft"]
+
+
+def image_json(image: MetadataImage, *, show_secrets: bool = False) -> dict[str, Any]:
+    """What is printed of an image."""
+    state = MetadataState(image, None)
+    return in_json(state_json(state, show_secrets=show_secrets))  # type: ignore[no-any-return]
 
 
 def log_of(case: BrokerCase) -> MetadataLog:

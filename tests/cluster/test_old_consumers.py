@@ -196,7 +196,7 @@ def test_round_robin_is_told_by_its_owners() -> None:
     one = {**nodes, "/consumers/g/owners/t0/0": b"g_gone-0"}
     strange = group_of(one)
     assert (strange.assignor, as_derived(strange)) == ("", False)
-    assert old_group_line(strange)["assignmentProblems"] == ["t0-0 is owned by g_gone-0, which is not registered"]
+    assert old_group_line(strange).assignment_problems == ["t0-0 is owned by g_gone-0, which is not registered"]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_registrations_that_cannot_be_read(data: bytes) -> None:
     group = group_of({"/brokers/topics/t": topic(1), "/consumers/g/ids/g_c": data})
     assert len(group.problems) == 1
     assert (group.assigned("range"), as_derived(group)) == (None, None)
-    assert old_group_line(group, without="g_c", joining="g_d")["assignmentWith"] is None
+    assert old_group_line(group, without="g_c", joining="g_d").assignment_with is None
 
 
 # -- recorded from brokers ---------------------------------------------------------------------------------------------

@@ -18,7 +18,9 @@ from kafkalog.codec import (
     decode_batch,
     scan,
 )
+from kafkalog.codec.common.shapes import plain, shaped
 from kafkalog.codec.control import parse_control_key
+from kafkalog.codec.findings import FindingJson
 from kafkalog.codec.index_files import decode_producer_snapshot
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.text import decode_meta_properties, decode_offset_checkpoint, decode_partition_metadata
@@ -214,7 +216,7 @@ def test_what_damage_makes_unreadable_is_said_in_words_and_as_json(unread: Unrea
     """The offset that a damaged header claims gives way to what the sound batches around it prove."""
     finding = Finding(FindingCode.CRC_MISMATCH, Severity.ERROR, 61, 7, "it differs", unread=unread)
     assert str(finding) == f"error: crc_mismatch (byte 61, {words}): it differs"
-    assert finding.as_dict()["unread"] == {
+    assert plain(shaped(finding, FindingJson))["unread"] == {
         "first_offset": unread.first_offset,
         "last_offset": unread.last_offset,
         "newest_before": unread.newest_before,
@@ -225,7 +227,7 @@ def test_what_damage_makes_unreadable_is_said_in_words_and_as_json(unread: Unrea
 def test_a_finding_in_words_and_as_json() -> None:
     finding = Finding(FindingCode.CRC_MISMATCH, Severity.ERROR, 61, 7, "it differs").in_file("a.log")
     assert str(finding) == "error: crc_mismatch (a.log, byte 61, offset 7): it differs"
-    assert finding.as_dict() == {
+    assert plain(shaped(finding, FindingJson)) == {
         "code": "crc_mismatch",
         "severity": "error",
         "file": "a.log",
@@ -235,5 +237,5 @@ def test_a_finding_in_words_and_as_json() -> None:
     }
     inside = replace(finding, last_offset=9)
     assert str(inside) == "error: crc_mismatch (a.log, byte 61, offsets 7 to 9): it differs"
-    assert inside.as_dict()["last_offset"] == 9
+    assert shaped(inside, FindingJson).last_offset == 9
     assert str(Finding(FindingCode.FOREIGN_FILE, Severity.INFO)) == "info: foreign_file: "

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from kafkalog.codec import DEFAULT_LIMITS, FindingCode, Scanner, Severity, StopReason, scan
+from kafkalog.codec.common.shapes import plain, shaped
 from kafkalog.codec.execution import Execution
-from kafkalog.codec.findings import BatchOutline
+from kafkalog.codec.findings import BatchOutline, FindingJson
 from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.source import BufferSource
 from testkit.judging.reference_execution import REFERENCE
@@ -284,7 +285,7 @@ def test_what_a_torn_batch_claims_in_words() -> None:
     assert str(outline) == claimed
     (found,) = scan(data[:-1]).findings
     assert found.detail == f"a batch of {len(data)} bytes with {len(data) - 1} bytes left; its header claims {claimed}"
-    assert found.as_dict()["batch"] == {
+    assert plain(shaped(found, FindingJson))["batch"] == {
         "first_offset": 5, "last_offset": 6, "records": 2,
         "first_timestamp": MOMENT, "last_timestamp": MOMENT + 3000,
     }  # fmt: skip

@@ -97,5 +97,11 @@ def without_findings(line: dict[str, Any]) -> str:
     return json.dumps({key: value for key, value in line.items() if key not in left_out}, sort_keys=True)
 
 
+def test_the_schemas_are_made_from_the_types() -> None:
+    for name, schema in json_pages.made().items():
+        text = (json_pages.FOLDER / f"{name}{json_pages.SUFFIX}").read_text()
+        assert text == json_pages.text_of(schema), "run tests/support/json_pages.py --write"
+
+
 def test_the_page_is_made_from_the_schemas() -> None:
-    assert json_pages.PAGE.read_text() == json_pages.page(), "run tests/support/json_pages.py"
+    assert json_pages.PAGE.read_text() == json_pages.page(), "run tests/support/json_pages.py --write"

@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -125,7 +126,7 @@ def hints(what: Any, module: str) -> dict[str, Any]:
 _HELD: dict[Any, Any] = {collections.abc.Callable: len, re.Pattern: re.compile(b"x")}
 
 
-def example(hint: Any, depth: int = 0) -> Any:
+def example(hint: Any, depth: int = 0) -> Any:  # noqa: C901 - a list of kinds
     """A value of a type; where there is a choice, the one that is harder to copy."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
@@ -135,6 +136,10 @@ def example(hint: Any, depth: int = 0) -> Any:
         if typing.get_origin(wanted[-1]) is collections.abc.Callable:
             return None
         return None if depth > _DEPTH and type(None) in arguments else example(wanted[-1], depth + 1)
+    if origin is typing.Literal:
+        return arguments[0]
+    if hint is msgspec.UnsetType:
+        return msgspec.UNSET
     if origin is tuple:
         if arguments[-1:] == (...,):
             return (example(arguments[0], depth + 1),) if depth <= _DEPTH else ()

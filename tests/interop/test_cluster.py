@@ -23,6 +23,7 @@ from kafkalog.log import open_partition
 from testkit.kafka.kafka_oracle import KafkaOracle
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.fixture_data import BrokerCase, broker_cases
+from testkit.running.command import in_json
 
 Note = Callable[[str, int], None]
 KRAFT = [case for case in broker_cases() if case.case["mode"] == "kraft"]
@@ -41,7 +42,7 @@ def test_the_metadata_image_is_kafkas(case: BrokerCase, kafka_of: Callable[[str]
         if until is not None and until < log.partition.log_start_offset:
             continue
         wanted = kafka_of("4.4.0").image(directory, until)
-        got = state_json(log.state(until))
+        got = in_json(state_json(log.state(until)))
         got["controllers"] = list(got["controllers"])
         if wanted["epoch"] == 0:  # the harness takes epochs from the log, and no record of it was applied
             del wanted["epoch"]
@@ -78,7 +79,7 @@ def test_controllers_and_cordoned_directories_are_those_of_kafkas_image(
     seen = []
     for until in range(1, len(records) + 1):
         wanted = kafka_of("4.4.0").image(directory, until)
-        got = state_json(MetadataLog(open_partition(directory)).state(until))
+        got = in_json(state_json(MetadataLog(open_partition(directory)).state(until)))
         got["controllers"] = list(got["controllers"])
         assert (got["controllers"], got["brokers"]) == (wanted["controllers"], wanted["brokers"]), until
         seen.append((got["controllers"], [each["cordoned_directories"] for each in got["brokers"].values()]))

@@ -78,7 +78,7 @@ def test_python_names_all_of_them(roots: list[Path]) -> None:
     with pytest.raises(RecoveryRefused) as refused:
         recover(*roots)
     assert [each.directory for each in refused.value.each] == list(map(str, roots[:2]))
-    assert [report["path"] for report in refused.value.reports] == list(map(str, roots))
+    assert [report.path for report in refused.value.reports] == list(map(str, roots))
 
 
 def test_a_lock_that_is_held(roots: list[Path]) -> None:

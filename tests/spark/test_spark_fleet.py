@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kafkalog
+from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import FindingJson
 from kafkalog.spark import recover_many, verify_many
 from testkit.judging.trees import contents
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import broker_case
+from testkit.running.command import in_json
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -45,8 +48,8 @@ def test_verify_many_says_of_each_what_verify_says(spark: SparkSession, fleet: l
     assert rows[3].message == f"{fleet[3]} does not exist"
     for path, row in zip(fleet[:3], rows, strict=False):
         report = kafkalog.verify(path)
-        assert [json.loads(row.report)] == report.as_dicts()
-        assert [given(found) for found in row.findings] == [found.as_dict() for found in report.findings]
+        assert [json.loads(row.report)] == in_json(report.as_dicts())
+        assert [given(found) for found in row.findings] == in_json(shaped(report.findings, list[FindingJson]))
         severities = [str(found.severity) for found in report.findings]
         assert (row.errors, row.warnings) == (severities.count("error"), severities.count("warning"))
     assert [contents(path) for path in fleet[:3]] == before

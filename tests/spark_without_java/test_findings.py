@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 import kafkalog
+from kafkalog.codec.common.shapes import plain, shaped
 from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.findings import FindingCode, FindingJson, Severity
 from kafkalog.log import Partition
 from kafkalog.log.disk.pointer import JOURNAL, POINTER, Pointer
 from kafkalog.recovery.checks import log_directory
@@ -89,8 +90,8 @@ def of_verify(paths: Sequence[Path]) -> Found:
     """The same of the findings of `verify`."""
     found: Found = Counter()
     for finding in kafkalog.verify(*paths).findings:
-        said = finding.as_dict() | {"lastOffset": finding.last_offset}
-        bounds = {} if finding.unread is None else finding.unread.as_dict()
+        said = plain(shaped(finding, FindingJson)) | {"lastOffset": finding.last_offset}
+        bounds = {} if finding.unread is None else plain(finding.unread)
         unread = {column: bounds.get(name) for column, name in UNREAD.items()}
         found[json.dumps({name: said[name] for name in SAID} | unread, sort_keys=True)] += 1
     return found

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any
+
+from msgspec import Struct, field
 
 from kafkalog.classes import dataclass
 from kafkalog.recovery.broker.node.releases import Release, named
 
 __all__ = [
-    "REFUSED_SETTING", "ConsequenceKind", "Fault", "NodeAnswer", "NodeStart", "Part", "Role", "StartConsequence",
-    "StartOutcome",
+    "REFUSED_SETTING", "AnswerJson", "ConsequenceKind", "Fault", "NodeAnswer", "NodeStart", "NodeStartJson", "Part",
+    "Role", "StartConsequence", "StartOutcome",
 ]  # fmt: skip
 
 
@@ -113,18 +114,17 @@ class Fault:
     """one sentence"""
 
 
-@dataclass(frozen=True, slots=True)
-class StartConsequence:
-    """One thing that a start does; `names` are partition directories, relative to their log directories."""
+class StartConsequence(Struct, frozen=True):
+    """One thing that a start does."""
 
     kind: ConsequenceKind
+    """what it is"""
     detail: str
+    """one sentence"""
     file: str | None = None
+    """the file it is about; null if it is about none"""
     names: tuple[str, ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {"kind": str(self.kind), "detail": self.detail, "file": self.file, "names": list(self.names)}
+    """partition directories, relative to their log directories"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,16 +160,35 @@ class NodeAnswer:
         losing = (ConsequenceKind.EMPTY_AGAIN, ConsequenceKind.OTHER)
         return self.outcome is StartOutcome.STARTS and not any(each.kind in losing for each in self.consequences)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "outcome": str(self.outcome),
-            "exception": self.exception,
-            "message": self.message,
-            "file": self.file,
-            "consequences": [each.as_dict() for each in self.consequences],
-            "condition": self.condition,
-        }
+
+class AnswerJson(Struct, frozen=True, kw_only=True):
+    """What a node does when it is started by certain releases."""
+
+    releases: str
+    """the releases of Kafka, such as `3.7.1 to 4.0` or `4.3 and later`"""
+    outcome: StartOutcome
+    """the gravest of what follows; `unknown` if it is not known"""
+    exception: str | None
+    """class of the exception that ends the start; null if none does"""
+    message: str | None
+    """the node's own words, or the reason"""
+    file: str | None
+    """the file that the failure is about; null if it is about none"""
+    consequences: tuple[StartConsequence, ...]
+    """what the start does beside"""
+    condition: str | None
+    """what the answer depends on that the directories do not say; null if they say everything"""
+
+
+class NodeStartJson(Struct, frozen=True, kw_only=True):
+    """What a node does when it is started on its log directories."""
+
+    role: Role
+    """what its process does"""
+    node_id: int | None
+    """null if no file names it"""
+    answers_by_release: list[AnswerJson] = field(name="answers")
+    """one for each group of releases that do alike, the oldest first"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +210,17 @@ class NodeStart:
         for release, answer in zip(self.releases, self.answers, strict=True):
             by_answer.setdefault(answer, []).append(release)
         return [(named(releases, self.releases), answer) for answer, releases in by_answer.items()]
+
+    @property
+    def answers_by_release(self) -> Sequence[object]:
+        """The different answers as `AnswerJson`; the oldest release first."""
+        return [
+            AnswerJson(
+                releases=releases, outcome=answer.outcome, exception=answer.exception, message=answer.message,
+                file=answer.file, consequences=answer.consequences, condition=answer.condition,
+            )
+            for releases, answer in self.grouped
+        ]  # fmt: skip
 
     @property
     def judged(self) -> Sequence[NodeAnswer]:
@@ -227,11 +257,3 @@ class NodeStart:
     def strays(self) -> tuple[str, ...]:
         """Partition directories that any of the releases takes out of service, sorted."""
         return tuple(sorted({name for answer in self.answers for name in answer.strays}))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "role": str(self.role),
-            "node_id": self.node_id,
-            "answers": [{"releases": releases, **answer.as_dict()} for releases, answer in self.grouped],
-        }

@@ -6,9 +6,11 @@ for each directory; and an interrupt says how far the run is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
+
+from msgspec import Struct, structs
 
 from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import Happened, interruptible
@@ -31,7 +33,7 @@ class Acting(Generic[Plan]):
         yes: bool,
         as_json: bool,
         show: Callable[[Plan], None] = lambda made: None,
-        reports: Callable[[Declined, Sequence[Plan]], Sequence[Mapping[str, Any]]] = lambda error, plans: (),
+        reports: Callable[[Declined, Sequence[Plan]], Sequence[Struct]] = lambda error, plans: (),
     ) -> None:
         self.plans: list[Plan] = []
         self.as_json = as_json
@@ -75,7 +77,7 @@ class Acting(Generic[Plan]):
         if self.asks:
             confirm(question)
 
-    def tell(self, result: Mapping[str, Any], text: Callable[[], None]) -> None:
+    def tell(self, result: Struct, text: Callable[[], None]) -> None:
         """What was done, for programs or for people."""
         if self.as_json:
             print_json(result)
@@ -90,10 +92,12 @@ class Acting(Generic[Plan]):
                 writer.write(escape_controls(line))
 
 
-def _as_it_is(report: Mapping[str, Any], happened: Happened) -> Mapping[str, Any]:
+def _as_it_is(report: Struct, happened: Happened) -> Struct:
     """A report of nothing, or of what a run has done before an error."""
-    run = happened.run_in(str(report["path"])) if "changed" in report and "path" in report else None
+    names = report.__struct_fields__
+    path = getattr(report, "path", None) or getattr(report, "root", None)
+    run = None if path is None or "changed" not in names else happened.run_in(path)
     if run is None:
         return report
-    told = {"changed": True, "run_id": run[0], "quarantine": run[1]}
-    return {**report, **{name: value for name, value in told.items() if name in report}}
+    done = {"changed": True, "run_id": run[0], "quarantine": run[1]}
+    return structs.replace(report, **{name: value for name, value in done.items() if name in names})

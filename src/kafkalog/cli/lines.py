@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kafkalog.cli.output import LineWriter, report_findings
+from kafkalog.codec.common.shapes import plain, shaped
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log import Partition, open_all
@@ -47,13 +48,13 @@ def half_done_in(paths: Iterable[str]) -> list[Finding]:
     return [finding for path in paths for finding in findings_of_half_done(path)]
 
 
-def print_lines(lines: Iterable[dict[str, object]]) -> None:
-    """One JSON object a line."""
+def print_lines(lines: Iterable[object], shape: type | None = None) -> None:
+    """One JSON object a line: lines, or results in the shape of one."""
     import json
 
     with LineWriter() as writer:
         for line in lines:
-            writer.write(json.dumps(line))
+            writer.write(json.dumps(plain(line if shape is None else shaped(line, shape))))
 
 
 def unique(findings: Iterable[Finding]) -> list[Finding]:

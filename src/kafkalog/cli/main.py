@@ -172,10 +172,10 @@ def _blocks_printed() -> int:
 
 def _as_json(text: str, code: int) -> int:
     """An error before any line: an object for programs, the sentence for people."""
-    from kafkalog.cli.output import print_json
+    from kafkalog.cli.output import ErrorLine, print_json
 
     try:
-        print_json({"error": text, "exit_code": int(code)})
+        print_json(ErrorLine(error=text, exit_code=int(code)))
     except OSError as closed:
         _write_out(sys.stdout)
         if isinstance(closed, BrokenPipeError):

@@ -9,7 +9,10 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Self
 
+from msgspec import Struct
+
 from kafkalog.cli.width import terminal_width
+from kafkalog.codec.common.shapes import plain, shaped
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.wording import counted
 from kafkalog.words.escapes import escape_controls
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 __all__ = [
+    "ErrorLine",
     "LineWriter",
     "WritesBehind",
     "behind_text",
@@ -29,6 +33,17 @@ __all__ = [
 ]
 
 _BLOCK_BYTES = 1 << 18
+
+
+class ErrorLine(Struct, frozen=True, kw_only=True):
+    """What a command prints with --json in place of its lines if it could not begin: the command line makes no sense,
+    the command declines, or something cannot be read.
+    """
+
+    error: str
+    """the sentence that is also on standard error"""
+    exit_code: int
+    """the command's exit code"""
 
 
 class LineWriter:
@@ -130,12 +145,12 @@ class WritesBehind:
             self._thread.shutdown()
 
 
-def print_json(value: object) -> None:
-    """One JSON object on one line."""
-    from kafkalog.words.advice import told  # other output has no advice in it
+def print_json(value: object, shape: type | None = None) -> None:
+    """One JSON object on one line: a line, or a result in the shape of one."""
+    from kafkalog.words.advice import in_options  # other output has no advice in it
 
     with LineWriter() as writer:
-        writer.write(json.dumps(told(value)))
+        writer.write(json.dumps(plain(value if shape is None else shaped(value, shape), in_options)))
 
 
 def behind_text(batches: int, records: int) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct, field
 
 from kafkalog.codec.findings import Finding, Severity
@@ -63,36 +61,6 @@ class CopyReport(Struct):
         """Whether it has a tail that the best copy's lineage does not have."""
         return self.past is not None and self.past.offset < self.log_end_offset
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        difference = self.difference
-        return {
-            "path": self.path,
-            "node_id": self.node_id,
-            "cluster_id": self.cluster_id,
-            "topic_id": self.topic_id,
-            "log_start_offset": self.log_start_offset,
-            "log_end_offset": self.log_end_offset,
-            "sound_end_offset": self.sound_end_offset,
-            "high_watermark": self.high_watermark,
-            "last_epoch": self.last_epoch,
-            "leader_epochs": [list(entry) for entry in self.leader_epochs],
-            "batches": self.batches,
-            "records": self.records,
-            "bytes": self.bytes,
-            "damage": None if self.damage is None else self.damage.as_dict(),
-            "damaged_places": self.damaged_places,
-            "records_behind_damage": self.records_behind_damage,
-            "in_sync": self.in_sync,
-            "led": self.led,
-            "common_epoch": None if self.past is None else self.past.epoch,
-            "cut_at_offset": None if self.past is None else self.past.offset,
-            "records_cut": self.records_cut,
-            "difference": None if difference is None else difference.as_dict(),
-            "findings": [finding.as_dict() for finding in self.findings],
-            "error": self.error,
-        }
-
 
 class PartitionComparison(Struct):
     """The copies of one topic-partition."""
@@ -141,27 +109,6 @@ class PartitionComparison(Struct):
             copy.damage is not None or copy.findings or self.differs(copy) for copy in self.copies
         )
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        state = self.replica_state
-        return {
-            "kind": "partition",
-            "topic": self.topic,
-            "partition": self.partition,
-            "clean": self.is_clean,
-            "best": None if self.best is None else self.best.path,
-            "best_node_id": None if self.best is None else self.best.node_id,
-            "why": self.why,
-            "best_may_be_elected": self.is_elected,
-            "replicas": None if state is None else list(state.replicas),
-            "isr": None if state is None else list(state.isr),
-            "elr": None if state is None else list(state.eligible),
-            "leader": None if state is None else state.leader,
-            "leader_epoch": None if state is None else state.leader_epoch,
-            "missing_on": self.missing,
-            "copies": [{**copy.as_dict(), "differs": self.differs(copy)} for copy in self.copies],
-        }
-
 
 class Comparison(Struct):
     """All topic-partitions of the compared volumes."""
@@ -190,20 +137,3 @@ class Comparison(Struct):
             if (each.topic, each.partition) == key:
                 return each
         raise KeyError(key)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The summary, as plain values for JSON; partitions have their own."""
-        return {
-            "kind": "summary",
-            "paths": list(self.paths),
-            "clean": self.is_clean,
-            "partitions": len(self.partitions),
-            "partitions_not_clean": sum(not each.is_clean for each in self.partitions),
-            "copies": sum(len(each.copies) for each in self.partitions),
-            "damaged_copies": sum(copy.damage is not None for each in self.partitions for copy in each.copies),
-            "memory": self.memory,
-            "memory_problem": self.memory_problem,
-            "left_out": self.left_out,
-            "unreadable": [{"path": path, "reason": reason} for path, reason in self.unreadable],
-            "findings": [finding.as_dict() for finding in self.findings],
-        }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from msgspec import Struct
 
@@ -19,10 +18,6 @@ class BatchPlace(Struct, frozen=True):
     path: str
     position: int
     """bytes"""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {"offset": self.offset, "file": self.path, "position": self.position}
 
 
 class Cursor:

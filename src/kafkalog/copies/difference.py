@@ -8,7 +8,6 @@ there than here, are not a difference between the logs.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from msgspec import Struct
 
@@ -46,24 +45,15 @@ class CopyDifference(Struct):
     cleaned: int = 0
     """batches that compaction has treated otherwise here than there"""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        here, there = self.other_bytes or (None, None)
-        return {
-            "other_bytes_at": None if here is None else here.as_dict(),
-            "other_bytes_there_at": None if there is None else there.as_dict(),
-            "other_batches": self.other_batches,
-            "unreadable_batches": self.unreadable_batches,
-            "unreadable_there_batches": self.unreadable_there_batches,
-            "only_epoch_differs": self.only_epoch_differs,
-            "lacks_from": None if self.lacks is None else self.lacks.as_dict(),
-            "lacks_records": self.lacks_records,
-            "lacks_for_damage": self.lacks_for_damage,
-            "has_alone_from": None if self.has_alone is None else self.has_alone.as_dict(),
-            "has_alone_records": self.has_alone_records,
-            "has_alone_for_damage": self.has_alone_for_damage,
-            "batches_cleaned_differently": self.cleaned,
-        }
+    @property
+    def other_bytes_here(self) -> BatchPlace | None:
+        """The first batch here whose offsets have other bytes there; None if there is none."""
+        return None if self.other_bytes is None else self.other_bytes[0]
+
+    @property
+    def other_bytes_there(self) -> BatchPlace | None:
+        """The first batch there whose offsets have other bytes here; None if there is none."""
+        return None if self.other_bytes is None else self.other_bytes[1]
 
     @property
     def is_none(self) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct, field
 
 from kafkalog.codec.findings import Finding
@@ -48,25 +46,6 @@ class CopyShare(Struct):
     unread: list[tuple[str, str]] = field(default_factory=list)
     """path and reason of what could not be read in it"""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "path": self.path,
-            "batches": self.batches,
-            "records": self.records,
-            "damage": None if self.damage is None else self.damage.as_dict(),
-            "damaged_places": self.damaged_places,
-            "lacks_records": self.lacks_records,
-            "lacks_from": self.lacks_from,
-            "dropped_batches": self.dropped_batches,
-            "dropped_records": self.dropped_records,
-            "dropped_from": None if self.dropped_from is None else self.dropped_from.as_dict(),
-            "passed_batches": self.passed_batches,
-            "passed_from": None if self.passed_from is None else self.passed_from.as_dict(),
-            "cleaned_batches": self.cleaned_batches,
-            "error": self.error,
-        }
-
 
 class MergeResult(Struct):
     """The merged partition, where its ranges come from, and what no copy had."""
@@ -103,31 +82,6 @@ class MergeResult(Struct):
         """Whether committed records are in no copy."""
         return self.high_watermark is not None and self.log_end_offset < self.high_watermark
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "kind": "partition",
-            "topic": self.topic,
-            "partition": self.partition,
-            "target": self.target,
-            "log_start_offset": self.log_start_offset,
-            "log_end_offset": self.log_end_offset,
-            "high_watermark": self.high_watermark,
-            "batches_kept": self.batches_kept,
-            "records_kept": self.records_kept,
-            "bytes_kept": self.bytes_kept,
-            "ranges": [
-                {"first_offset": each.first_offset, "last_offset": each.last_offset, "source": each.source}
-                for each in self.ranges
-            ],
-            "range_count": self.range_count,
-            "gaps": [list(gap) for gap in self.gaps],
-            "gap_count": self.gap_count,
-            "offsets_missing": self.offsets_missing,
-            "dropped_batches": self.dropped,
-            "copies": [copy.as_dict() for copy in self.copies],
-        }
-
 
 class MergedDirectory(Struct):
     """A log directory merged from several."""
@@ -141,16 +95,3 @@ class MergedDirectory(Struct):
     """directories that were not merged: the metadata log, and what waits for deletion, is moving or stray"""
     unreadable: list[tuple[str, str]] = field(default_factory=list)
     """path and reason"""
-
-    def as_dict(self) -> dict[str, Any]:
-        """The summary, as plain values for JSON; partitions have their own."""
-        return {
-            "kind": "summary",
-            "target": self.target,
-            "partitions": len(self.partitions),
-            "partitions_with_gaps": sum(each.gap_count > 0 for each in self.partitions),
-            "records_kept": sum(each.records_kept for each in self.partitions),
-            "refused": [{"partition": name, "reason": reason} for name, reason in self.refused],
-            "left_out": self.left_out,
-            "unreadable": [{"path": path, "reason": reason} for path, reason in self.unreadable],
-        }

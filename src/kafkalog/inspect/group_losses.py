@@ -9,7 +9,6 @@ may have read either log.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.groups.offsets import CommittedOffset, read_offsets
@@ -43,21 +42,6 @@ class GroupLoss:
     """False: without an epoch it is unknown which of the two logs the group has read"""
     held_by: str | None
     """a copy that still holds what was read; None if no copy that was given does"""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "kind": "group",
-            "group": self.group,
-            "topic": self.topic,
-            "partition": self.partition,
-            "committed_offset": self.committed_offset,
-            "leader_epoch": self.leader_epoch,
-            "gone": [self.gone_first, self.committed_offset - 1],
-            "unseen": None if self.unseen_last is None else [self.gone_first, self.unseen_last],
-            "certain": self.is_certain,
-            "held_by": self.held_by,
-        }
 
 
 def commits_of(found: Comparison, limits: Limits = DEFAULT_LIMITS) -> tuple[list[CommittedOffset], list[Finding]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import StorageError
@@ -61,30 +60,10 @@ class RemoteRow:
     doubts: tuple[StorageError, ...] = ()
     """objects of which the listing and what says their sizes do not agree, or of which that cannot be read"""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        found = self.segment
-        return {
-            "kind": "segment",
-            "topic": self.topic,
-            "partition": self.partition,
-            "topic_id": self.topic_id,
-            "segment_id": self.id,
-            "base_offset": self.base_offset,
-            "end_offset": None if found is None else found.end_offset,
-            "leader_epochs": [] if found is None else found.as_dict()["leader_epochs"],
-            "max_timestamp": None if found is None else found.max_timestamp,
-            "bytes": _size(found, self.listed),
-            "state": None if found is None else found.state.name,
-            "events": [] if found is None else found.as_dict()["events"],
-            "present": self.is_listed,
-            "objects": {} if self.listed is None else {
-                (f".{item.path.rpartition('.')[2]}" if item.is_packed else kind.value): item.size
-                for kind, item in sorted(self.listed.objects.items())
-            },
-            "local": self.is_local,
-            "belongs": self.belongs,
-        }
+    @property
+    def log_bytes(self) -> int | None:
+        """Bytes of its log; None if nothing tells."""
+        return _size(self.segment, self.listed)
 
 
 @dataclass(slots=True)

@@ -8,7 +8,8 @@ watermark goes, but that follows the end of a log within moments, so everything 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+
+from msgspec import Struct
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.rules.internal_topics import INTERNAL_TOPIC_SETTINGS
@@ -26,21 +27,21 @@ __all__ = ["PartitionRetention", "SegmentRetention", "foresee_retention"]
 NEVER = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentRetention:
+class SegmentRetention(Struct, frozen=True):
     """A segment, and what becomes of it if nothing more is written."""
 
     base_offset: int
+    """its first offset"""
     size: int
     """bytes of its log"""
     largest_timestamp: int
-    """ms; without timestamps the time of the last change"""
+    """ms since 1970; without timestamps the time of the last change"""
     goes_at: int | None
-    """ms: when a broker that is running may delete it; None: never, by these settings"""
+    """when a running broker may delete it, in ms since 1970; null if never by these settings"""
     reason: str | None
-    """`start`, `size` or `time`; None where it does not go"""
+    """`start` (the log's), `size` or `time`; null if it does not go"""
     held_by: int | None
-    """base offset of the older segment for which it has to wait, if it could go earlier without that one"""
+    """base offset of the older segment that it has to wait for; null if it waits for none"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,16 @@ class PartitionRetention:
         return [each for each in self.segments if each.goes_at is not None and each.goes_at <= self.at]
 
     @property
+    def segments_going(self) -> int:
+        """Number of segments that a broker would delete now."""
+        return len(self.going)
+
+    @property
+    def bytes_going(self) -> int:
+        """Bytes of their logs."""
+        return sum(each.size for each in self.going)
+
+    @property
     def next_at(self) -> int | None:
         """When the next segment goes that does not go now; None if none does."""
         later = [each.goes_at for each in self.segments if each.goes_at is not None and each.goes_at > self.at]
@@ -77,35 +88,6 @@ class PartitionRetention:
         """When the last of what is there is gone; None if not all goes."""
         times = [each.goes_at for each in self.segments if each.size]
         return None if not times or None in times else max([self.at, *(each for each in times if each is not None)])
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "path": self.path,
-            "topic": self.topic,
-            "partition": self.partition,
-            "cleanup_policy": self.policy,
-            "retention_ms": self.retention_ms,
-            "retention_bytes": self.retention_bytes,
-            "origins": dict(self.origins),
-            "at": self.at,
-            "segments_going": len(self.going),
-            "bytes_going": sum(each.size for each in self.going),
-            "next_at": self.next_at,
-            "last_at": self.last_at,
-            "segments": [
-                {
-                    "base_offset": each.base_offset,
-                    "size": each.size,
-                    "largest_timestamp": each.largest_timestamp,
-                    "goes_at": each.goes_at,
-                    "reason": each.reason,
-                    "held_by": each.held_by,
-                }
-                for each in self.segments
-            ],
-            "findings": [each.as_dict() for each in self.findings],
-        }
 
 
 def foresee_retention(

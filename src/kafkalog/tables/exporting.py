@@ -60,14 +60,6 @@ class ExportedPartition(Struct):
     open_transaction: str | None = None
     """why it ends before the log does, where an open transaction is the reason"""
 
-    def as_dict(self) -> dict[str, object]:
-        """Plain values for JSON."""
-        return {
-            "topic": self.topic, "partition": self.partition, "first_offset": self.first_offset,
-            "next_offset": self.next_offset, "records": self.records, "files": self.files, "bytes": self.bytes,
-            "open_transaction": self.open_transaction,
-        }  # fmt: skip
-
 
 class ExportResult(Struct):
     """What an export did."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
 
 from msgspec import Struct
 
@@ -83,28 +82,3 @@ class RemoteSegment(Struct, frozen=True):
     def key(self) -> tuple[str, int]:
         """Topic and partition."""
         return self.topic, self.partition
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "topic": self.topic,
-            "topic_id": self.topic_id,
-            "partition": self.partition,
-            "segment_id": self.id,
-            "base_offset": self.start_offset,
-            "end_offset": self.end_offset,
-            "leader_epochs": [{"epoch": each.epoch, "start_offset": each.start_offset} for each in self.leader_epochs],
-            "max_timestamp": self.max_timestamp,
-            "bytes": self.size,
-            "state": self.state.name,
-            "events": [
-                {
-                    "state": each.state.name,
-                    "timestamp": each.timestamp,
-                    "broker_id": each.broker_id,
-                    "metadata_partition": each.metadata_partition,
-                    "offset": each.offset,
-                }
-                for each in self.events
-            ],
-        }

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from kafkalog.codec.findings import Finding, FindingCode
@@ -21,7 +21,9 @@ from kafkalog.codec.names import REMOTE_INDEX_CACHE, REMOTE_LOG_METADATA_TOPIC, 
 from kafkalog.log.directories.lost_start import lost_start
 from kafkalog.tiers.metadata import RemoteMetadata
 
-__all__ = ["NO_TIERING", "REMOTE_STORAGE_ENABLE", "SETTINGS_OF_TOPICS", "LocalStart", "Tiering", "tier_gap"]
+__all__ = [
+    "NO_TIERING", "REMOTE_STORAGE_ENABLE", "SETTINGS_OF_TOPICS", "LocalStart", "Tiering", "TieringJson", "tier_gap",
+]  # fmt: skip
 
 REMOTE_STORAGE_ENABLE = "remote.storage.enable"
 SETTINGS_OF_TOPICS = frozenset({
@@ -56,14 +58,18 @@ class LocalStart(Struct, frozen=True):
         """Something says so."""
         return bool(self.known_from)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "log_start_offset": self.log_start,
-            "local_log_start_offset": self.local_log_start,
-            "known_from": list(self.known_from),
-            "certain": self.is_certain,
-        }
+
+class TieringJson(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the local part of a tiered log begins: the JSON of a `LocalStart`."""
+
+    log_start: int = msgspec.field(name="log_start_offset")
+    """the first offset that a consumer may read, in whichever tier it is"""
+    local_log_start: int = msgspec.field(name="local_log_start_offset")
+    """where the local part begins"""
+    known_from: tuple[str, ...]
+    """what says that the log is tiered"""
+    is_certain: bool = msgspec.field(name="certain")
+    """false if nothing tells whether all below the local part is in the remote tier"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import quote
 
+from kafkalog.codec.common.shapes import plain
 from kafkalog.codec.errors import UsageError
 from kafkalog.values.registry import DEFAULT_MODE, Schema, SchemaDeletion, SchemaRegistry
 from kafkalog.values.schema_log import SCHEMAS_TOPIC, SchemaLog
@@ -49,7 +50,7 @@ def import_calls(registry: SchemaRegistry) -> Iterator[Call]:
 def _registration(schema: Schema) -> Call:
     body: Call = {"schema": schema.text, "schemaType": schema.type, "id": schema.id, "version": schema.version}
     if schema.references:
-        body["references"] = [each.as_dict() for each in schema.references]
+        body["references"] = plain(schema.references)
     return {"method": "POST", "path": _path("subjects", schema.subject, "versions"), "body": body | dict(schema.rest)}
 
 

@@ -44,12 +44,11 @@ class SchemaReference(Struct, frozen=True):
     """A schema that another one uses, by the name under which its text does."""
 
     name: str
+    """as the schema's text calls it"""
     subject: str
+    """the subject"""
     version: int
-
-    def as_dict(self) -> dict[str, object]:
-        """The reference as the registry writes it."""
-        return {"name": self.name, "subject": self.subject, "version": self.version}
+    """its version"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kafkalog.codec.common.shapes import plain
 from kafkalog.codec.common.shell import shell_line
 from kafkalog.recovery.decide.ways import RecoveryWay, WayName
+from kafkalog.recovery.decide.ways_json import way_json
 from kafkalog.recovery.facts.modes import Mode
 
-__all__ = ["label_of", "needs_in", "needs_of", "needs_text", "with_needs"]
+__all__ = ["label_of", "needs_in", "needs_of", "needs_text"]
 
 
 def label_of(way: RecoveryWay) -> str:
@@ -20,35 +22,13 @@ def label_of(way: RecoveryWay) -> str:
 
 def needs_of(way: RecoveryWay) -> list[str]:
     """Arguments of `recover`, each by itself; where no recovery takes the way, what has to be there, in words."""
-    return needs_in(way.as_dict())
+    return needs_in(plain(way_json(way)))
 
 
 def needs_text(way: RecoveryWay) -> str:
     """What a way needs in one line, as a shell takes it; empty where nothing is needed."""
     needs = needs_of(way)
     return " ".join(needs) if way.how is None else shell_line(needs)
-
-
-def with_needs(report: Mapping[str, Any]) -> dict[str, Any]:
-    """What a plan reports, with `needs` in place of the values from which they follow."""
-    best = report.get("recommended_way")
-    needs = [] if best is None else needs_in(best)
-    if report.get("identity_in") and (best is None or best["way"] != "kafka"):
-        needs.append("--meta-properties")
-    told = {name: value for name, value in report.items() if name not in ("recommended_way", "identity_in")}
-    told["ways"] = [_worded(way) for way in report["ways"]]
-    told["partitions"] = [
-        {**each, "ways": [_worded(way) for way in each["ways"]]} for each in report["partitions"]
-    ]
-    return {**told, "recommended_needs": needs}
-
-
-def _worded(way: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "needs" if name == "how" else name: needs_in(way) if name == "how" else value
-        for name, value in way.items()
-        if name not in ("needs_consent", "leaders")
-    }
 
 
 def needs_in(way: Mapping[str, Any]) -> list[str]:

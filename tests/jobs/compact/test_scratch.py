@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import kafkalog
+from kafkalog.cli.repairing.compact_lines import CompactLine
+from kafkalog.codec.common.shapes import shaped
 from kafkalog.jobs.compact import cleaning
 from kafkalog.log.directories import workers
 from kafkalog.log.directories.workers import ProgressState
@@ -51,12 +54,12 @@ def comparable(root: Path) -> dict[str, object]:
 def test_the_result_is_the_same(tmp_path: Path, in_processes: list[str]) -> None:
     one = several(tmp_path / "one")
     four = copy_tree(one, tmp_path / "four")
-    want = kafkalog.compact(kafkalog.Compaction(config=CONFIG, at=T0 + 5), one)[0].done.as_dict()
+    want = shaped(kafkalog.compact(kafkalog.Compaction(config=CONFIG, at=T0 + 5), one)[0].done, CompactLine)
     assert len(in_processes) == 5
-    got = kafkalog.compact(kafkalog.Compaction(config=CONFIG, at=T0 + 5), four, jobs=4)[0].done.as_dict()
+    got = shaped(kafkalog.compact(kafkalog.Compaction(config=CONFIG, at=T0 + 5), four, jobs=4)[0].done, CompactLine)
     assert len(in_processes) == 5, "all of them were cleaned in other processes"
-    assert {**got, "path": ""} == {**want, "path": ""}
-    assert list(got["declined"]) == ["u-0"]
+    assert replace(got, root="") == replace(want, root="")
+    assert list(got.declined) == ["u-0"]
     assert first_difference(comparable(four), comparable(one)) == ""
     kafkalog.undo(four)
     kafkalog.undo(one)
@@ -67,9 +70,12 @@ def test_plans_are_the_same_and_progress_ends_where_the_work_ends(tmp_path: Path
     root = several(tmp_path / "data")
     seen: list[ProgressState] = []
     plans = [
-        kafkalog.plan_compaction(
-            kafkalog.Compaction(config=CONFIG, at=T0 + 5), root, jobs=jobs, on_progress=seen.append
-        )[0].as_dict()
+        shaped(
+            kafkalog.plan_compaction(
+                kafkalog.Compaction(config=CONFIG, at=T0 + 5), root, jobs=jobs, on_progress=seen.append
+            )[0],
+            CompactLine,
+        )
         for jobs in (1, 3)
     ]
     assert plans[0] == plans[1]

@@ -8,6 +8,7 @@ import random
 import shutil
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -275,7 +276,7 @@ def test_preview_says_what_a_merge_would_keep_and_writes_nothing(volumes: dict[i
     assert stamps(tmp_path) == before
     assert said.target is None
     done = merge_replicas(copies, tmp_path / "merged")
-    assert {**done.as_dict(), "target": None} == said.as_dict()
+    assert replace(done, target=None) == said
     assert len(offsets(tmp_path / "merged")) == said.records_kept
     assert said.gap_count == 1
 
@@ -297,10 +298,10 @@ def test_columns_and_batches_merge_alike(
         target = tmp_path / f"merged-{by_columns}"
         result = merge_directories(*volumes.values(), into=target, at=1_700_000_000_000)
         files = {str(path.relative_to(target)): path.read_bytes() for path in target.rglob("*") if path.is_file()}
-        said.append(([{**each.as_dict(), "target": None} for each in result.partitions], result.refused, files))
+        said.append(([replace(each, target=None) for each in result.partitions], result.refused, files))
     assert said[0] == said[1]
     for each in said[0][0]:
-        assert each["records_kept"] > 0
+        assert each.records_kept > 0
 
 
 def test_any_copy_that_has_an_offset_gives_it(volumes: dict[int, Path], tmp_path: Path) -> None:
@@ -529,8 +530,8 @@ def test_a_dry_run_says_what_is_written_then_and_writes_nothing(tmp_path: Path) 
     assert [stamps(path) for path in paths] == before
     done = merge_directories(*paths, into=tmp_path / "merged")
     assert would.target is None
-    written = [{**each.as_dict(), "target": None} for each in done.partitions]
-    assert written == [each.as_dict() for each in would.partitions]
+    written = [replace(each, target=None) for each in done.partitions]
+    assert written == would.partitions
     assert written
     shown = kafkalog("merge", *map(str, paths), "--dry-run")
     assert (shown.code, shown.err) == (0, "")

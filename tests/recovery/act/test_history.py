@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog import RecoveryRefused, UsageError, runs
+from kafkalog.cli.repairing.runs_lines import run_line
 from kafkalog.recovery import Recovery, recover, undo
 from kafkalog.recovery.act import machine_id as machine
 from kafkalog.recovery.act import quarantine
@@ -20,7 +21,7 @@ from kafkalog.types import RunInfo, RunState
 from testkit.judging.trees import copy_tree, first_difference, stamps
 from testkit.recorded.fixture_data import recovery_cases
 from testkit.recorded.recovery_settings import given
-from testkit.running.command import kafkalog
+from testkit.running.command import in_json, kafkalog
 from testkit.running.elsewhere import PLACES, quarantine_at
 from testkit.running.stopping import Stopped, failing_at
 
@@ -68,7 +69,7 @@ def test_a_finished_run_then_undone(place: str, torn: Path, tmp_path: Path) -> N
             if action.kind == "truncate"
         ]
         told = json.loads(kafkalog("runs", "--json", torn).out)
-        assert told["runs"] == [found.as_dict()]
+        assert told["runs"] == [in_json(run_line(found))]
         assert first_difference(dict(stamps(torn)), dict(before)) == ""
         undo(torn)
         found = only(torn, quarantine=kept)

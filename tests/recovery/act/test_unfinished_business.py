@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog.codec.common.shapes import plain, shaped
 from kafkalog.log.disk.pointer import POINTER, Pointer
 from kafkalog.recovery import Recovery, recover, undo
 from kafkalog.recovery.act import quarantine
@@ -17,7 +18,7 @@ from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.journal import JOURNAL, MANIFEST, UNDOING
 from kafkalog.recovery.act.lock import BrokerLock
 from kafkalog.recovery.act.operations import CutOff
-from kafkalog.recovery.act.unfinished_business import Standing, standing
+from kafkalog.recovery.act.unfinished_business import Standing, StandingJson, standing
 from kafkalog.words.advice import in_options
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.fixture_data import recovery_cases
@@ -80,7 +81,7 @@ def test_an_unfinished_run(name: str, foreign: bool, torn: Path, monkeypatch: py
     assert ("--complete" in sentence) is foreign
     assert "another machine" in sentence or not foreign
     told, text = in_ls(torn)
-    assert told == found.as_dict()
+    assert told == plain(shaped(found, StandingJson))
     assert sentence in text.splitlines()[1]
 
 

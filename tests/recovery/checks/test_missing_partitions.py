@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.common.shapes import plain, shaped
+from kafkalog.codec.findings import FindingCode, FindingJson, Severity
 from kafkalog.log import open_all
 from kafkalog.log.directories.directory import open_log_dir
 from kafkalog.recovery import Recovery, plan, recover
@@ -41,8 +42,8 @@ def answers(root: Path) -> dict[str, Found]:
     places = finding_places(open_all(root))
     return {
         "ls": of(kafkalog("ls", "--json", root).objects[0]["findings"]),
-        "verify": of([each.as_dict() for each in verify(root).findings]),
-        "plan": of([each.as_dict() for each in plan(root)[0].findings]),
+        "verify": of(plain(shaped(verify(root).findings, list[FindingJson]))),
+        "plan": of(plain(shaped(plan(root)[0].findings, list[FindingJson]))),
         "spark": of([row for place in places for row in finding_rows(place)]),
     }
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.shapes import plain, shaped
+from kafkalog.codec.findings import FindingCode, FindingJson
 from kafkalog.log import open_all
 from kafkalog.log.walk.missing import MissingOffsets
 from kafkalog.recovery import plan
@@ -48,9 +49,9 @@ def answers(root: Path) -> dict[str, Found]:
     places = finding_places(open_all(root))
     return {
         "ls": of(kafkalog("ls", "--json", root).objects[0]["findings"]),
-        "verify": of([each.as_dict() for each in deep.findings]),
-        "verify --shallow": of([each.as_dict() for each in shallow.findings]),
-        "plan": of([each.as_dict() for each in plan(root)[0].findings]),
+        "verify": of(plain(shaped(deep.findings, list[FindingJson]))),
+        "verify --shallow": of(plain(shaped(shallow.findings, list[FindingJson]))),
+        "plan": of(plain(shaped(plan(root)[0].findings, list[FindingJson]))),
         "spark": of([row for place in places for row in finding_rows(place)]),
     }
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.shapes import plain, shaped
+from kafkalog.codec.findings import Finding, FindingJson
 from kafkalog.log import open_all
 from kafkalog.recovery import Recovery, plan
 from kafkalog.recovery.checks.verify import verify
@@ -28,7 +29,7 @@ ENDS = {"torn_tail", "zero_tail", "batch_size_invalid", "crc_mismatch"}
 
 def listed(findings: Iterable[Finding], root: Path | None = None) -> list[dict[str, object]]:
     """As JSON has them; a plan's paths are relative to its directory."""
-    rows = [finding.as_dict() for finding in findings]
+    rows = plain(shaped(findings, list[FindingJson]))
     for row in rows:
         if root is not None and row["file"] is not None:
             row["file"] = str(root / str(row["file"]))

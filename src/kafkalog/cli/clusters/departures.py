@@ -5,37 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kafkalog.cli.clusters.elections_lines import LeaderAndIsrLine, WithoutLine, ZookeeperWithoutLine
 from kafkalog.cli.lines import print_lines
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.cluster.kraft.metadata_image import PartitionImage
 from kafkalog.cluster.kraft.metadata_json import partition_json
 from kafkalog.cluster.rules.departures import Departure
 from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState
+from kafkalog.codec.common.shapes import shaped
 
 __all__ = ["print_departures"]
 
 AnyDeparture = Departure[PartitionImage] | Departure[PartitionState]
 
 
-def _state(state: PartitionImage | PartitionState) -> dict[str, Any]:
-    if isinstance(state, PartitionImage):
-        return partition_json(state)
-    return {"leader": state.leader, "isr": list(state.isr)}
-
-
-def _line(each: AnyDeparture) -> dict[str, object]:
-    place = {"chroot": each.chroot} if isinstance(each.before, PartitionState) else {}
-    return {
-        "kind": "without",
-        **place,
+def _line(each: AnyDeparture) -> WithoutLine | ZookeeperWithoutLine:
+    about: dict[str, Any] = {
         "without": each.broker,
         "topic": each.topic,
         "partition": each.partition,
         "outcome": each.outcome,
         "unclean_allowed": each.unclean_allowed,
-        "before": _state(each.before),
-        "after": _state(each.after),
     }
+    if isinstance(each.before, PartitionImage) and isinstance(each.after, PartitionImage):
+        return WithoutLine(**about, before=partition_json(each.before), after=partition_json(each.after))
+    before, after = shaped(each.before, LeaderAndIsrLine), shaped(each.after, LeaderAndIsrLine)
+    return ZookeeperWithoutLine(chroot=each.chroot, **about, before=before, after=after)
 
 
 def _leader(number: int) -> object:

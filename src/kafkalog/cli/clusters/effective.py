@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from kafkalog.cli.clusters.metadata_lines import SettingLine
 from kafkalog.cli.lines import print_lines
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.cluster.rules.config_defaults import default_settings
@@ -77,15 +78,12 @@ def print_effective(
     found = _found(configured, static, chosen, broker, defaults=defaults)
     if as_json:
         print_lines(
-            {
-                "resource": resource,
-                "name": setting.name,
-                "value": shown(setting),
-                "source": setting.source.value,
-                "given_as": setting.given_as,
-            }
+            SettingLine(
+                resource=resource, name=setting.name, value=shown(setting), source=setting.source,
+                given_as=setting.given_as,
+            )
             for resource, setting in found
-        )
+        )  # fmt: skip
         return
     print_table(
         "settings that count",

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 
 import click
 
 from kafkalog.cli.clusters.against import compared
 from kafkalog.cli.clusters.departures import print_departures
+from kafkalog.cli.clusters.elections_lines import (
+    BrokerLine,
+    ControllerLine,
+    ZookeeperControllerLine,
+    ZookeeperPartitionLine,
+    ZookeeperStateLine,
+)
 from kafkalog.cli.clusters.metadata import (
     CHANGE_COLUMNS,
     metadata_log,
@@ -28,7 +36,7 @@ from kafkalog.cluster.cross_check import KnownTopic, cluster_ids, known_from_ima
 from kafkalog.cluster.kraft.departures import kraft_departures
 from kafkalog.cluster.kraft.metadata_history import partition_changes
 from kafkalog.cluster.kraft.metadata_image import PartitionImage
-from kafkalog.cluster.kraft.metadata_log import ControllerTerm, MetadataLog
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.rules.departures import Departure
 from kafkalog.cluster.transactions.producer_ids import next_block_of_zookeeper
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
@@ -37,6 +45,7 @@ from kafkalog.cluster.zookeeper.departures import zookeeper_departures
 from kafkalog.cluster.zookeeper.directory import ZooKeeperDirectory
 from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState, chroots
 from kafkalog.cluster.zookeeper.timeline import LeaderChange, Span, Timeline, timeline
+from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log.directories.selection import Selection
@@ -44,40 +53,22 @@ from kafkalog.log.directories.selection import Selection
 __all__ = ["command"]
 
 
-def _span(span: Span) -> dict[str, object]:
-    return {
-        "from_zxid": span.from_zxid,
-        "from_time": span.from_time,
-        "to_zxid": span.to_zxid,
-        "to_time": span.to_time,
-        "ended_by": span.ended_by,
-    }
-
-
-def _state(state: PartitionState | None) -> dict[str, object] | None:
-    if state is None:
-        return None
-    return {
-        "leader": state.leader,
-        "leader_epoch": state.leader_epoch,
-        "isr": list(state.isr),
-        "controller_epoch": state.controller_epoch,
-        "recovering": state.recovering,
-    }
-
-
-def _lines(found: Timeline) -> Iterator[dict[str, object]]:
+def _lines(found: Timeline) -> Iterator[ZookeeperControllerLine | BrokerLine | ZookeeperPartitionLine]:
     for term in found.terms:
-        yield {"kind": "controller", "chroot": term.chroot, "broker": term.broker, "epoch": term.epoch,
-               "session": term.session, **_span(term.span)}  # fmt: skip
+        yield ZookeeperControllerLine(
+            chroot=term.chroot, broker=term.broker, epoch=term.epoch, session=term.session, **asdict(term.span)
+        )
     for life in found.brokers:
-        yield {"kind": "broker", "chroot": life.chroot, "broker": life.broker, "epoch": life.epoch,
-               "session": life.session, **_span(life.span)}  # fmt: skip
+        yield BrokerLine(
+            chroot=life.chroot, broker=life.broker, epoch=life.epoch, session=life.session, **asdict(life.span)
+        )
     for change in found.changes:
-        yield {"kind": "partition", "chroot": change.chroot, "zxid": change.zxid, "time": change.time,
-               "topic": change.topic, "partition": change.partition, "election": change.is_election,
-               "cause": change.cause, "writer": change.writer, "before": _state(change.before),
-               "after": _state(change.after)}  # fmt: skip
+        yield ZookeeperPartitionLine(
+            chroot=change.chroot, zxid=change.zxid, time=change.time, topic=change.topic, partition=change.partition,
+            election=change.is_election, cause=change.cause, writer=change.writer,
+            before=None if change.before is None else shaped(change.before, ZookeeperStateLine),
+            after=None if change.after is None else shaped(change.after, ZookeeperStateLine),
+        )  # fmt: skip
 
 
 def _row(change: LeaderChange) -> list[object]:
@@ -123,20 +114,6 @@ def _print_zookeeper(found: Timeline, changes: list[LeaderChange]) -> None:
     print_table("partitions", [cluster, "zxid", *CHANGE_COLUMNS, Column("written by", drop=4)], rows)
 
 
-def _term_line(term: ControllerTerm) -> dict[str, object]:
-    return {
-        "kind": "controller",
-        "leader": term.leader,
-        "epoch": term.epoch,
-        "from_offset": term.from_offset,
-        "from_time": term.from_time,
-        "to_offset": term.to_offset,
-        "to_time": term.to_time,
-        "voters": list(term.voters),
-        "granting_voters": list(term.granting_voters),
-    }
-
-
 def _kraft(log: MetadataLog, *, as_json: bool, chosen: Selection, every: bool, findings: list[Finding]) -> None:
     terms = log.terms(findings)
     changes = list(partition_changes(log, findings))
@@ -144,7 +121,7 @@ def _kraft(log: MetadataLog, *, as_json: bool, chosen: Selection, every: bool, f
     chosen.check([*known, *((each.topic, each.partition) for each in changes)])
     changes = [each for each in changes if (every or each.is_election) and chosen.takes(each.topic, each.partition)]
     if as_json:
-        print_lines(map(_term_line, terms))
+        print_lines(terms, ControllerLine)
     else:
         print_table(
             "controllers",

@@ -8,10 +8,12 @@ from copy import copy
 from itertools import chain
 
 import click
+from msgspec import structs
 from msgspec.structs import replace
 
 from kafkalog.cli.clusters.against import compared
 from kafkalog.cli.clusters.effective import Configured, print_effective
+from kafkalog.cli.clusters.metadata_lines import PartitionLine
 from kafkalog.cli.clusters.zookeeper_paths import one_chroot
 from kafkalog.cli.lines import finish, partitions_with, print_lines
 from kafkalog.cli.options.common import CHROOT, JSON, REPLICA, SHOW_SECRETS
@@ -136,7 +138,7 @@ def _print_topics(state: MetadataState, *, show_secrets: bool) -> None:
     _print_partitions(state)
     rows = [
         [*_entity(resource), name, value]
-        for resource, values in state_json(state, show_secrets=show_secrets)["configs"].items()
+        for resource, values in state_json(state, show_secrets=show_secrets).configs.items()
         for name, value in values.items() if resource.startswith("topic:")
     ]  # fmt: skip
     if rows:
@@ -176,19 +178,19 @@ def _print_state(state: MetadataState, *, show_secrets: bool) -> None:
             for number, each in sorted(state.image.brokers.items())
         ],
     )
-    print_table("features", ["feature", "level"], list(shown["features"].items()))
+    print_table("features", ["feature", "level"], list(shown.features.items()))
     rows = [
-        [*_entity(resource), name, value] for resource, values in shown["configs"].items()
+        [*_entity(resource), name, value] for resource, values in shown.configs.items()
         for name, value in values.items()
     ]  # fmt: skip
     print_table("configurations", ["of a", "named", "setting", Column("value", wraps=True)], rows)
     print_table("producer ids", ["next block from"], [[max(state.image.next_producer_id, 0)]])
-    quotas = [[who, name, value] for who, values in shown["client_quotas"].items() for name, value in values.items()]
+    quotas = [[who, name, value] for who, values in shown.client_quotas.items() for name, value in values.items()]
     for title, columns, found in (
         ("client quotas", ["entity", "quota", "value"], quotas),
         ("SCRAM credentials", ["mechanism", "user", "iterations", "salt", "stored key", "server key"], [
-            [mechanism, user, each["iterations"], each["salt"], each["stored_key"], each["server_key"]]
-            for mechanism, users in shown["scram_credentials"].items() for user, each in users.items()
+            [mechanism, user, each.iterations, each.salt, each.stored_key, each.server_key]
+            for mechanism, users in shown.scram_credentials.items() for user, each in users.items()
         ]),
         ("access control", ["resource", "name", "pattern", "principal", "host", "operation", "permission"], [
             [named(each, "resource_type"), each["resource_name"], named(each, "pattern_type"), each["principal"],
@@ -200,18 +202,17 @@ def _print_state(state: MetadataState, *, show_secrets: bool) -> None:
             print_table(title, columns, found)
 
 
-def _change_line(change: PartitionChange) -> dict[str, object]:
-    return {
-        "kind": "partition",
-        "offset": change.offset,
-        "timestamp": change.timestamp,
-        "topic": change.topic,
-        "topic_id": change.topic_id,
-        "partition": change.partition,
-        "cause": change.cause,
-        "before": None if change.before is None else partition_json(change.before),
-        "after": None if change.after is None else partition_json(change.after),
-    }
+def _change_line(change: PartitionChange) -> PartitionLine:
+    return PartitionLine(
+        offset=change.offset,
+        timestamp=change.timestamp,
+        topic=change.topic,
+        topic_id=change.topic_id,
+        partition=change.partition,
+        cause=change.cause,
+        before=None if change.before is None else partition_json(change.before),
+        after=None if change.after is None else partition_json(change.after),
+    )
 
 
 CHANGE_COLUMNS: list[str | Column] = [
@@ -391,7 +392,7 @@ def command(
         )  # fmt: skip
     elif as_json:
         shown = state_json(_only(state, chosen), show_secrets=show_secrets)
-        print_json({**shown, "quorum_state": log.quorum_state(findings)})
+        print_json(structs.replace(shown, quorum_state=log.quorum_state(findings)))
     elif chosen != ALL:
         _print_topics(_only(state, chosen), show_secrets=show_secrets)
     else:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from msgspec import structs
+
+from kafkalog.cli.clusters.offsets_lines import CommittedLine, RemovedLine
 from kafkalog.cli.lines import finish, partitions_with, print_lines
 from kafkalog.cli.options.names import chosen_names
 from kafkalog.cli.output import remark
@@ -85,12 +88,11 @@ def _row(each: OffsetChange) -> list[object]:
             each.log_partition, each.log_offset]  # fmt: skip
 
 
-def _line(each: OffsetChange) -> dict[str, object]:
-    own: dict[str, object] = {
-        "kind": "removed" if each.commit is None else "committed",
-        "timestamp": each.timestamp,
-        "previous": each.previous,
-    }
+def _line(each: OffsetChange) -> CommittedLine | RemovedLine:
     if each.commit is not None:
-        return {**own, **offset_line(each.commit)}
-    return {**own, **each.key._asdict(), "logPartition": each.log_partition, "logOffset": each.log_offset}
+        fields = structs.asdict(offset_line(each.commit))
+        return CommittedLine(**{**fields, "timestamp": each.timestamp, "previous": each.previous})
+    return RemovedLine(
+        **each.key._asdict(), timestamp=each.timestamp, previous=each.previous, log_partition=each.log_partition,
+        log_offset=each.log_offset,
+    )  # fmt: skip

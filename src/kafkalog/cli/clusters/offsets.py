@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import click
+from msgspec import structs
 
 from kafkalog.cli.clusters.known_topics import groups_at_hand, known_topics
 from kafkalog.cli.clusters.log_ends import LogEnds
 from kafkalog.cli.clusters.offset_history import show_history
+from kafkalog.cli.clusters.offsets_lines import MigratedLine, OffsetLine, ShareLine
 from kafkalog.cli.clusters.reset_csv import reset_lines
 from kafkalog.cli.clusters.share_text import groups_in, print_share_state, share_lag
 from kafkalog.cli.clusters.zookeeper_paths import (
@@ -149,9 +151,7 @@ def _migrate_to_kafka(
 ) -> int:
     done = into_kafka(offsets, into, offsets_partitions(old.tree, chroot, partitions))
     if as_json:
-        print_lines(
-            {"group": each.group, "log_partition": each.log_partition, "offsets": each.offsets} for each in done
-        )
+        print_lines(done, MigratedLine)
     else:
         rows = [[each.group, f"{CONSUMER_OFFSETS_TOPIC}-{each.log_partition}", each.offsets] for each in done]
         print_table(f"written into {into}", ["group", "in", "offsets"], rows)
@@ -287,18 +287,18 @@ def command(
 
 def _line(
     commit: CommittedOffset, other: Mapping[tuple[str, OffsetKey], int], ends: LogEnds, *, pending: bool = False
-) -> dict[str, object]:
-    return {
-        **offset_line(commit, pending=pending),
-        "logEndOffset": ends.of(commit),
-        "lag": ends.lag(commit),
-        "elsewhere": other.get((commit.source, commit.key)),
-    }
+) -> OffsetLine:
+    return OffsetLine(
+        **structs.asdict(offset_line(commit, pending=pending)),
+        log_end_offset=ends.of(commit),
+        lag=ends.lag(commit),
+        elsewhere=other.get((commit.source, commit.key)),
+    )
 
 
-def _share_line(state: SharePartition, ends: LogEnds) -> dict[str, object]:
+def _share_line(state: SharePartition, ends: LogEnds) -> ShareLine:
     end = None if state.topic is None else ends.of_partition(state.topic, state.partition)
-    return {**share_line(state), "logEndOffset": end, "lag": share_lag(state, end)}
+    return ShareLine(**structs.asdict(share_line(state)), log_end_offset=end, lag=share_lag(state, end))
 
 
 def _print_plainly(lines: Iterable[str]) -> None:

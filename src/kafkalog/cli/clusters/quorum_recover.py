@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import click
+from msgspec import structs
 
 from kafkalog.cli.acting import Acting, Declined
+from kafkalog.cli.clusters.quorum_recover_lines import QuorumRecoverLine, plan_line, result_line
 from kafkalog.cli.clusters.quorum_text import print_quorum_plan, print_quorum_result
 from kafkalog.cli.options.common import CONFIG, JSON, QUARANTINE, YES
 from kafkalog.cli.options.endpoints import Endpoint, NodeEndpoint, VoterList
@@ -123,10 +124,10 @@ def recover_command(
     if from_broker is not None and quarantine is not None:
         raise UsageError("--from-broker changes no directory, so that nothing is kept: leave --quarantine out")
 
-    def reports(error: Declined, plans: Sequence[QuorumPlan]) -> list[dict[str, Any]]:
+    def reports(error: Declined, plans: Sequence[QuorumPlan]) -> list[QuorumRecoverLine]:
         """What was planned, or nothing."""
-        planned = plans[-1].as_dict() if plans else {"way": str(wanted.way), **_NOTHING_PLANNED}
-        return [{**planned, **_NOTHING_DONE, "refusal": sentence_of(error)}]
+        planned = plan_line(plans[-1]) if plans else QuorumRecoverLine(way=wanted.way)
+        return [structs.replace(planned, refusal=sentence_of(error))]
 
     acting = Acting(yes=yes, as_json=as_json, show=print_quorum_plan, reports=reports)
     with acting.on(wanted.targets, quarantine):
@@ -178,15 +179,6 @@ def _endpoints(given: Sequence[Endpoint], only: int | None) -> dict[int, tuple[s
     return found
 
 
-_NOTHING_DONE: Mapping[str, Any] = {"changed": False, "into": None, "runs": []}
-_NOTHING_PLANNED: Mapping[str, Any] = {
-    **dict.fromkeys(("cluster_id", "static", "epoch", "donor", "end_before", "end", "loss")),
-    "bytes_appended": 0,
-    **{name: [] for name in ("members", "stay_dead", "warnings", "configuration", "expiry", "directories")},
-    "needless": None,
-}
-
-
 def _planned_and_done(
     wanted: QuorumRecovery, acting: Acting[QuorumPlan], *, quarantine: str | None, dry_run: bool
 ) -> int:
@@ -197,13 +189,13 @@ def _planned_and_done(
         acting.planned(expected)
         if dry_run:
             if acting.as_json:
-                print_json({**expected.as_dict(), **_NOTHING_DONE, "refusal": None})
+                print_json(plan_line(expected))
             return ExitCode.CLEAN
         if expected.changes_anything:
             acting.agree(_question(expected))
     on_plan = acting.planned if expected is None else acting.plans.append
     result = recover_quorum(wanted, quarantine=quarantine, expected=expected, on_plan=on_plan)
-    acting.tell({**result.as_dict(), "refusal": None}, lambda: print_quorum_result(result))
+    acting.tell(result_line(result), lambda: print_quorum_result(result))
     return exit_code_of_change(result.changed, is_new=wanted.into is not None)
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
+from kafkalog.cli.clusters.quorum_lines import LeftOutLine
 from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.kraft.quorum import KnownVoter, LeftOut, Quorum, QuorumSurvivor
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.codec.common.shell import shell_word
-from kafkalog.codec.kraft import VoterNode
 from kafkalog.codec.names import DELETED
-from kafkalog.codec.text import encode_uuid
 from kafkalog.codec.wording import counted
 from kafkalog.jobs.quorum.planned import DirectoryChange, QuorumPlan
 from kafkalog.jobs.quorum.run import QuorumResult
@@ -22,7 +21,7 @@ from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
 
-__all__ = ["print_left_out", "print_quorum", "print_quorum_plan", "print_quorum_result", "quorum_lines", "voter_text"]
+__all__ = ["print_left_out", "print_quorum", "print_quorum_plan", "print_quorum_result", "voter_text"]
 
 
 _SHOWN = 20
@@ -33,88 +32,6 @@ def voter_text(voter: KnownVoter) -> str:
     """`2 (controller-2:9093)`."""
     places = ", ".join(f"{host}:{port}" for _name, host, port in voter.endpoints)
     return f"{voter.node} ({places})" if places else str(voter.node)
-
-
-def _voter_line(voter: KnownVoter) -> dict[str, object]:
-    return {
-        "node": voter.node,
-        "directory_id": voter.directory_id,
-        "endpoints": [{"name": name, "host": host, "port": port} for name, host, port in voter.endpoints],
-        "in_force": voter.is_in_force,
-        "given": voter.is_given,
-    }
-
-
-def _node(voter: VoterNode) -> dict[str, object]:
-    return {
-        "node": voter.voter_id,
-        "directory_id": encode_uuid(voter.directory_id),
-        "endpoints": [{"name": each.name, "host": each.host, "port": each.port} for each in voter.endpoints],
-    }
-
-
-def _survivor_line(survivor: QuorumSurvivor, rank: int) -> dict[str, object]:
-    log, state = survivor.log, survivor.log.state
-    started_over = log.finding_of_starting_over
-    findings = log.findings if started_over is None else [*log.findings, started_over]
-    return {
-        "kind": "survivor",
-        "rank": rank,
-        "node": log.node,
-        "epoch": log.epoch,
-        "end": log.end,
-        "path": log.root,
-        "cluster_id": log.cluster_id,
-        "directory_id": log.directory_id,
-        "voter": log.is_voter,
-        "kraft_version": log.kraft_version,
-        "static_voters": list(log.static_voters),
-        "voters": [_node(each) for each in log.voters],
-        "start": log.start,
-        "last_time": log.last_time,
-        "committed_at_least": min(log.committed_at_least, log.end),
-        "state": None
-        if state is None
-        else {
-            "leader": state.leader_id,
-            "epoch": state.leader_epoch,
-            "voted": state.voted_id,
-            "voted_directory_id": state.voted_directory_id,
-        },
-        "snapshots": [
-            {"file": each.file, "end": each.end, "epoch": each.epoch, "whole": each.is_whole} for each in log.snapshots
-        ],
-        "torn": log.is_torn,
-        "damaged": log.is_damaged,
-        "records_behind_damage": log.records_behind_damage,
-        "refusal": log.refusal,
-        "common_end": survivor.common_end,
-        "lacks": None if survivor.lacks is None else dict(survivor.lacks),
-        "has_more": dict(survivor.has_more),
-        "only_no_ops": survivor.only_no_ops,
-        "findings": [each.as_dict() for each in findings],
-    }
-
-
-def quorum_lines(quorum: Quorum) -> Iterator[dict[str, object]]:
-    """The survivors, best first, then what they add up to."""
-    for rank, survivor in enumerate(quorum.survivors, 1):
-        yield _survivor_line(survivor, rank)
-    yield {
-        "kind": "quorum",
-        "cluster_id": quorum.cluster_id,
-        "static": quorum.best.is_static,
-        "best": quorum.best.root,
-        "epoch": quorum.best.epoch,
-        "end": quorum.best.end,
-        "voters": [_voter_line(each) for each in quorum.voters],
-        "missing": [each.node for each in quorum.missing],
-        "majority": quorum.majority,
-        "has_majority": quorum.has_majority,
-        "committed_at_least": quorum.committed_at_least,
-        "later_epoch": quorum.later_epoch,
-        "loss": quorum.loss(),
-    }
 
 
 _COLUMNS: list[str | Column] = [
@@ -206,7 +123,7 @@ def print_quorum(quorum: Quorum) -> None:
 def print_left_out(left_out: Sequence[LeftOut], as_json: bool) -> None:
     """Paths that were not compared; people read of them among the findings."""
     for each in left_out if as_json else ():
-        print_json({"kind": "left_out", "path": each.path, "why": each.why, "unreadable": each.is_unreadable})
+        print_json(each, LeftOutLine)
 
 
 def print_quorum_plan(made: QuorumPlan) -> None:

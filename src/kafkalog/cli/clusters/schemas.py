@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 import click
+from msgspec import Struct
 
 from kafkalog.cli.lines import finish, half_done_in, print_lines
 from kafkalog.cli.options.common import JSON, REPLICA
@@ -19,7 +20,7 @@ from kafkalog.codec.errors import UnknownName, UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log import open_all
 from kafkalog.values.export import import_calls, schema_records
-from kafkalog.values.registry import Schema, SchemaRegistry, context_of
+from kafkalog.values.registry import Schema, SchemaReference, SchemaRegistry, context_of
 from kafkalog.values.schema_log import OWN_TOPICS
 from kafkalog.values.sources import read_schema_log, read_schemas
 from kafkalog.values.used_ids import find_unknown_ids
@@ -27,7 +28,65 @@ from kafkalog.words.times import time_text
 
 __all__ = ["command"]
 
-Line = dict[str, object]
+
+
+class SchemaLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="schema"):
+    """One version of a subject."""
+
+    subject: str
+    """its subject"""
+    version: int
+    """its version"""
+    id: int
+    """the id that values name"""
+    type: str
+    """`AVRO`, `PROTOBUF`, `JSON`, or that of a plug-in"""
+    context: str
+    """the context of the subject; `.` is the default one"""
+    references: tuple[SchemaReference, ...]
+    """other schemas that this one uses"""
+    deleted: str | None
+    """how it was deleted, `soft` or `permanent`; null if it was not"""
+    compatibility: str
+    """the level that counts for the subject"""
+    mode: str
+    """the mode that counts for the subject"""
+    guid: str
+    """what `__value_schema_id` headers name: as recorded, or else computed"""
+    schema: str
+    """its text"""
+    offset: int | None
+    """of its record in `_schemas`; null if it is from elsewhere"""
+    timestamp: int | None
+    """of its record, in ms since 1970; null if it is from elsewhere"""
+
+
+class SettingLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="setting"):
+    """A compatibility level or a mode that was set."""
+
+    subject: str | None
+    """of which subject; null for all that have none of their own"""
+    compatibility: str | None
+    """null if it was not set"""
+    mode: str | None
+    """null if it was not set"""
+
+
+class RegistryLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="registry"):
+    """All of it; the last line."""
+
+    sources: list[str]
+    """what was read"""
+    schemas: int
+    """how many versions there are, deleted ones included"""
+    live: int
+    """how many of them are not deleted"""
+    ids: int
+    """how many ids there are, those of deleted versions included"""
+
+
+Line = SchemaLine | SettingLine | RegistryLine
+"""One line for each version of a subject, one for each setting, then one for all."""
 
 
 @click.command(name="schemas")
@@ -96,23 +155,29 @@ def _of_values(registry: SchemaRegistry, paths: tuple[str, ...], replica: str | 
 
 def _lines(registry: SchemaRegistry, chosen: list[Schema]) -> Iterator[Line]:
     for each in chosen:
-        yield {
-            "kind": "schema", "subject": each.subject, "version": each.version, "id": each.id, "type": each.type,
-            "context": context_of(each.subject), "references": [one.as_dict() for one in each.references],
-            "deleted": None if each.deleted is None else str(each.deleted),
-            "compatibility": registry.compatibility_of(each.subject), "mode": registry.mode_of(each.subject),
-            "guid": each.guid or each.computed_guid, "schema": each.text,
-            "offset": None if each.offset < 0 else each.offset,
-            "timestamp": None if each.timestamp < 0 else each.timestamp,
-        }  # fmt: skip
+        yield SchemaLine(
+            subject=each.subject,
+            version=each.version,
+            id=each.id,
+            type=each.type,
+            context=context_of(each.subject),
+            references=each.references,
+            deleted=None if each.deleted is None else str(each.deleted),
+            compatibility=registry.compatibility_of(each.subject),
+            mode=registry.mode_of(each.subject),
+            guid=each.guid or each.computed_guid,
+            schema=each.text,
+            offset=None if each.offset < 0 else each.offset,
+            timestamp=None if each.timestamp < 0 else each.timestamp,
+        )
     names = dict.fromkeys([*registry.compatibility, *registry.modes])
     for name in names:
         level = registry.compatibility.get(name, {}).get("compatibilityLevel")
-        yield {"kind": "setting", "subject": name, "compatibility": level, "mode": registry.modes.get(name)}
-    yield {
-        "kind": "registry", "sources": list(registry.sources), "schemas": len(registry.schemas),
-        "live": sum(1 for _ in registry.live()), "ids": len(registry.ids),
-    }  # fmt: skip
+        yield SettingLine(subject=name, compatibility=level, mode=registry.modes.get(name))
+    yield RegistryLine(
+        sources=list(registry.sources), schemas=len(registry.schemas), live=sum(1 for _ in registry.live()),
+        ids=len(registry.ids),
+    )  # fmt: skip
 
 
 def _print(registry: SchemaRegistry, chosen: list[Schema], *, with_text: bool) -> None:

@@ -174,8 +174,8 @@ def command(
         hanging = [finding for finding in hanging if _is_of(finding, opened)]
         places = _of_producers(places, {each.producer_id for each in ids})
     if as_json:
-        print_lines({"kind": "producer", **each} for each in producer_lines(places, opened, bootstrap_server))
-        print_lines({"kind": "transactional_id", **transactional_id_line(each)} for each in ids)
+        print_lines(producer_lines(places, opened, bootstrap_server))
+        print_lines(map(transactional_id_line, ids))
     else:
         _print(ids, places, opened)
         _print_commands(opened, bootstrap_server)

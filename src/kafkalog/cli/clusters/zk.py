@@ -15,7 +15,7 @@ from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.brokers import broker_registration, config_entity
 from kafkalog.cluster.zookeeper.cluster_id import bad_cluster_ids
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots, shown_data
-from kafkalog.cluster.zookeeper.node_lines import hidden_znode_line, typed, znode_line
+from kafkalog.cluster.zookeeper.node_lines import znode_line
 from kafkalog.cluster.zookeeper.persistent_paths import missing_paths
 from kafkalog.cluster.zookeeper.tree import Node
 from kafkalog.codec.errors import UsageError
@@ -102,10 +102,7 @@ def command(
     if not chosen and below:
         raise unknown("znode", below, found.tree.nodes)
     if as_json:
-        print_lines(
-            {**(hidden_znode_line(path, node) if hide_secrets else znode_line(path, node)), "kafka": typed(path, node)}
-            for path, node in chosen
-        )
+        print_lines(znode_line(path, node, hides=hide_secrets) for path, node in chosen)
     else:
         print_table(
             f"0x{found.zxid:x} ({found.snapshot or 'no snapshot'} and {found.transactions} transactions)",

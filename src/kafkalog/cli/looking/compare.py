@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from kafkalog.cli.lines import half_done_in, print_lines
+from kafkalog.cli.looking.compare_lines import group_line, partition_line, summary_line
 from kafkalog.cli.looking.compare_text import print_comparison, print_losses
 from kafkalog.cli.options.common import JOBS, JSON
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
@@ -54,8 +55,8 @@ def command(
         )
     losses, unknown = _losses(found, paths) if groups else ([], [])
     if as_json:
-        losses_told = [each.as_dict() for each in losses]
-        print_lines([*(each.as_dict() for each in found.partitions), *losses_told, found.as_dict()])
+        lines = [*map(partition_line, found.partitions), *map(group_line, losses), summary_line(found)]
+        print_lines(lines)
     else:
         print_comparison(found)
         if groups:

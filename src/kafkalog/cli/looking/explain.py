@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
 from kafkalog.cli.dump.record_lines import RecordText, record_object
 from kafkalog.cli.lines import print_lines
@@ -22,13 +24,8 @@ from kafkalog.words.fields import field_path, value_text, words_of
 
 __all__ = ["command"]
 
-Line = dict[str, Any]
 _SHOWN_BYTES = 8
 _DEFAULT_FIELDS = 400
-_OF_RECORD = frozenset({
-    "offset", "timestamp", "timestampType", "key", "key_b64", "value", "value_b64", "headers", "headers_b64",
-    "leaderEpoch",
-})  # fmt: skip
 _HEADINGS = {
     PartRole.ASKED: "",
     PartRole.BEFORE: "before the damage, ",
@@ -109,34 +106,131 @@ def _print_records(found: Explanation) -> None:
                     writer.write(text.line(part.records.batch, record))
 
 
+class PartLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="part"):
+    """One structure that is explained; its fields are the lines after it."""
+
+    part: int
+    """its number, from 0"""
+    file: str
+    """path of the file"""
+    page: str
+    """page of docs/format that has its fields"""
+    role: PartRole
+    """why it is shown: it was asked for, it is damaged, or it is the sound entry before or after the damage"""
+    what: str
+    """what it is: a batch, a message, the entries of an index"""
+    position: int
+    """its first byte in the file"""
+    size: int
+    """its bytes"""
+    remarks: list[str]
+    """sentences about the whole of it"""
+    breaks: list[str]
+    """fields that are wrong, the likeliest first; empty if nothing is, or if it cannot be known"""
+    is_cut: bool
+    """whether it has more fields than --max-fields allows"""
+
+
+class FieldLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="field"):
+    """One field."""
+
+    part: int
+    """number of the part that it belongs to"""
+    field: str
+    """its path, under the names of docs/format"""
+    depth: int
+    """how many structures it lies in"""
+    position: int
+    """its first byte: in the file, or in what was unpacked"""
+    size: int
+    """its bytes"""
+    type: str
+    """how it is written; empty for a structure"""
+    bytes: str | None
+    """its bytes in hexadecimal; null for a structure"""
+    value: str | None
+    """its value in short; null for a structure, and if it cannot be read"""
+    words: str | None
+    """what the value means; null if it needs no words"""
+    meaning: str | None
+    """what the field means"""
+    problem: str | None
+    """what is wrong with it; null if nothing is"""
+    is_unpacked: bool
+    """whether positions below it count from the first byte of what was unpacked"""
+
+
+class RecordsLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="records"):
+    """With --records: how far the records of a batch go."""
+
+    part: int
+    """the number of its part, from 0"""
+    position: int
+    """first byte of the batch in the file"""
+    remark: str
+    """a sentence: how many decode, and what is to be known of them"""
+
+
+class RecordLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="record"):
+    """With --records: one record that decodes."""
+
+    part: int
+    """the number of its part"""
+    is_of_damaged_batch: bool
+    """true: nothing vouches for it, and no reader gives it"""
+    offset: int
+    """its offset"""
+    timestamp: int
+    """milliseconds since 1970"""
+    timestamp_type: str = msgspec.field(name="timestampType")
+    """`CreateTime` or `LogAppendTime`"""
+    key: str | None
+    """as text; null where it is none, or not UTF-8"""
+    key_b64: str | UnsetType = UNSET
+    """bytes that are not UTF-8, in base64; else absent"""
+    value: str | None
+    """as text; null where it is none, or not UTF-8"""
+    value_b64: str | UnsetType = UNSET
+    """bytes that are not UTF-8, in base64; else absent"""
+    headers: list[Any] | None
+    """name and value of each; null where a value is not UTF-8"""
+    headers_b64: list[Any] | UnsetType = UNSET
+    """the headers with values in base64, where one is not UTF-8; else absent"""
+    leader_epoch: int | None = msgspec.field(name="leaderEpoch")
+    """null if unknown"""
+
+
+Line = PartLine | FieldLine | RecordsLine | RecordLine
+"""For each structure a line, then a line for each of its fields."""
+
+
 def _record_lines(found: Explanation) -> Iterator[Line]:
     put = record_object(None, None, "text")
     for number, part in enumerate(found.parts):
         if part.records is None:
             continue
         is_damaged = part.role is PartRole.DAMAGED or not part.records.is_all
-        about = {"kind": "record", "part": number, "is_of_damaged_batch": is_damaged}
-        yield {"kind": "records", "part": number, "position": part.span.position, "remark": part.records.remark}
+        yield RecordsLine(part=number, position=part.span.position, remark=part.records.remark)
         if part.records.batch is not None:
             for record in part.records.records:
                 values = json.loads(put(part.records.batch, record))
-                yield {**about, **{name: value for name, value in values.items() if name in _OF_RECORD}}
+                about = {"part": number, "is_of_damaged_batch": is_damaged}
+                yield msgspec.convert({**values, **about}, RecordLine)
 
 
 def _lines(found: Explanation) -> Iterator[Line]:
     for number, part in enumerate(found.parts):
-        yield {
-            "kind": "part", "part": number, "file": found.path, "page": found.page, "role": str(part.role),
-            "what": part.what, "position": part.span.position, "size": part.span.end - part.span.position,
-            "remarks": [*part.remarks], "breaks": [*part.breaks], "is_cut": part.span.note is not None,
-        }  # fmt: skip
+        yield PartLine(
+            part=number, file=found.path, page=found.page, role=part.role, what=part.what, position=part.span.position,
+            size=part.span.end - part.span.position, remarks=[*part.remarks], breaks=[*part.breaks],
+            is_cut=part.span.note is not None,
+        )  # fmt: skip
         for span, depth, path in _rows(part.span):
-            yield {
-                "kind": "field", "part": number, "field": path, "depth": depth, "position": span.position,
-                "size": span.end - span.position, "type": span.type, "bytes": span.data.hex() or None,
-                "value": value_text(span), "words": words_of(span) or None, "meaning": span.doc or None,
-                "problem": span.problem, "is_unpacked": span.is_unpacked,
-            }  # fmt: skip
+            yield FieldLine(
+                part=number, field=path, depth=depth, position=span.position, size=span.end - span.position,
+                type=span.type, bytes=span.data.hex() or None, value=value_text(span), words=words_of(span) or None,
+                meaning=span.doc or None, problem=span.problem, is_unpacked=span.is_unpacked,
+            )  # fmt: skip
 
 
 @click.command(name="explain")

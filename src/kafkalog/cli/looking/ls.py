@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import click
 
+from kafkalog.cli.looking.ls_lines import DeletedSegmentLine, LsLine, PartitionLine, SegmentLine
 from kafkalog.cli.options.common import JOBS, JSON
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.selection import selected, selection_options
@@ -16,10 +17,11 @@ from kafkalog.cli.output import behind_text, print_json, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
+from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.insides import Insides
+from kafkalog.codec.findings import FindingJson
 from kafkalog.codec.names import DirectoryState
+from kafkalog.codec.text import LeaderEpochJson
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.health import DirectoryHealth, PartitionHealth, health_of
 from kafkalog.log import LogDir, open_all
@@ -27,7 +29,8 @@ from kafkalog.log.directories.deleted import deleted_segments
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.walk.behind_damage import BehindDamage
 from kafkalog.log.walk.summary import SegmentSummary
-from kafkalog.recovery.act.unfinished_business import Standing
+from kafkalog.recovery.act.unfinished_business import Standing, StandingJson
+from kafkalog.tiers.tiering import TieringJson
 from kafkalog.words.advice import in_options
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import exit_code_of_findings
@@ -40,92 +43,76 @@ _UNKNOWN = "unknown"
 """An offset that cannot be told from damaged bytes; one that there is none of stays empty."""
 
 
-def _segment_object(summary: SegmentSummary, behind: BehindDamage) -> dict[str, object]:
+def _segment_line(summary: SegmentSummary, behind: BehindDamage) -> SegmentLine:
     segment = summary.segment
     batches, records = behind.of(segment)
-    return {
-        "base_offset": segment.base_offset,
-        "path": segment.path,
-        "bytes": segment.size,
-        "valid_bytes": summary.valid_bytes,
-        "stop": str(summary.stop),
-        "batches": summary.batches,
-        "sound_batches_behind_damage": batches,
-        "sound_records_behind_damage": records,
-        "first_offset": summary.first_offset,
-        "last_offset": summary.last_offset,
-        "first_timestamp": summary.first_timestamp,
-        "last_timestamp": summary.last_timestamp,
-        "codecs": summary.codecs,
-        "magics": {str(magic): count for magic, count in summary.magics.items()},
-        "files": {kind.value: size for kind, size in segment.sizes.items()},
-    }
+    return SegmentLine(
+        base_offset=segment.base_offset,
+        path=segment.path,
+        bytes=segment.size,
+        valid_bytes=summary.valid_bytes,
+        stop=summary.stop,
+        batches=summary.batches,
+        sound_batches_behind_damage=batches,
+        sound_records_behind_damage=records,
+        first_offset=summary.first_offset,
+        last_offset=summary.last_offset,
+        first_timestamp=summary.first_timestamp,
+        last_timestamp=summary.last_timestamp,
+        codecs=summary.codecs,
+        magics={str(magic): count for magic, count in summary.magics.items()},
+        files={kind.value: size for kind, size in segment.sizes.items()},
+    )
 
 
-def _partition_object(summary: PartitionHealth, log_dir: LogDir | None) -> dict[str, object]:
-    partition = summary.partition
+def _partition_line(summary: PartitionHealth, log_dir: LogDir | None) -> PartitionLine:
+    partition, start = summary.partition, summary.local_start
     key = (partition.topic or "", partition.partition or 0)
-    return {
-        "path": partition.path,
-        "topic": partition.topic,
-        "partition": partition.partition,
-        "state": partition.state.value or "live",
-        "topic_id": partition.metadata.topic_id if partition.metadata is not None else None,
-        "log_start_offset": summary.log_start_offset,
-        "tiering": summary.local_start.as_dict() if summary.local_start and summary.local_start.is_tiered else None,
-        "log_end_offset": summary.log_end_offset,
-        "first_offset": summary.first_offset,
-        "last_offset": summary.last_offset,
-        "first_timestamp": summary.first_timestamp,
-        "last_timestamp": summary.last_timestamp,
-        "high_watermark": log_dir.high_watermarks.get(key) if log_dir is not None else None,
-        "recovery_point": log_dir.recovery_points.get(key) if log_dir is not None else None,
-        "bytes": partition.size,
-        "codecs": summary.codecs,
-        "health": _health_text(summary),
-        "insides": str(Insides.NOT_EXAMINED),
-        "sound_batches_behind_damage": summary.behind.batches,
-        "sound_records_behind_damage": summary.behind.records,
-        "leader_epochs": [{"epoch": each.epoch, "start_offset": each.start_offset} for each in partition.leader_epochs],
-        "segments": [_segment_object(each, summary.behind) for each in summary.segments],
-        "unfinished_files": list(partition.unfinished),
-        "deleted_segments": [
-            {"base_offset": each.base_offset, "path": each.path, "bytes": each.size}
+    return PartitionLine(
+        path=partition.path,
+        topic=partition.topic,
+        partition=partition.partition,
+        state=partition.state.value or "live",
+        topic_id=partition.metadata.topic_id if partition.metadata is not None else None,
+        log_start_offset=summary.log_start_offset,
+        tiering=shaped(start, TieringJson) if start and start.is_tiered else None,
+        log_end_offset=summary.log_end_offset,
+        first_offset=summary.first_offset,
+        last_offset=summary.last_offset,
+        first_timestamp=summary.first_timestamp,
+        last_timestamp=summary.last_timestamp,
+        high_watermark=log_dir.high_watermarks.get(key) if log_dir is not None else None,
+        recovery_point=log_dir.recovery_points.get(key) if log_dir is not None else None,
+        bytes=partition.size,
+        codecs=summary.codecs,
+        health=_health_text(summary),
+        sound_batches_behind_damage=summary.behind.batches,
+        sound_records_behind_damage=summary.behind.records,
+        leader_epochs=[LeaderEpochJson(*each) for each in partition.leader_epochs],
+        segments=[_segment_line(each, summary.behind) for each in summary.segments],
+        unfinished_files=partition.unfinished,
+        deleted_segments=[
+            DeletedSegmentLine(base_offset=each.base_offset, path=each.path, bytes=each.size)
             for each in deleted_segments(partition)
         ],
-    }
+    )
 
 
-def _line(
-    path: str,
-    log_dir: LogDir | None,
-    stands: Standing | None,
-    found: Sequence[PartitionHealth],
-    rest: Sequence[Finding],
-) -> dict[str, object]:
-    """The JSON line of a log directory, or of what was pointed at itself: a partition directory, a segment."""
-    facts = dict.fromkeys(_FACTS) if log_dir is None else _facts(log_dir)
-    findings = [*rest, *(finding for each in found for finding in each.findings)]
-    return {
-        "path": path,
-        **facts,
-        "standing": None if stands is None else stands.as_dict(),
-        "findings": [finding.as_dict() for finding in findings],
-        "partitions": [_partition_object(each, log_dir) for each in found],
-    }
-
-
-_FACTS = ("clean_shutdown", "cluster_id", "node_id", "directory_id")
-
-
-def _facts(log_dir: LogDir) -> dict[str, object]:
-    meta = log_dir.meta_properties
-    return {
-        "clean_shutdown": log_dir.clean_shutdown is not None,
-        "cluster_id": meta.cluster_id if meta is not None else None,
-        "node_id": meta.node_id if meta is not None else None,
-        "directory_id": meta.directory_id if meta is not None else None,
-    }
+def _line(health: DirectoryHealth) -> LsLine:
+    """Line of a log directory, or of what was pointed at itself: a partition directory, a segment."""
+    log_dir, partitions = health.log_dir, health.partitions
+    meta = None if log_dir is None else log_dir.meta_properties
+    findings = [*health.findings, *(finding for each in partitions for finding in each.findings)]
+    return LsLine(
+        path=health.path,
+        clean_shutdown=None if log_dir is None else log_dir.clean_shutdown is not None,
+        cluster_id=None if meta is None else meta.cluster_id,
+        node_id=None if meta is None else meta.node_id,
+        directory_id=None if meta is None else meta.directory_id,
+        standing=None if health.standing is None else shaped(health.standing, StandingJson),
+        findings=shaped(findings, list[FindingJson]),
+        partitions=[_partition_line(each, log_dir) for each in partitions],
+    )
 
 
 def _health_text(found: PartitionHealth) -> str:
@@ -294,9 +281,10 @@ def _print_segments(summary: PartitionHealth) -> None:
 
 def _title(log_dir: LogDir, stands: Standing) -> str:
     """The title of a log directory's table, and a line for each thing that an operator should know first."""
-    words = _facts(log_dir)
-    clean = "stopped cleanly" if words["clean_shutdown"] else "not stopped cleanly"
-    known = [f"{name.replace('_', ' ')} {words[name]}" for name in ("cluster_id", "node_id") if words[name] is not None]
+    meta = log_dir.meta_properties
+    clean = "not stopped cleanly" if log_dir.clean_shutdown is None else "stopped cleanly"
+    named = [] if meta is None else [("cluster id", meta.cluster_id), ("node id", meta.node_id)]
+    known = [f"{name} {value}" for name, value in named if value is not None]
     title = escape_controls(f"{log_dir.path} ({', '.join([*known, clean])})")
     return "\n".join([title, *(escape_controls(each) for each in stands.sentences(in_options))])
 
@@ -339,7 +327,7 @@ def command(
         listed = health_of(inventory, chosen, wanted, jobs, progress.advance)
     if as_json:
         for each in listed:
-            print_json(_line(each.path, each.log_dir, each.standing, each.partitions, each.findings))
+            print_json(_line(each))
     else:
         _print(listed, with_segments=with_segments, damage_first=damage_first, each_of_many=each_of_many)
     findings = [finding for each in listed for finding in each.findings]

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from kafkalog.cli.looking.remote_lines import rebuilt_line, segment_line, summary_line
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.numbers import Whole
 from kafkalog.cli.options.paths import SERVER_PROPERTIES, log_directories, settings_in
@@ -79,7 +80,7 @@ def rebuild_command(
     broker = -1 if facts.node_id is None else facts.node_id
     done = rebuild_remote_metadata(tier, into, partitions=count, topic_id=topic_id, broker_id=broker, at=at)
     if as_json:
-        print_json({"kind": "rebuilt", **done.as_dict()})
+        print_json(rebuilt_line(done))
     else:
         what = f"{counted(done.segments, 'segment')} in {counted(count, 'partition')} of {REMOTE_LOG_METADATA_TOPIC}"
         click.echo(escape_controls(f"written to {done.path}: the events of {what}"))
@@ -123,16 +124,8 @@ def command(
     rows = [row for row in view.rows if everything or as_json or not _is_gone(row)]
     if as_json:
         for row in rows:
-            print_json(row.as_dict())
-        print_json({
-            "kind": "summary",
-            "events": list(view.sources),
-            "remote": view.place,
-            "partitions": len(view.partitions),
-            "segments": len(view.rows),
-            "others": view.others,
-            "findings": [each.as_dict() for each in view.findings],
-        })  # fmt: skip
+            print_json(segment_line(row))
+        print_json(summary_line(view))
     else:
         _print(view, rows)
     report_findings(view.findings)
@@ -175,7 +168,7 @@ def _print(view: RemoteView, rows: list[RemoteRow]) -> None:
                 row.base_offset,
                 None if row.segment is None else row.segment.end_offset,
                 "" if row.segment is None else " ".join(str(each.epoch) for each in row.segment.leader_epochs),
-                row.as_dict()["bytes"],
+                row.log_bytes,
                 _state(row),
                 _WORDS[row.is_listed],
                 _WORDS[row.is_local],
@@ -200,7 +193,7 @@ def _title(view: RemoteView) -> str:
 
 def _sentence(found: RemotePartition) -> str:
     """Where the two tiers begin and end."""
-    size = sum(row.as_dict()["bytes"] or 0 for row in found.rows if not _is_gone(row))
+    size = sum(row.log_bytes or 0 for row in found.rows if not _is_gone(row))
     copied = "nothing is remote" if found.copied_to is None else (
         f"offsets {found.stretches[0].first} to {found.copied_to - 1} are remote, {size_text(size)}"
     )  # fmt: skip

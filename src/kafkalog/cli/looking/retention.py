@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from typing import Literal
 
 import click
+from msgspec import Struct, field
 
 from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import CONFIG, JSON
@@ -17,15 +19,63 @@ from kafkalog.cli.output import remark
 from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.tables import Column, Kind, print_table, size_text
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import FindingJson
 from kafkalog.codec.names import DELETED, FileKind
 from kafkalog.codec.wording import counted
-from kafkalog.inspect.retention import PartitionRetention, foresee_retention
+from kafkalog.inspect.retention import PartitionRetention, SegmentRetention, foresee_retention
 from kafkalog.log import open_all
 from kafkalog.log.directories.selection import Selection, unreadable_names
 from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.words.times import time_text
 
 __all__ = ["command"]
+
+
+Origin = Literal["default", "server.properties", "kafka", "broker", "topic", "--config"]
+
+
+class OriginsLine(Struct, frozen=True, kw_only=True):
+    """Where settings are from."""
+
+    cleanup_policy: Origin = field(name="cleanup.policy")
+    """where `cleanup.policy` is from; `kafka` is what a broker gives its own topics"""
+    retention_ms: Origin = field(name="retention.ms")
+    """where `retention.ms` is from; `kafka` is what a broker gives its own topics"""
+    retention_bytes: Origin = field(name="retention.bytes")
+    """where `retention.bytes` is from; `kafka` is what a broker gives its own topics"""
+
+
+class RetentionLine(Struct, frozen=True, kw_only=True):
+    """One line for each partition."""
+
+    path: str
+    """the partition directory"""
+    topic: str
+    """its topic"""
+    partition: int
+    """its number"""
+    policy: str = field(name="cleanup_policy")
+    """`delete`, `compact`, or both with a comma"""
+    retention_ms: int
+    """-1 for no limit"""
+    retention_bytes: int
+    """-1 for no limit"""
+    origins: OriginsLine
+    """where these settings are from"""
+    at: int
+    """the time to treat as now, in ms since 1970"""
+    segments_going: int
+    """how many would go now"""
+    bytes_going: int
+    """of their logs"""
+    next_at: int | None
+    """when the next one goes, in ms since 1970; null if none does"""
+    last_at: int | None
+    """when all that is there now is gone, in ms since 1970; null if not all of it goes"""
+    segments: list[SegmentRetention]
+    """oldest first"""
+    findings: list[FindingJson]
+    """damage in the logs"""
 
 
 @click.command(name="retention")
@@ -65,7 +115,7 @@ def command(
         for foreseen in foresee_retention(each, at=now, facts=facts, given=given, instead=instead, select=chosen)
     ]
     if as_json:
-        print_lines(each.as_dict() for each in found)
+        print_lines(found, RetentionLine)
     else:
         _print(found, now)
     logs = [each for log_dir in inventory.log_dirs for each in log_dir.partitions]

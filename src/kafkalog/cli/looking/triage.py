@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import click
 
 from kafkalog.cli.lines import print_lines
+from kafkalog.cli.looking.triage_lines import partition_line, refused_line, summary_line
 from kafkalog.cli.looking.triage_text import print_triage
 from kafkalog.cli.options.common import JOBS, JSON
 from kafkalog.cli.options.order import START_ORDER
@@ -15,7 +16,7 @@ from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import report_findings
 from kafkalog.codec.errors import RecoveryRefused, StorageError
-from kafkalog.jobs.triage.run import refused, triage
+from kafkalog.jobs.triage.run import triage
 from kafkalog.log.directories.selection import Selection
 from kafkalog.words.exit_codes import ExitCode, exit_code_of_findings, sentence_of
 
@@ -29,7 +30,7 @@ def _refusal_printed(as_json: bool) -> Iterator[None]:
         yield
     except (RecoveryRefused, StorageError) as error:
         if as_json:
-            print_lines([refused(sentence_of(error))])
+            print_lines([refused_line(sentence_of(error))])
         raise
 
 
@@ -66,7 +67,7 @@ def command(
             jobs=jobs,
         )
     if as_json:
-        print_lines([*(each.as_dict() for each in found.partitions), found.as_dict()])
+        print_lines([*map(partition_line, found.partitions), summary_line(found)])
     else:
         print_triage(found)
     report_findings(found.findings)

@@ -24,7 +24,7 @@ from kafkalog.codec.wording import counted
 from kafkalog.log.directories.commits import unfinished_commit
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.broker.asking import StartQuestion
-from kafkalog.recovery.checks.report import IN_USE, PartitionReport, VerifyReport
+from kafkalog.recovery.checks.report import IN_USE, DirectoryJson, PartitionReport, VerifyReport
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode, exit_code_of_findings
@@ -155,8 +155,8 @@ def command(
         other = verify_remote(tier, roots, deep=not shallow, select=chosen, jobs=jobs)
         report = VerifyReport((*report.paths, tier.place), [*report.directories, other])
     if as_json:
-        for directory in report.as_dicts():
-            print_json(directory)
+        for directory in report.directories:
+            print_json(directory, DirectoryJson)
     else:
         _print(report, shallow=shallow, every=problems_only is False, words=_repeated(server_properties, release))
     for each in report.directories if not as_json else ():

@@ -106,7 +106,7 @@ def command(
             remark(note)
         raise
     if as_json:
-        print_lines(each.as_dict() for each in built)
+        print_lines(built)
     else:
         with LineWriter() as writer:
             for each in built:

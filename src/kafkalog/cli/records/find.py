@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct, structs
 
 from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import JSON, REPLICA
@@ -29,7 +30,6 @@ from kafkalog.words.times import time_text
 
 __all__ = ["command"]
 
-Line = dict[str, Any]
 _SPECIAL = {-1: "latest", -2: "earliest", -3: "max-timestamp"}
 """The times of `ListOffsetsRequest` that are none."""
 _TIERED = {-4: "earliest-local", -5: "latest-tiered"}
@@ -58,6 +58,65 @@ class _When(_WhenType):
         return _SPECIAL.get(time, time)
 
 
+class TimeLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="time"):
+    """With `--time`: the first offset with at least that time, as a broker's ListOffsets answers."""
+
+    topic: str | None
+    """its topic; null if the directory's name does not give it"""
+    partition: int | None
+    """its number; null if the directory's name does not give it"""
+    time: int | str
+    """the requested time: ms since 1970, or `earliest`, `latest` or `max-timestamp`"""
+    offset: int | None
+    """null if no record has that time"""
+    timestamp: int | None
+    """of the record, in ms since 1970; null if there is none, and for `earliest` and `latest`"""
+    leader_epoch: int | None
+    """of the record's batch; null if it is unknown"""
+
+
+class OffsetLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="offset"):
+    """With `--offset`: where a fetch from that offset begins."""
+
+    topic: str | None
+    """its topic; null if the directory's name does not give it"""
+    partition: int | None
+    """its number; null if the directory's name does not give it"""
+    offset: int
+    """the requested offset"""
+    is_there: bool = False
+    """whether there is a record of that offset; compaction may have removed it"""
+    segment: str | None = None
+    """path of the log file; null if the offset is not reached, as are the fields down to `timestamp`"""
+    segment_base_offset: int | None = None
+    """in the name of that file"""
+    position: int | None = None
+    """of the batch in that file"""
+    size: int | None = None
+    """of the batch in bytes"""
+    base_offset: int | None = None
+    """first offset of the batch"""
+    last_offset: int | None = None
+    """last offset of the batch"""
+    leader_epoch: int | None = None
+    """of the batch; null if there is none"""
+    is_control: bool | None = None
+    """whether it is a control batch, whose records consumers do not see"""
+    timestamp: int | None = None
+    """of the record, in ms since 1970; null if it is not there"""
+    is_below_log_start: bool
+    """whether the offset lies below the log start offset, where consumers read nothing"""
+    insides: Insides | None = None
+    """whether the records of the batch can be read; `not_examined` where it is larger than what is opened"""
+    is_behind_damage: bool
+    """whether the log is damaged before the offset, so that no consumer reaches it; dump --all shows what comes after
+    the damage"""
+
+
+Line = TimeLine | OffsetLine
+"""For each partition one line for each --time, then one for each --offset."""
+
+
 class _Search:
     """Looks into one partition after the other."""
 
@@ -65,7 +124,7 @@ class _Search:
         self._committed = isolation_level == READ_COMMITTED
         self.findings: list[Finding] = []
 
-    def time(self, partition: Partition, when: int | str) -> Line:
+    def time(self, partition: Partition, when: int | str) -> TimeLine:
         """The answer of `ListOffsets`; offset and timestamp are null where there is none."""
         found: OffsetAndTimestamp | None = None
         offset: int | None = None
@@ -81,37 +140,35 @@ class _Search:
         else:
             found = partition.offset_for_timestamp(int(when), findings=self.findings)
             self.findings += index_findings_of_time(partition, int(when))
-        return {
-            "kind": "time",
-            "topic": partition.topic,
-            "partition": partition.partition,
-            "time": when,
-            "offset": offset if found is None else found.offset,
-            "timestamp": None if found is None else found.timestamp,
-            "leader_epoch": None if found is None or found.leader_epoch < 0 else found.leader_epoch,
-        }
+        return TimeLine(
+            topic=partition.topic,
+            partition=partition.partition,
+            time=when,
+            offset=offset if found is None else found.offset,
+            timestamp=None if found is None else found.timestamp,
+            leader_epoch=None if found is None or found.leader_epoch < 0 else found.leader_epoch,
+        )
 
-    def offset(self, partition: Partition, offset: int) -> Line:
+    def offset(self, partition: Partition, offset: int) -> OffsetLine:
         """Where a fetch from an offset begins; null beyond the end."""
         self.findings += index_findings_of_offset(partition, offset)
         found, findings = locate(partition, offset)
         self.findings += findings
-        line: Line = {
-            "kind": "offset", "topic": partition.topic, "partition": partition.partition, "offset": offset,
-            "is_there": False, "segment": None, "segment_base_offset": None, "position": None, "size": None,
-            "base_offset": None, "last_offset": None, "leader_epoch": None, "is_control": None, "timestamp": None,
-            "is_below_log_start": offset < partition.log_start_offset,
-            "insides": None,
-            "is_behind_damage": found is None and any(each.severity is Severity.ERROR for each in findings),
-        }  # fmt: skip
-        if found is not None:
-            line |= {
-                "is_there": found.is_there, "segment": found.segment, "segment_base_offset": found.segment_base_offset,
-                "position": found.position, "size": found.size, "base_offset": found.base_offset,
-                "last_offset": found.last_offset, "is_control": found.is_control, "timestamp": found.record_timestamp,
-                "leader_epoch": found.leader_epoch if found.leader_epoch >= 0 else None, "insides": str(found.insides),
-            }  # fmt: skip
-        return line
+        line = OffsetLine(
+            topic=partition.topic,
+            partition=partition.partition,
+            offset=offset,
+            is_below_log_start=offset < partition.log_start_offset,
+            is_behind_damage=found is None and any(each.severity is Severity.ERROR for each in findings),
+        )
+        if found is None:
+            return line
+        return structs.replace(
+            line, is_there=found.is_there, segment=found.segment, segment_base_offset=found.segment_base_offset,
+            position=found.position, size=found.size, base_offset=found.base_offset, last_offset=found.last_offset,
+            is_control=found.is_control, timestamp=found.record_timestamp, insides=found.insides,
+            leader_epoch=found.leader_epoch if found.leader_epoch >= 0 else None,
+        )  # fmt: skip
 
 
 def _of_tiers(word: str, partition: Partition) -> int | None:
@@ -136,37 +193,37 @@ def _lines(
             search.findings.append(unreadable(error, partition.path))
 
 
-def _state(line: Line) -> str:
-    if line["is_behind_damage"]:
+def _state(line: OffsetLine) -> str:
+    if line.is_behind_damage:
         return "not reached: damage comes before"
-    if line["segment"] is None:
+    if line.segment is None:
         return "beyond the end"
-    if line["is_below_log_start"]:
+    if line.is_below_log_start:
         return "below the log start"
-    if line["insides"] == Insides.UNREADABLE:
+    if line.insides == Insides.UNREADABLE:
         return "its batch cannot be read"
-    if not line["is_there"]:
-        if line["insides"] == Insides.NOT_EXAMINED:
+    if not line.is_there:
+        if line.insides == Insides.NOT_EXAMINED:
             return "its batch was not opened: it is beyond a limit"
         return "no such record: the batch that comes next"
-    return "control record" if line["is_control"] else ""
+    return "control record" if line.is_control else ""
 
 
 def _print(lines: list[Line]) -> None:
-    times = [line for line in lines if line["kind"] == "time"]
+    times = [line for line in lines if isinstance(line, TimeLine)]
     if times:
         print_table(
             "offsets of times",
             ["topic", "partition", "time", "offset", Column("timestamp", drop=2), Column("leader epoch", drop=1)],
             [
-                [line["topic"], line["partition"],
-                 line["time"] if isinstance(line["time"], str) else time_text(line["time"]),
-                 "none" if line["offset"] is None else line["offset"], time_text(line["timestamp"]),
-                 line["leader_epoch"]]
+                [line.topic, line.partition,
+                 line.time if isinstance(line.time, str) else time_text(line.time),
+                 "none" if line.offset is None else line.offset, time_text(line.timestamp),
+                 line.leader_epoch]
                 for line in times
             ],
         )  # fmt: skip
-    offsets = [line for line in lines if line["kind"] == "offset"]
+    offsets = [line for line in lines if isinstance(line, OffsetLine)]
     if offsets:
         print_table(
             "where offsets are",
@@ -174,9 +231,9 @@ def _print(lines: list[Line]) -> None:
              Column("first", drop=2), Column("last", drop=1), Column("leader epoch", drop=4),
              Column("timestamp", drop=5), Column("remark", wraps=True, if_any=True)],
             [
-                [line["topic"], line["partition"], line["offset"], os.path.basename(line["segment"] or ""),
-                 line["position"], line["size"], line["base_offset"], line["last_offset"], line["leader_epoch"],
-                 time_text(line["timestamp"]), _state(line)]
+                [line.topic, line.partition, line.offset, os.path.basename(line.segment or ""),
+                 line.position, line.size, line.base_offset, line.last_offset, line.leader_epoch,
+                 time_text(line.timestamp), _state(line)]
                 for line in offsets
             ],
         )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,13 +9,15 @@ import click
 
 from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import held_back
+from kafkalog.cli.lines import print_lines
 from kafkalog.cli.options.common import CONFIG, JSON, REPLICA, YES
 from kafkalog.cli.options.numbers import Whole
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT, time_range_options
-from kafkalog.cli.output import LineWriter, print_json, remark, report_findings
+from kafkalog.cli.output import LineWriter, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
+from kafkalog.cli.records.replay_lines import plan_lines, result_lines
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.compression.specs import Codec
 from kafkalog.codec.errors import UsageError
@@ -187,11 +188,7 @@ def _client(path: str) -> dict[str, str]:
 
 def _print_plan(plan: ReplayPlan, bootstrap: str, *, as_json: bool) -> None:
     if as_json:
-        for topic in plan.topics:
-            print_json(_topic_object(topic))
-        print_json({"kind": "progress", "target_topic": plan.progress_topic})
-        for each in plan.waiting:
-            print_json(_waiting_object(each))
+        print_lines(plan_lines(plan))
         return
     rows = [
         [topic.name, topic.target if topic.target != topic.name else None, len(topic.partitions), topic.partition_count,
@@ -255,21 +252,6 @@ def _print_waiting(waiting: Sequence[Waiting]) -> None:
         )
 
 
-def _waiting_object(waiting: Waiting) -> dict[str, object]:
-    return {
-        "kind": "waiting",
-        "topic": waiting.topic,
-        "partition": waiting.partition,
-        "from_offset": waiting.first_offset,
-        "records": waiting.records,
-        "transactions": [
-            {"producer_id": each.producer_id, "transactional_id": each.transactional_id, "state": each.state,
-             "first_offset": each.first_offset, "records": each.records}
-            for each in waiting.producers
-        ],
-    }  # fmt: skip
-
-
 def _remarks(topic: PlannedTopic) -> list[str]:
     settings = topic.settings
     lines = []
@@ -292,42 +274,9 @@ def _remarks(topic: PlannedTopic) -> list[str]:
     return lines
 
 
-def _topic_object(topic: PlannedTopic) -> dict[str, object]:
-    settings = topic.settings
-    return {
-        "kind": "topic",
-        "topic": topic.name,
-        "target_topic": topic.target,
-        "partitions": sorted(topic.partitions),
-        "partition_count": topic.partition_count,
-        "bytes": sum(each.size for each in topic.partitions.values()),
-        "would_expire": settings.expired,
-        "would_be_compacted": settings.is_compacted,
-        "settings": dict(settings.written),
-        "old_settings": dict(settings.put_back),
-        "left_out": dict(settings.left_out),
-    }
-
-
 def _print_result(result: ReplayResult, waiting: Sequence[Waiting], *, as_json: bool) -> None:
     if as_json:
-        for (topic, partition), found in sorted(result.maps.items()):
-            print_json({
-                "kind": "partition", "topic": topic, "partition": partition, "records": found.records,
-                "end": found.runs[-1].target + found.runs[-1].count if found.runs else 0,
-                "without_time": result.without_time.get((topic, partition), 0),
-            })  # fmt: skip
-        for kind, some in (("offset", result.moved), ("offset_left", result.left)):
-            for each in some:
-                print_json({
-                    "kind": kind, "group": each.group, "topic": each.source_topic, "target_topic": each.topic,
-                    "partition": each.partition, "offset": each.source_offset, "target_offset": each.offset,
-                })  # fmt: skip
-        print_json({
-            "kind": "replayed", "records": result.records, "bytes": result.bytes, "topics_made": list(result.made),
-            "offsets_set": len(result.moved), "records_left_behind": sum(each.records for each in waiting),
-            "map": os.path.abspath(result.map_path),
-        })  # fmt: skip
+        print_lines(result_lines(result, waiting))
         return
     with LineWriter() as writer:
         left = sum(each.records for each in waiting)

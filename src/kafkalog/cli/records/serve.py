@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
 from kafkalog.cli.options.common import JSON, REPLICA
 from kafkalog.cli.options.numbers import Whole
@@ -57,6 +58,19 @@ class _Address(_AddressType):
         if found is None or int(found["port"]) > _LARGEST_PORT:
             self.fail(f"{str(value)[:60]!r} is not HOST:PORT", param, ctx)
         return found["six"] or found["host"], int(found["port"])
+
+
+class ServeLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="listening"):
+    """One line, as soon as clients can connect."""
+
+    bootstrap: str
+    """what clients take for `bootstrap.servers`"""
+    topics: int
+    """how many are served"""
+    partitions: int
+    """how many logs are served"""
+    absent: int
+    """how many partitions the cluster's metadata has whose logs are not here"""
 
 
 @click.command(name="serve")
@@ -193,10 +207,8 @@ def _say_where(address: tuple[str, int], catalog: Catalog, *, as_json: bool) -> 
     bootstrap = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     count = sum(len(topic.partitions) for topic in catalog.topics.values())
     if as_json:
-        print_json({
-            "kind": "listening", "bootstrap": bootstrap, "topics": len(catalog.topics), "partitions": count,
-            "absent": catalog.absent_count,
-        })  # fmt: skip
+        topics, absent = len(catalog.topics), catalog.absent_count
+        print_json(ServeLine(bootstrap=bootstrap, topics=topics, partitions=count, absent=absent))
         return
     with LineWriter() as writer:
         writer.write(f"listening: {bootstrap}")

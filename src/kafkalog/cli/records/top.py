@@ -6,6 +6,7 @@ from binascii import b2a_base64
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import UNSET, Struct, UnsetType
 
 from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import JOBS, JSON, REPLICA
@@ -29,6 +30,39 @@ __all__ = ["command"]
 
 _WAYS = ("topic", "partition", "key", "producer", "hour", "minute", "repeat")
 _LONGEST_KEY = 60
+
+
+class TopLine(Struct, frozen=True, kw_only=True):
+    """One line for each group, the largest first."""
+
+    topic: str | None
+    """its topic; null if records are not told apart by it"""
+    partition: int | None
+    """its number; null if records are not told apart by it"""
+    key: str | None
+    """the key of its records; null if there is none, if it is not UTF-8, or if records are not told apart by it"""
+    producer_id: int | None
+    """who wrote them, -1 without one; null if records are not told apart by it"""
+    time: int | None
+    """where the hour or minute begins, in ms since 1970; null for records without a timestamp, or if records are not
+    told apart by it"""
+    key_b64: str | UnsetType = UNSET
+    """the key in base64; only where it is not UTF-8"""
+    records: int
+    """number of them"""
+    bytes: int
+    """of their keys and values, not compressed"""
+    disk_bytes: int | None
+    """of the log files of its topic or partition; null where groups are not whole topics or partitions"""
+    missed_bytes: int
+    """by how much the counts may be too low, because there were more groups than fit in memory; the same in every
+    line"""
+    first_timestamp: int | None
+    """ms since 1970; null without timestamps"""
+    last_timestamp: int | None
+    """ms since 1970; null without timestamps"""
+    records_per_minute: float | None
+    """between these two; null if they are the same"""
 
 
 @click.command(name="top")
@@ -86,24 +120,7 @@ def command(
         threads=jobs,
     )
     if as_json:
-        print_lines(
-            {
-                **dict.fromkeys(("topic", "partition", "key", "producer_id", "time")),
-                "topic": each.topic,
-                "partition": each.partition,
-                **_key(each.key),
-                "producer_id": each.producer_id,
-                "time": each.time,
-                "records": each.records,
-                "bytes": each.size,
-                "disk_bytes": each.disk_size,
-                "missed_bytes": found.missed_bytes,
-                "first_timestamp": each.first_timestamp,
-                "last_timestamp": each.last_timestamp,
-                "records_per_minute": each.records_per_minute,
-            }
-            for each in found.groups
-        )
+        print_lines(_line(each, found.missed_bytes) for each in found.groups)
     else:
         title = f"{counted(found.records, 'record')}, {size_text(found.size)} of keys and values before compression"
         if found.disk_size is not None:
@@ -141,13 +158,32 @@ def _share(size: int, of: int, on_disk: int | None, of_disk: int | None) -> str:
     return f"{100 * part / whole:.1f} %" if whole else ""
 
 
-def _key(key: bytes | None) -> dict[str, object]:
+def _line(group: Group, missed_bytes: int) -> TopLine:
+    key, key_b64 = _key(group.key)
+    return TopLine(
+        topic=group.topic,
+        partition=group.partition,
+        key=key,
+        key_b64=key_b64,
+        producer_id=group.producer_id,
+        time=group.time,
+        records=group.records,
+        bytes=group.size,
+        disk_bytes=group.disk_size,
+        missed_bytes=missed_bytes,
+        first_timestamp=group.first_timestamp,
+        last_timestamp=group.last_timestamp,
+        records_per_minute=group.records_per_minute,
+    )
+
+
+def _key(key: bytes | None) -> tuple[str | None, str | UnsetType]:
     if key is None:
-        return {"key": None}
+        return None, UNSET
     try:
-        return {"key": key.decode("utf-8")}
+        return key.decode("utf-8"), UNSET
     except UnicodeDecodeError:
-        return {"key": None, "key_b64": b2a_base64(key, newline=False).decode("ascii")}
+        return None, b2a_base64(key, newline=False).decode("ascii")
 
 
 def _shown(key: bytes | None) -> str | None:

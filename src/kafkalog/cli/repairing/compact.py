@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import click
@@ -14,8 +14,10 @@ from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.progress import RecoveryProgress
+from kafkalog.cli.repairing.compact_lines import CompactLine, compact_line
 from kafkalog.cli.settings import parse_settings, request_option
 from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.names import CLEANED, DELETED, SWAP
@@ -32,11 +34,6 @@ from kafkalog.words.exit_codes import ExitCode, exit_code_of_change
 from kafkalog.words.quarantine import quarantine_sentence
 
 __all__ = ["command"]
-
-_NOTHING_DONE: Mapping[str, object] = {
-    "changed": False, "run_id": None, "quarantine": None, "completed_runs": [], "superseded_runs": {},
-}  # fmt: skip
-"""What the line of a plan has in common with that of a run."""
 
 
 def _print_plan(made: CompactionPlan) -> None:
@@ -146,9 +143,9 @@ def _question(planned: Sequence[CompactionPlan]) -> str:
     return f"{warning}Do this to {', '.join(escape_controls(made.root) for made in planned)}?"
 
 
-def _reports(error: Declined, plans: Sequence[CompactionPlan]) -> list[dict[str, object]]:
+def _reports(error: Declined, plans: Sequence[CompactionPlan]) -> list[CompactLine]:
     """What was planned, where it is not done."""
-    return [{**made.as_dict(), **_NOTHING_DONE} for made in plans] if isinstance(error, RecoveryRefused) else []
+    return shaped(plans, list[CompactLine]) if isinstance(error, RecoveryRefused) else []
 
 
 @click.command(name="compact")
@@ -213,7 +210,7 @@ def command(
                 acting.planned(made)
             if dry_run:
                 for made in planned if as_json else ():
-                    print_json({**made.as_dict(), **_NOTHING_DONE})
+                    print_json(made, CompactLine)
                 return max(map(_outcome_of_plan, planned))
             if any(made.changes for made in planned):
                 acting.agree(_question([made for made in planned if made.changes]))
@@ -234,5 +231,5 @@ def _show(
     """Tell what was done; the worst exit code."""
     progress.pause()
     for result in results:
-        acting.tell(result.as_dict(), partial(_print_result, result))
+        acting.tell(compact_line(result), partial(_print_result, result))
     return max(_outcome(result, is_new=is_new) for result in results)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import click
+from msgspec import Struct
 
 from kafkalog.cli.acting import Acting
 from kafkalog.cli.lines import finish
@@ -14,10 +15,12 @@ from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import print_json, remark
 from kafkalog.cli.progress import ByteProgress, RecoveryProgress, total_bytes
+from kafkalog.cli.repairing.plan_lines import result_line
 from kafkalog.cli.repairing.plan_text import print_plan
 from kafkalog.cli.settings import parse_settings, request_option
+from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.finding_codes import Trait, codes_with
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.findings import Finding, FindingCode, FindingJson
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.selection import Selection
@@ -26,13 +29,24 @@ from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.facts.places import log_directories
 from kafkalog.recovery.facts.recovery_request import Recovery
 from kafkalog.recovery.rebuilding import IndexRebuild, rebuild_indexes
+from kafkalog.recovery.results import result_json
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode
-from kafkalog.words.ways import with_needs
 
 __all__ = ["command"]
 
 _ABOUT_INDEXES = codes_with(Trait.REBUILT) | {FindingCode.SNAPSHOT_INVALID, FindingCode.UNREADABLE}
+
+
+class IndexVerifyLine(Struct, frozen=True, kw_only=True):
+    """One line for each log directory, or for the given path itself."""
+
+    path: str
+    """the log directory, partition directory or segment"""
+    clean: bool
+    """nothing was found"""
+    findings: list[FindingJson]
+    """what was found about indexes and snapshots"""
 
 
 @click.group(name="index")
@@ -55,7 +69,8 @@ def verify_command(paths: tuple[str, ...], chosen: Selection, as_json: bool) -> 
     if as_json:
         for directory in report.directories:
             found = _of_indexes(directory.findings)
-            print_json({"path": directory.path, "clean": not found, "findings": [each.as_dict() for each in found]})
+            told = shaped(found, list[FindingJson])
+            print_json(IndexVerifyLine(path=directory.path, clean=not found, findings=told))
     return finish(_of_indexes(report.findings))
 
 
@@ -109,6 +124,6 @@ def _tell(result: RecoveryResult, acting: Acting[Plan], *, cluster_metadata: boo
             f"{CLUSTER_METADATA_DIRECTORY} was left out, which `index verify` examines: add --cluster-metadata to "
             "rebuild its indexes too"
         )
-    acting.tell(with_needs(result.as_dict()), lambda: print_plan(result.plan))
+    acting.tell(result_line(result_json(result)), lambda: print_plan(result.plan))
     if result.run_id is not None and not acting.as_json:
         acting.write(f"what was there is in {result.quarantine}")

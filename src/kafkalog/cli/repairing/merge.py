@@ -11,6 +11,7 @@ from kafkalog.cli.options.common import CONFIG, JSON
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import print_json
 from kafkalog.cli.progress import ByteProgress, total_bytes
+from kafkalog.cli.repairing.merge_lines import PartitionLine, summary_line
 from kafkalog.cli.repairing.merge_text import print_directory, print_partition
 from kafkalog.cli.settings import parse_settings
 from kafkalog.codec.errors import UsageError
@@ -61,7 +62,7 @@ def command(
         else:
             result = merge_replicas(copies, target, prefer=prefer, settings=LogSettings.from_names(settings))
         if as_json:
-            print_json(result.as_dict())
+            print_json(result, PartitionLine)
         else:
             print_partition(result)
         is_unread = any(copy.error is not None or copy.unread for copy in result.copies)
@@ -76,7 +77,8 @@ def command(
             on_read=progress.advance,
         )
     if as_json:
-        print_lines([*(each.as_dict() for each in merged.partitions), merged.as_dict()])
+        print_lines(merged.partitions, PartitionLine)
+        print_json(summary_line(merged))
     else:
         print_directory(merged)
     if merged.unreadable:

@@ -14,17 +14,20 @@ from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.paths import PATHS
 from kafkalog.cli.output import print_json, remark
 from kafkalog.cli.progress import RecoveryProgress
+from kafkalog.cli.repairing.plan_lines import plan_line
 from kafkalog.cli.repairing.plan_text import print_plans
 from kafkalog.cli.repairing.unplanned import Unplanned
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.settings import EVERY, given_words, planning_options, recovery_asked
+from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log.directories.inventory import is_missing, missing_directory
 from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery import Plan
-from kafkalog.recovery.act.unfinished_business import Standing, standing
+from kafkalog.recovery.act.unfinished_business import Standing, StandingJson, standing
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
+from kafkalog.recovery.decide.plan import plan_json
 from kafkalog.recovery.duplicates import tell_duplicates
 from kafkalog.recovery.facts.places import by_log_directory, holding, log_directories
 from kafkalog.recovery.facts.recovery_request import Recovery
@@ -34,7 +37,6 @@ from kafkalog.words.advice import in_options
 from kafkalog.words.commands import NOTHING_GIVEN, Given
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode
-from kafkalog.words.ways import with_needs
 
 __all__ = ["command", "make_all", "show"]
 
@@ -106,7 +108,8 @@ def show(
     for made in made_all:
         stands = stands_of[made.root]
         if as_json:
-            print_json({**with_needs(made.as_dict()), "changed": False, "run_id": None, "standing": stands.as_dict()})
+            planned = plan_json(made) if isinstance(made, Plan) else made.as_json()
+            print_json(plan_line(planned, shaped(stands, StandingJson)))
         if isinstance(made, Unplanned):
             remark(made.sentence)
         outcome = max(outcome, _outcome(made, stands))

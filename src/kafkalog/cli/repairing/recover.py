@@ -16,6 +16,7 @@ from kafkalog.cli.options.remote import Remote, remote_options
 from kafkalog.cli.output import print_json
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.repairing import plan as plan_command
+from kafkalog.cli.repairing.plan_lines import result_line
 from kafkalog.cli.repairing.plan_text import print_plan
 from kafkalog.cli.repairing.result_text import print_result
 from kafkalog.cli.repairing.unplanned import Unplanned
@@ -24,14 +25,14 @@ from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun, standing
+from kafkalog.recovery.decide.plan_json import ResultJson
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.places import by_log_directory, holding, log_directories
 from kafkalog.recovery.facts.recovery_request import Recovery, RemoteLogSource
-from kafkalog.recovery.results import nothing_done, refuse_any_declined
+from kafkalog.recovery.results import nothing_done, refuse_any_declined, result_json
 from kafkalog.recovery.run import log_directory_of, recover, recover_into
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode, exit_code_of_change
-from kafkalog.words.ways import with_needs
 
 __all__ = ["command"]
 
@@ -40,7 +41,7 @@ def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False)
     """Print what was done; the exit code."""
     for result in results:
         if as_json:
-            print_json(with_needs(result.as_dict()))
+            print_json(result_line(result_json(result)))
         else:
             print_result(result)
     if any(result.plan.is_unreadable for result in results):
@@ -127,7 +128,7 @@ def command(
         yes=yes, as_json=as_json, show=lambda made: print_plan(
             made, words, every=every, acts=yes and (request.accept_loss or not made.needs_consent)
         ),
-        reports=lambda error, plans: [with_needs(each) for each in _reports(error, plans, shown)],
+        reports=lambda error, plans: list(map(result_line, _reports(error, plans, shown))),
     )  # fmt: skip
     with acting.on(acted_on, given["quarantine"]):
         if dry_run:
@@ -206,13 +207,13 @@ def _refuse_with_dry_run(given: Mapping[str, object]) -> None:
             raise UsageError(f"--dry-run changes nothing: {name} cannot be used with it")
 
 
-def _reports(error: Declined, plans: Sequence[Plan], paths: Sequence[str]) -> list[dict[str, Any]]:
+def _reports(error: Declined, plans: Sequence[Plan], paths: Sequence[str]) -> list[ResultJson]:
     """What was planned for each directory, or why it could not be."""
-    reports = {made.root: nothing_done(made).as_dict() for made in plans}
+    reports = {made.root: result_json(nothing_done(made)) for made in plans}
     why: dict[str, Declined] = {}
     if isinstance(error, RecoveryRefused):
         given = [*error.reports, *([error.report] if error.report is not None and not error.reports else [])]
-        reports |= {report["path"]: report for report in given}
+        reports |= {report.path: report for report in given}
         why = {each.directory: each for each in (*error.each, error) if each.directory is not None}
     roots = [_root(path) for path in paths]
     for root, path in zip(roots, paths, strict=True):
@@ -220,11 +221,8 @@ def _reports(error: Declined, plans: Sequence[Plan], paths: Sequence[str]) -> li
         named = root in str(error) or path in str(error)
         is_about = file == root or file.startswith(os.path.join(root, "")) or named or len(roots) == 1
         cause = why.get(root, error if is_about else None)
-        reports.setdefault(root, {**Unplanned(root, cause).as_dict(), **_NO_RUN})
+        reports.setdefault(root, Unplanned(root, cause).as_json())
     return list(reports.values())
-
-
-_NO_RUN: Mapping[str, Any] = {"quarantine": None, "completed_runs": [], "superseded_runs": {}, "marker_withheld": None}
 
 
 def _root(path: str) -> str:

@@ -12,6 +12,7 @@ from kafkalog.cli.options.common import JSON, MOVED, YES
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.times import Age
 from kafkalog.cli.output import LineWriter, print_json
+from kafkalog.cli.repairing.runs_lines import PurgeLine, RunsLine, run_line
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.wording import counted
@@ -34,7 +35,7 @@ def _show(paths: Sequence[str], quarantine: str | None, as_json: bool) -> int:
         if any(each.is_unfinished or each.state is RunState.UNREADABLE for each in found):
             worst = ExitCode.FINDINGS
         if as_json:
-            print_json({"path": root, "runs": [each.as_dict() for each in found], "changed": False})
+            print_json(RunsLine(path=root, runs=list(map(run_line, found))))
         elif found:
             _print_runs(root, found)
         else:
@@ -143,7 +144,9 @@ def _purge(
     ]
     for (_path, root, _found, left), result in zip(chosen, results, strict=True):
         if as_json:
-            print_json({**result.as_dict(), "left": left})
+            purged = [run.run_id for run in result.purged]
+            freed, changed = result.freed_bytes, bool(purged)
+            print_json(PurgeLine(path=root, purged=purged, freed_bytes=freed, left=left, changed=changed))
             continue
         if result.purged:
             runs_purged = counted(len(result.purged), "run")

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 import click
+from msgspec import Struct
 
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
@@ -23,6 +24,34 @@ __all__ = ["command"]
 
 _HOUR = 60 * 60
 _WEEK_HOURS = 168.0
+
+
+class StagedLine(Struct, frozen=True, kw_only=True):
+    """What one job left."""
+
+    job: str
+    """the job that left it"""
+    path: str
+    """the directory"""
+    bytes: int
+    """of its files"""
+    files: int
+    """number of them"""
+    modified: int
+    """when it was last written to, in ms since 1970"""
+    pending: bool
+    """needed to roll back a commit that was killed"""
+
+
+class StagingLine(Struct, frozen=True, kw_only=True):
+    """One line for each log directory."""
+
+    path: str
+    """the log directory"""
+    changed: bool
+    """it was removed"""
+    staged: list[StagedLine]
+    """oldest first"""
 
 
 @click.command(name="staging")
@@ -54,7 +83,7 @@ def command(
         found = clear_leftovers(path, (_WEEK_HOURS if hours is None else hours) * _HOUR) if clear else leftovers(path)
         changed = changed or (clear and bool(found))
         if as_json:
-            print_json({"path": path, "changed": clear and bool(found), "staged": [each.as_dict() for each in found]})
+            print_json(StagingLine(path=path, changed=clear and bool(found), staged=list(map(_staged, found))))
         else:
             _show(found, clear=clear)
     return ExitCode.CHANGED if changed else ExitCode.CLEAN
@@ -63,6 +92,13 @@ def command(
 def _log_directories(path: str) -> list[str]:
     """The log directories that a path means; itself where there is none yet, as before the first commit."""
     return (log_dirs_at(path) if os.path.isdir(path) else []) or [path]
+
+
+def _staged(left: Leftover) -> StagedLine:
+    modified = round(left.modified * 1000)
+    return StagedLine(
+        job=left.job, path=left.path, bytes=left.bytes, files=left.files, modified=modified, pending=left.is_pending
+    )
 
 
 def _show(found: Iterable[Leftover], *, clear: bool) -> None:

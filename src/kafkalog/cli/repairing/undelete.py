@@ -18,9 +18,12 @@ from kafkalog.cli.options.numbers import PARTITION
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import print_json, remark
+from kafkalog.cli.repairing.undelete_lines import RemainsLine, RemainsOfDirectoryLine, put_back_line, taken_out_line
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.settings import parse_settings, request_option
+from kafkalog.cli.shared_lines import UnreadableLine
 from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.wording import counted
@@ -98,8 +101,8 @@ def _list(
         root = root_of_runs(path)
         own = reasons if len(paths) == 1 else [each for each in reasons if _is_of(each[0], root)]
         if as_json:
-            line = {"path": root, "remains": [each.as_dict() for each in several], "changed": False}
-            print_json({**line, "unreadable": [{"path": place, "reason": reason} for place, reason in own]})
+            remains, unread = shaped(several, list[RemainsLine]), [UnreadableLine(*each) for each in own]
+            print_json(RemainsOfDirectoryLine(path=root, remains=remains, unreadable=unread))
         else:
             _print_remains(root, several, "in what can be read" if own else "")
     return outcome
@@ -197,7 +200,7 @@ def _told(put_back: Sequence[PutBack], left: Sequence[str], notes: Sequence[str]
 
 def _show_taken(taken: TakenOut, as_json: bool) -> None:
     if as_json:
-        print_json(taken.as_dict())
+        print_json(taken_out_line(taken))
         return
     _print(
         f"written into {escape_controls(taken.target)}",
@@ -216,7 +219,7 @@ def _show_plan(made: UndeletePlan) -> None:
 
 def _show_put_back(result: UndeleteResult, as_json: bool) -> None:
     if as_json:
-        print_json(result.as_dict())
+        print_json(put_back_line(result))
         return
     root, word = escape_controls(result.done.root), shell_word(result.done.root)
     _print(f"restored in {root}: run {result.run_id}", f"to undo this: kafkalog undo {word} --run {result.run_id}")

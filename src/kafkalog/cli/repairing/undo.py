@@ -5,17 +5,32 @@ from __future__ import annotations
 from functools import partial
 
 import click
+from msgspec import Struct, field
 
 from kafkalog.cli.acting import Acting
 from kafkalog.cli.options.common import JSON, MOVED, QUARANTINE, YES
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.strict import StrictCommand
+from kafkalog.codec.common.shapes import shaped
 from kafkalog.recovery.facts.places import log_directories
 from kafkalog.recovery.undoing import UndoResult, refuse_without_run, runs_to_undo, undo_all
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode
 
 __all__ = ["command"]
+
+
+class UndoLine(Struct, frozen=True, kw_only=True):
+    """One line."""
+
+    root: str = field(name="path")
+    """the log directory"""
+    run_id: str
+    """the run that was undone"""
+    files: int = field(name="restored_files")
+    """files that were restored"""
+    changed: bool = True
+    """always true"""
 
 
 @click.command(name="undo", cls=StrictCommand)
@@ -53,7 +68,7 @@ def command(
             wanted,
             quarantine=quarantine,
             moved=moved,
-            on_undone=lambda result: acting.tell(result.as_dict(), partial(_tell, result, acting)),
+            on_undone=lambda result: acting.tell(shaped(result, UndoLine), partial(_tell, result, acting)),
         )
     return ExitCode.CHANGED
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from kafkalog.classes import dataclass
+from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.insides import Insides
+from kafkalog.codec.findings import Finding, FindingJson
 from kafkalog.log.disk.files import unreadable
+from kafkalog.recovery.decide.plan_json import ResultJson
 from kafkalog.words.exit_codes import sentence_of
 
 __all__ = ["Unplanned"]
@@ -40,8 +40,8 @@ class Unplanned:
         lost = "" if self.finding is None else f"; {self.finding.detail.partition('; ')[2]}"
         return f"{why if self.root in why else f'{self.root}: {why}'}{lost}"
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, with the names that a plan has at its top level."""
+    def as_json(self) -> ResultJson:
+        """A result of nothing."""
         findings: list[Finding] = []
         if isinstance(self.error, StorageError):
             found = self.finding or unreadable(self.error, self.root)
@@ -49,25 +49,4 @@ class Unplanned:
             findings = [found.in_file(relative)]
         elif self.finding is not None:
             findings = [self.finding.in_file(".")]
-        return {
-            "path": self.root,
-            "mode": None,
-            "changes": False,
-            "refusal": self.sentence,
-            "needs_consent": False,
-            "insides": str(Insides.NOT_EXAMINED),
-            "deleted": None,
-            "begins": {},
-            "declined": {},
-            "consequences": [],
-            "ways": [],
-            "recommended": None,
-            "recommended_way": None,
-            "broker": None,
-            "settings": None,
-            "findings": [finding.as_dict() for finding in findings],
-            "partitions": [],
-            "actions": [],
-            "changed": False,
-            "run_id": None,
-        }
+        return ResultJson(path=self.root, refusal=self.sentence, findings=shaped(findings, list[FindingJson]))

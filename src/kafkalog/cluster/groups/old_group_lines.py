@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import UNSET, UnsetType, structs
 
 from kafkalog.cluster.assignors.old_assignors import Owners
-from kafkalog.cluster.groups.group_lines import Line, group_state, member_line, names_of
+from kafkalog.cluster.groups.group_lines import GroupFields, GroupLine, MemberJson, group_state, member_line, names_of
 from kafkalog.cluster.groups.groups import EMPTY, STABLE, Group, Member
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey
 from kafkalog.cluster.records.consumer_protocol import Subscription
@@ -16,6 +18,48 @@ __all__ = ["as_derived", "as_group", "by_thread", "old_group_line", "old_offsets
 
 ZOOKEEPER = "ZooKeeper"
 _NONE = -1
+
+
+class OldMemberLine(MemberJson, frozen=True, kw_only=True, rename="camel"):
+    """A registered consumer of a group of old consumers."""
+
+    pattern: str | None
+    """how it subscribed: `static`, `white_list` or `black_list`; null if not given"""
+    streams: Mapping[str, int]
+    """topic or pattern, and how many threads"""
+    subscribed_timestamp: int | None
+    """in ms since 1970; null if not given"""
+    started_timestamp: int | None
+    """in ms since 1970, from its id; null if not given"""
+    uuid: str | None
+    """from its id; null if not given"""
+    threads: dict[str, list[str] | None]
+    """thread, and its partitions"""
+
+
+class OldGroupLine(GroupFields, frozen=True, kw_only=True, rename="camel"):
+    """A group of old consumers, in ZooKeeper."""
+
+    members: list[OldMemberLine]
+    """member by member"""
+    assignment_as_derived: bool | None
+    """the assignor gives the assignment that is stored; null if unknown"""
+    derived_assignment: dict[str, list[str] | None] | None
+    """what it gives, by member, or thread of an old consumer; null if it gives the same"""
+    assignment_problems: list[str]
+    """what is wrong with the assignment"""
+    assignment_without: dict[str, list[str] | None] | UnsetType | None = UNSET
+    """with --without; null if unknown"""
+    assignment_with: dict[str, list[str] | None] | UnsetType | None = UNSET
+    """with --with; null if unknown"""
+    chroot: str
+    """the node that the cluster lies below; empty at the root"""
+    round_robin_refused: str | None
+    """which condition of round robin it does not meet; null if it meets both, or has no consumers"""
+
+
+Line = GroupLine | OldGroupLine
+"""One line for each group; under the names of Kafka's admin client."""
 
 
 def old_offsets(group: OldGroup) -> list[CommittedOffset]:
@@ -85,36 +129,33 @@ def by_thread(owners: Owners | Mapping[tuple[str, int], str] | None) -> dict[str
     return {thread: names_of(places) for thread, places in sorted(found.items())}
 
 
-def _members(group: OldGroup, lines: Iterable[Line]) -> list[Line]:
+def _members(group: OldGroup, members: Iterable[Member]) -> Iterator[OldMemberLine]:
     owned = by_thread(group.owners) or {}
-    found = []
-    for consumer, line in zip(group.consumers, lines, strict=True):
+    for consumer, member in zip(group.consumers, members, strict=True):
         name = consumer.consumer_id
         made = consumer_id(group.group, name)
-        found.append({
-            **line,
-            "pattern": consumer.pattern,
-            "streams": dict(consumer.subscription),
-            "subscribedTimestamp": consumer.timestamp,
-            "startedTimestamp": made.started if made is not None else None,
-            "uuid": made.uuid if made is not None else None,
-            "threads": {each: names for each, names in owned.items() if consumer_of_thread(each) == name},
-        })  # fmt: skip
-    return found
+        yield OldMemberLine(
+            **structs.asdict(member_line(member)),
+            pattern=consumer.pattern,
+            streams=consumer.subscription,
+            subscribed_timestamp=consumer.timestamp,
+            started_timestamp=made.started if made is not None else None,
+            uuid=made.uuid if made is not None else None,
+            threads={each: names for each, names in owned.items() if consumer_of_thread(each) == name},
+        )
 
 
-def old_group_line(group: OldGroup, without: str | None = None, joining: str | None = None) -> Line:
+def old_group_line(group: OldGroup, without: str | None = None, joining: str | None = None) -> OldGroupLine:
     """One group under the keys of `group_line`; what-ifs and the derived assignment are by thread."""
-    shown = as_group(group)
-    line = {**group_state(shown), "members": _members(group, map(member_line, shown.members))}
-    same = as_derived(group)
-    line["assignmentAsDerived"] = same
-    line["derivedAssignment"] = by_thread(group.assigned("range")) if same is False else None
-    line["assignmentProblems"] = group.violations()
-    if without is not None:
-        line["assignmentWithout"] = by_thread(group.without(without))
-    if joining is not None:
-        line["assignmentWith"] = by_thread(group.joined_by(joining))
-    line["chroot"] = group.chroot
-    line["roundRobinRefused"] = group.conditions() if group.consumers else None
-    return line
+    shown, same = as_group(group), as_derived(group)
+    return OldGroupLine(
+        **group_state(shown),
+        members=list(_members(group, shown.members)),
+        assignment_as_derived=same,
+        derived_assignment=by_thread(group.assigned("range")) if same is False else None,
+        assignment_problems=group.violations(),
+        assignment_without=UNSET if without is None else by_thread(group.without(without)),
+        assignment_with=UNSET if joining is None else by_thread(group.joined_by(joining)),
+        chroot=group.chroot,
+        round_robin_refused=group.conditions() if group.consumers else None,
+    )

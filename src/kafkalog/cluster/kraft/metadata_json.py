@@ -3,48 +3,168 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafkalog.cluster.kraft.metadata_image import Broker, MetadataImage, PartitionImage
+from msgspec import Struct
+
+from kafkalog.cluster.kraft.metadata_image import Broker, PartitionImage
 from kafkalog.cluster.kraft.metadata_log import MetadataState
 from kafkalog.cluster.rules.secrets import HIDDEN, is_secret_config
 
-__all__ = ["SCRAM_MECHANISMS", "image_json", "partition_json", "state_json"]
+__all__ = ["SCRAM_MECHANISMS", "ImageLine", "PartitionStateJson", "partition_json", "state_json"]
 
 SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 _RECOVERY = {0: "RECOVERED", 1: "RECOVERING"}
 _SCRAM_SECRETS = ("salt", "stored_key", "server_key")
 
 
-def partition_json(partition: PartitionImage) -> dict[str, Any]:
+class PartitionStateJson(Struct, frozen=True, kw_only=True):
+    """A partition as the KRaft controller has it (`PartitionRegistration`)."""
+
+    replicas: tuple[int, ...]
+    """brokers that hold it"""
+    isr: tuple[int, ...]
+    """brokers in sync"""
+    leader: int
+    """the leader; -1 if there is none"""
+    leader_epoch: int
+    """how many leaders it has had"""
+    partition_epoch: int
+    """how often it was changed"""
+    directories: tuple[str, ...]
+    """directory id on each replica"""
+    adding_replicas: tuple[int, ...]
+    """being added"""
+    removing_replicas: tuple[int, ...]
+    """being removed"""
+    elr: tuple[int, ...]
+    """eligible leader replicas (KIP-966)"""
+    last_known_elr: tuple[int, ...]
+    """the last ones"""
+    leader_recovery_state: str
+    """`RECOVERED` or `RECOVERING`"""
+
+
+class TopicJson(Struct, frozen=True, kw_only=True):
+    """A topic."""
+
+    id: str
+    """topic id"""
+    partitions: dict[str, PartitionStateJson]
+    """by number"""
+
+
+class BrokerJson(Struct, frozen=True, kw_only=True):
+    """A broker's registration."""
+
+    epoch: int
+    """of its registration"""
+    incarnation_id: str
+    """of its process"""
+    listeners: dict[str, str]
+    """name, and HOST:PORT"""
+    rack: str | None
+    """null if there is none"""
+    fenced: bool
+    """it leads nothing"""
+    in_controlled_shutdown: bool
+    """it is leaving"""
+    directories: tuple[str, ...]
+    """ids of its log directories"""
+    cordoned_directories: tuple[str, ...]
+    """ids of those into which no new partition is put"""
+    features: dict[str, tuple[int, int]]
+    """name, and the lowest and highest supported level"""
+
+
+class CredentialJson(Struct, frozen=True, kw_only=True):
+    """A SCRAM credential."""
+
+    salt: str
+    """base64, or [hidden]"""
+    stored_key: str
+    """base64, or [hidden]"""
+    server_key: str
+    """base64, or [hidden]"""
+    iterations: int
+    """number of iterations"""
+
+
+class ImageLine(Struct, frozen=True, kw_only=True):
+    """The image."""
+
+    next_offset: int
+    """the first offset of the metadata log that is not in it"""
+    epoch: int
+    """of the controller that wrote the last record; -1 if there is none"""
+    timestamp: int
+    """of the last record, in ms since 1970; -1 if there is none"""
+    snapshot: str | None
+    """file that it begins with; null if there is none"""
+    kraft_version: int
+    """of the quorum"""
+    voters: Sequence[Mapping[str, Any]]
+    """of the quorum, with the fields of Kafka's VotersRecord"""
+    topics: dict[str, TopicJson]
+    """by name"""
+    configs: dict[str, dict[str, str]]
+    """settings by resource, as `topic:NAME` or `broker:ID`; secrets are [hidden]"""
+    brokers: dict[str, BrokerJson]
+    """by id"""
+    controllers: dict[str, Mapping[str, Any]]
+    """by id, with the fields of Kafka's RegisterControllerRecord"""
+    features: dict[str, int]
+    """name and level"""
+    client_quotas: dict[str, dict[str, float]]
+    """entity, and its quotas"""
+    acls: dict[str, Mapping[str, Any]]
+    """by id, with the fields of Kafka's AccessControlEntryRecord"""
+    scram_users: dict[str, list[str]]
+    """mechanism, and users"""
+    scram_credentials: dict[str, dict[str, CredentialJson]]
+    """mechanism, user and credential; secrets are [hidden]"""
+    delegation_tokens: list[dict[str, Any]]
+    """with the fields of Kafka's DelegationTokenRecord; ids are [hidden]"""
+    next_producer_id: int
+    """first of the next block; -1 where none was given out"""
+    zk_migration_state: int | None
+    """null if there was no migration"""
+    open_transaction: bool
+    """the log ends inside a transaction of the controller's"""
+    quorum_state: Mapping[str, Any] | None = None
+    """what the file quorum-state says; null if there is none"""
+
+
+def partition_json(partition: PartitionImage) -> PartitionStateJson:
     """One partition, in the names of `PartitionRegistration`."""
-    return {
-        "replicas": list(partition.replicas),
-        "isr": list(partition.isr),
-        "leader": partition.leader,
-        "leader_epoch": partition.leader_epoch,
-        "partition_epoch": partition.partition_epoch,
-        "directories": list(partition.directories),
-        "adding_replicas": list(partition.adding_replicas),
-        "removing_replicas": list(partition.removing_replicas),
-        "elr": list(partition.elr),
-        "last_known_elr": list(partition.last_known_elr),
-        "leader_recovery_state": _RECOVERY.get(partition.leader_recovery_state, str(partition.leader_recovery_state)),
-    }
+    return PartitionStateJson(
+        replicas=partition.replicas,
+        isr=partition.isr,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        directories=partition.directories,
+        adding_replicas=partition.adding_replicas,
+        removing_replicas=partition.removing_replicas,
+        elr=partition.elr,
+        last_known_elr=partition.last_known_elr,
+        leader_recovery_state=_RECOVERY.get(partition.leader_recovery_state, str(partition.leader_recovery_state)),
+    )
 
 
-def _broker(broker: Broker) -> dict[str, Any]:
-    return {
-        "epoch": broker.epoch,
-        "incarnation_id": broker.incarnation_id,
-        "listeners": {name: f"{host}:{port}" for name, host, port in broker.listeners},
-        "rack": broker.rack,
-        "fenced": broker.fenced,
-        "in_controlled_shutdown": broker.in_controlled_shutdown,
-        "directories": list(broker.directories),
-        "cordoned_directories": list(broker.cordoned_directories),
-        "features": {name: [least, most] for name, least, most in broker.features},
-    }
+def _broker(broker: Broker) -> BrokerJson:
+    return BrokerJson(
+        epoch=broker.epoch,
+        incarnation_id=broker.incarnation_id,
+        listeners={name: f"{host}:{port}" for name, host, port in broker.listeners},
+        rack=broker.rack,
+        fenced=broker.fenced,
+        in_controlled_shutdown=broker.in_controlled_shutdown,
+        directories=broker.directories,
+        cordoned_directories=broker.cordoned_directories,
+        features={name: (least, most) for name, least, most in broker.features},
+    )
 
 
 def _entity(entity: tuple[tuple[str, str | None], ...]) -> str:
@@ -56,57 +176,51 @@ def _config(name: str, value: str, *, show_secrets: bool) -> str:
     return HIDDEN if not show_secrets and value and is_secret_config(name) else value
 
 
-def _credential(fields: dict[str, Any], *, show_secrets: bool) -> dict[str, Any]:
+def _credential(fields: dict[str, Any], *, show_secrets: bool) -> CredentialJson:
     shown = {name: base64.b64encode(fields[name]).decode() if show_secrets else HIDDEN for name in _SCRAM_SECRETS}
-    return {**shown, "iterations": fields["iterations"]}
+    return CredentialJson(**shown, iterations=fields["iterations"])
 
 
-def image_json(image: MetadataImage, *, show_secrets: bool = False) -> dict[str, Any]:
-    """The whole image; every map ordered by its keys."""
-    scram: dict[str, dict[str, Any]] = {}
+def state_json(state: MetadataState, *, show_secrets: bool = False) -> ImageLine:
+    """The image and where it comes from; every map ordered by its keys."""
+    image = state.image
+    scram: dict[str, dict[str, CredentialJson]] = {}
     for (mechanism, user), fields in sorted(image.scram.items()):
         users = scram.setdefault(SCRAM_MECHANISMS.get(mechanism, str(mechanism)), {})
         users[user] = _credential(fields, show_secrets=show_secrets)
-    return {
-        "topics": {
-            name: {
-                "id": topic.id,
-                "partitions": {str(number): partition_json(each) for number, each in sorted(topic.partitions.items())},
-            }
+    return ImageLine(
+        next_offset=state.next_offset,
+        epoch=state.epoch,
+        timestamp=state.timestamp,
+        snapshot=None if state.snapshot is None else state.snapshot.rsplit("/", 1)[-1],
+        kraft_version=state.kraft_version,
+        voters=state.voters,
+        topics={
+            name: TopicJson(
+                id=topic.id,
+                partitions={str(number): partition_json(each) for number, each in sorted(topic.partitions.items())},
+            )
             for name, topic in sorted(image.topics.items())
         },
-        "configs": {
+        configs={
             resource: {name: _config(name, value, show_secrets=show_secrets) for name, value in sorted(values.items())}
             for resource, values in sorted(image.configs.items())
         },
-        "brokers": {str(number): _broker(each) for number, each in sorted(image.brokers.items())},
-        "controllers": {str(number): each for number, each in sorted(image.controllers.items())},
-        "features": dict(sorted(image.features.items())),
-        "client_quotas": {
+        brokers={str(number): _broker(each) for number, each in sorted(image.brokers.items())},
+        controllers={str(number): each for number, each in sorted(image.controllers.items())},
+        features=dict(sorted(image.features.items())),
+        client_quotas={
             _entity(entity): dict(sorted(values.items()))
             for entity, values in sorted(image.client_quotas.items(), key=lambda item: _entity(item[0]))
         },
-        "acls": dict(sorted(image.acls.items())),
-        "scram_users": {mechanism: list(users) for mechanism, users in scram.items()},
-        "scram_credentials": scram,
-        "delegation_tokens": [
+        acls=dict(sorted(image.acls.items())),
+        scram_users={mechanism: list(users) for mechanism, users in scram.items()},
+        scram_credentials=scram,
+        delegation_tokens=[
             {**fields, "token_id": fields["token_id"] if show_secrets else HIDDEN}
             for _, fields in sorted(image.delegation_tokens.items())
         ],
-        "next_producer_id": image.next_producer_id,
-        "zk_migration_state": image.zk_migration_state,
-        "open_transaction": image.in_transaction,
-    }
-
-
-def state_json(state: MetadataState, *, show_secrets: bool = False) -> dict[str, Any]:
-    """The image and where it comes from."""
-    return {
-        "next_offset": state.next_offset,
-        "epoch": state.epoch,
-        "timestamp": state.timestamp,
-        "snapshot": None if state.snapshot is None else state.snapshot.rsplit("/", 1)[-1],
-        "kraft_version": state.kraft_version,
-        "voters": state.voters,
-        **image_json(state.image, show_secrets=show_secrets),
-    }
+        next_producer_id=image.next_producer_id,
+        zk_migration_state=image.zk_migration_state,
+        open_transaction=image.in_transaction,
+    )

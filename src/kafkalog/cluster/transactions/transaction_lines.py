@@ -4,13 +4,83 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct, field
+
 from kafkalog.cluster.transactions.abort_command import abort_command, abort_command_before_3_0
 from kafkalog.cluster.transactions.producers import PartitionProducers
 from kafkalog.cluster.transactions.transactions import OpenTransaction, TransactionalId
 
 __all__ = ["producer_lines", "transaction_partitions", "transactional_id_line"]
 
-Line = dict[str, object]
+class ProducerLine(Struct, frozen=True, kw_only=True, rename="camel", tag_field="kind", tag="producer"):
+    """A producer in a partition."""
+
+    topic: str | None
+    """its topic"""
+    partition: int | None
+    """its number"""
+    producer_id: int
+    """of the producer"""
+    producer_epoch: int
+    """of the producer"""
+    last_sequence: int
+    """of its last batch"""
+    last_timestamp: int
+    """of its last batch, in ms since 1970"""
+    coordinator_epoch: int | None
+    """of its last marker; null if there is none"""
+    current_txn_start: int | None
+    """where its open transaction begins; null if there is none"""
+    transactional_id: str | None
+    """of the open transaction; null if no coordinator's log has it"""
+    hanging: bool | None
+    """the coordinator has forgotten the open transaction; null if there is none, or if no coordinator's log was read"""
+    age_ms: int | None
+    """from the last batch of the transaction's producer until now, in ms; null if no transaction is open"""
+    last_stable_offset: int
+    """up to which read_committed consumers read"""
+    log_end_offset: int
+    """where the log ends"""
+    decided: str | None
+    """how a hanging transaction ended, `commit` or `abort`, if its marker is lost here; null if nothing tells, or if
+    none hangs"""
+    decided_by: str | None = field(name="decided_by")
+    """where that is written: the coordinator's log, or a marker in another partition"""
+    abort_command: str | None = field(name="abort_command")
+    """Kafka's command that ends a hanging transaction, for brokers of 3.0 and later, quoted for a shell; null if none
+    hangs"""
+    abort_command_before_3_0: str | None = field(name="abort_command_before_3_0")
+    """the same for older brokers"""
+
+
+class TransactionalIdLine(Struct, frozen=True, kw_only=True, rename="camel", tag_field="kind", tag="transactional_id"):
+    """A transactional id."""
+
+    transactional_id: str
+    """the id"""
+    state: str
+    """`Ongoing`, `CompleteCommit` …"""
+    producer_id: int
+    """of its producer"""
+    producer_epoch: int
+    """of its producer"""
+    partitions: str
+    """in the transaction, as Kafka's command prints them"""
+    timeout_ms: int
+    """of its transactions, in ms"""
+    last_update_timestamp: int
+    """in ms since 1970"""
+    start_timestamp: int | None
+    """of the transaction, in ms since 1970; null if there is none"""
+    log_partition: int
+    """partition of __transaction_state"""
+    log_offset: int
+    """offset of the record there"""
+
+
+Line = ProducerLine | TransactionalIdLine
+"""One line for each producer of each partition, then one for each transactional id; under the names of Kafka's admin
+client."""
 
 
 def transaction_partitions(found: TransactionalId) -> list[str]:
@@ -20,7 +90,7 @@ def transaction_partitions(found: TransactionalId) -> list[str]:
 
 def producer_lines(
     places: Sequence[PartitionProducers], opened: Sequence[OpenTransaction], bootstrap_server: str | None = None
-) -> Iterator[Line]:
+) -> Iterator[ProducerLine]:
     """The producers of every partition, with the transactions that they have open, and how to end one that hangs."""
     by_place = {(each.topic, each.partition, each.producer.producer_id): each for each in opened}
     for place in places:
@@ -30,38 +100,40 @@ def producer_lines(
             )
             abortable = open_here if open_here is not None and open_here.may_be_aborted else None
             decision = open_here.decision if open_here is not None else None
-            yield {
-                "topic": place.partition.topic,
-                "partition": place.partition.partition,
-                "producerId": producer.producer_id,
-                "producerEpoch": producer.producer_epoch,
-                "lastSequence": producer.last_sequence,
-                "lastTimestamp": producer.last_timestamp,
-                "coordinatorEpoch": producer.coordinator_epoch,
-                "currentTxnStart": producer.transaction_start,
-                "transactionalId": open_here.transactional_id if open_here is not None else None,
-                "hanging": open_here.hanging if open_here is not None else None,
-                "ageMs": open_here.age_ms if open_here is not None else None,
-                "lastStableOffset": place.last_stable_offset,
-                "logEndOffset": place.log_end_offset,
-                "decided": None if decision is None else str(decision.decided),
-                "decided_by": None if decision is None else decision.source,
-                "abort_command": abortable and abort_command(abortable, bootstrap_server),
-                "abort_command_before_3_0": abortable and abort_command_before_3_0(abortable, bootstrap_server),
-            }
+            yield ProducerLine(
+                topic=place.partition.topic,
+                partition=place.partition.partition,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp=producer.last_timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start=producer.transaction_start,
+                transactional_id=open_here.transactional_id if open_here is not None else None,
+                hanging=open_here.hanging if open_here is not None else None,
+                age_ms=open_here.age_ms if open_here is not None else None,
+                last_stable_offset=place.last_stable_offset,
+                log_end_offset=place.log_end_offset,
+                decided=None if decision is None else str(decision.decided),
+                decided_by=None if decision is None else decision.source,
+                abort_command=None if abortable is None else abort_command(abortable, bootstrap_server),
+                abort_command_before_3_0=None
+                if abortable is None
+                else abort_command_before_3_0(abortable, bootstrap_server),
+            )
 
 
-def transactional_id_line(found: TransactionalId) -> Line:
+def transactional_id_line(found: TransactionalId) -> TransactionalIdLine:
     """The last that a coordinator wrote of one transactional id."""
-    return {
-        "transactionalId": found.transactional_id,
-        "state": found.state,
-        "producerId": found.producer_id,
-        "producerEpoch": found.producer_epoch,
-        "partitions": f"[{', '.join(transaction_partitions(found))}]",
-        "timeoutMs": found.timeout_ms,
-        "lastUpdateTimestamp": found.last_update_timestamp,
-        "startTimestamp": None if found.start_timestamp < 0 else found.start_timestamp,
-        "logPartition": found.log_partition,
-        "logOffset": found.log_offset,
-    }
+    return TransactionalIdLine(
+        transactional_id=found.transactional_id,
+        state=found.state,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        partitions=f"[{', '.join(transaction_partitions(found))}]",
+        timeout_ms=found.timeout_ms,
+        last_update_timestamp=found.last_update_timestamp,
+        start_timestamp=None if found.start_timestamp < 0 else found.start_timestamp,
+        log_partition=found.log_partition,
+        log_offset=found.log_offset,
+    )

@@ -44,9 +44,13 @@ class Endpoint(Struct, frozen=True):
     """One listener of a broker."""
 
     listener: str
+    """its name"""
     host: str
+    """the host"""
     port: int
+    """the port"""
     security_protocol: str
+    """`PLAINTEXT`, `SSL` …"""
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host

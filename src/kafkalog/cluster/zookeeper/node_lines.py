@@ -3,52 +3,132 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
+from typing import Any
 
-from msgspec import to_builtins
+from msgspec import Struct
 
 from kafkalog.cluster.rules.secrets import HIDDEN
-from kafkalog.cluster.zookeeper.brokers import broker_registration, config_entity
+from kafkalog.cluster.zookeeper.brokers import Endpoint, broker_registration, config_entity
 from kafkalog.cluster.zookeeper.kafka_nodes import shown_data
 from kafkalog.cluster.zookeeper.tree import Node
+from kafkalog.codec.common.shapes import shaped
 
-__all__ = ["hidden_znode_line", "typed", "znode_line"]
-
-
-def znode_line(path: str, node: Node) -> dict[str, object]:
-    """One node with its whole stat; the data are its bytes as they are, in base64."""
-    return {
-        "path": path,
-        "data": None if node.data is None else base64.b64encode(node.data).decode(),
-        "czxid": node.czxid,
-        "mzxid": node.mzxid,
-        "pzxid": node.pzxid,
-        "ctime": node.ctime,
-        "mtime": node.mtime,
-        "version": node.version,
-        "cversion": node.client_cversion,
-        "aversion": node.aversion,
-        "ephemeralOwner": node.ephemeral_owner,
-        "dataLength": len(node.data or b""),
-        "numChildren": len(node.children),
-        "acl": None if node.acl is None else [{"perms": p, "scheme": s, "id": i} for p, s, i in node.acl],
-    }
+__all__ = ["ZkLine", "znode_line"]
 
 
-def hidden_znode_line(path: str, node: Node) -> dict[str, object]:
-    """The line of a node, with credentials hidden."""
-    line = znode_line(path, node)
-    shown = shown_data(path, node.data)
-    if node.data is not None and shown != node.data:
-        line["data"] = HIDDEN
-    return line
+class AclLine(Struct, frozen=True, kw_only=True):
+    """An entry of access control."""
+
+    perms: int
+    """bits: 1 read, 2 write, 4 create, 8 delete, 16 admin"""
+    scheme: str
+    """`world`, `sasl` …"""
+    id: str
+    """who"""
 
 
-def typed(path: str, node: Node) -> dict[str, object] | None:
+class BrokerLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="broker"):
+    """A broker's registration."""
+
+    chroot: str
+    """the node that the cluster lies below; empty at the root"""
+    broker: int
+    """its id"""
+    version: int
+    """of the format"""
+    host: str | None
+    """for clients of 0.8; null without a plain listener"""
+    port: int
+    """the same"""
+    endpoints: tuple[Endpoint, ...]
+    """its listeners"""
+    jmx_port: int | None
+    """null if not given"""
+    timestamp: int | None
+    """when it registered, in ms since 1970; null if not given"""
+    rack: str | None
+    """null if there is none"""
+    features: Mapping[str, Any] | None
+    """null if there is none"""
+
+
+class ConfigLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="config"):
+    """A configuration."""
+
+    chroot: str
+    """the node that the cluster lies below; empty at the root"""
+    type: str
+    """`topics`, `clients`, `users`, `brokers` or `ips`"""
+    name: str
+    """of what"""
+    config: dict[str, str]
+    """settings; secrets are [hidden]"""
+
+
+class ZkLine(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One line for each znode, under ZooKeeper's names."""
+
+    path: str
+    """of the node"""
+    data: str | None
+    """its bytes in base64, or [hidden] with --hide-secrets; null if there is none"""
+    czxid: int
+    """transaction that created it"""
+    mzxid: int
+    """transaction that last changed it"""
+    pzxid: int
+    """transaction that last changed its children"""
+    ctime: int
+    """when it was created, in ms since 1970"""
+    mtime: int
+    """when it was last changed, in ms since 1970"""
+    version: int
+    """of the data"""
+    cversion: int
+    """of the children"""
+    aversion: int
+    """of the access control"""
+    ephemeral_owner: int
+    """session that it lives with; 0 where it stays"""
+    data_length: int
+    """bytes"""
+    num_children: int
+    """number of them"""
+    acl: list[AclLine] | None
+    """access control; null if unknown"""
+    kafka: BrokerLine | ConfigLine | None = None
+    """what it says as a broker's registration or a configuration, secrets hidden; null for other nodes"""
+
+
+def znode_line(path: str, node: Node, *, hides: bool = False) -> ZkLine:
+    """One node with its whole stat; the data are its bytes in base64, `[hidden]` if there are credentials to hide."""
+    data = None if node.data is None else base64.b64encode(node.data).decode()
+    return ZkLine(
+        path=path,
+        data=HIDDEN if hides and data is not None and shown_data(path, node.data) != node.data else data,
+        czxid=node.czxid,
+        mzxid=node.mzxid,
+        pzxid=node.pzxid,
+        ctime=node.ctime,
+        mtime=node.mtime,
+        version=node.version,
+        cversion=node.client_cversion,
+        aversion=node.aversion,
+        ephemeral_owner=node.ephemeral_owner,
+        data_length=len(node.data or b""),
+        num_children=len(node.children),
+        acl=None if node.acl is None else [AclLine(perms=p, scheme=s, id=i) for p, s, i in node.acl],
+        kafka=_typed(path, node),
+    )
+
+
+def _typed(path: str, node: Node) -> BrokerLine | ConfigLine | None:
     """What a broker's registration or a configuration says, secrets hidden; None for all other nodes."""
     broker = broker_registration(path, node.data)
     if broker is not None:
-        return {"kind": "broker", **to_builtins(broker)}
+        return shaped(broker, BrokerLine)
     entity = config_entity(path, node.data)
     if entity is not None:
-        return {"kind": "config", **to_builtins(entity), "config": entity.hidden()}
+        return ConfigLine(chroot=entity.chroot, type=entity.type, name=entity.name, config=entity.hidden())
     return None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Ask, Sentence
@@ -93,25 +92,6 @@ class CompactedPartition:
     deleted_segments: list[int] = field(default_factory=list)
     """base offsets of those that retention, or the log's start, let go"""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "name": self.name,
-            "first_dirty_offset": self.first_dirty_offset,
-            "dirty_ratio": self.dirty_ratio,
-            "cleaned": self.is_cleaned,
-            "cleaned_to": self.cleaned_to,
-            "problem": self.problem,
-            "bytes_before": self.bytes_before,
-            "bytes_after": self.bytes_after,
-            "segments_before": self.segments_before,
-            "segments_after": self.segments_after,
-            "records_read": self.records_read,
-            "records_dropped": self.records_dropped,
-            "records_without_key": self.records_without_key,
-            "deleted_segments": list(self.deleted_segments),
-        }
-
 
 @dataclass(slots=True)
 class CompactionPlan:
@@ -142,19 +122,6 @@ class CompactionPlan:
     def has_findings(self) -> bool:
         """Whether a partition is left alone, or cannot be cleaned by a broker either."""
         return bool(self.declined or self.findings or any(each.problem for each in self.partitions))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "path": self.root,
-            "mode": self.mode,
-            "changes": self.changes,
-            "partitions": [each.as_dict() for each in self.partitions],
-            "declined": dict(self.declined),
-            "findings": [finding.as_dict() for finding in self.findings],
-            "settings": self.topics.as_dict(),
-            "actions": [action.as_dict() for action in self.actions],
-        }
 
 
 class _LeftAloneError(Exception):

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -52,17 +52,6 @@ class CompactionResult:
     def changed(self) -> bool:
         """Whether the directory was changed."""
         return self.run_id is not None or bool(self.earlier.completed)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            **self.done.as_dict(),
-            "changed": self.changed,
-            "run_id": self.run_id,
-            "quarantine": self.quarantine,
-            "completed_runs": list(self.earlier.completed),
-            "superseded_runs": dict(self.earlier.superseded),
-        }
 
 
 class Compaction(msgspec.Struct, frozen=True, kw_only=True):

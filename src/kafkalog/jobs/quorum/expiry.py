@@ -8,11 +8,12 @@ counted where a broker's directory is at hand; elsewhere the cluster's metadata 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kafkalog.classes import dataclass
+import msgspec
+from msgspec import Struct
+
 from kafkalog.cluster.coordinator_logs import CoordinatorLogs
 from kafkalog.cluster.groups.groups import Group, read_groups
 from kafkalog.cluster.groups.offsets import CommittedOffset
@@ -70,31 +71,29 @@ _SOURCES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Expiry:
-    """Something that would be deleted."""
+class Expiry(Struct, frozen=True):
+    """Something that brokers delete at their first start, because it has become too old or too much."""
 
     kind: str
-    """topic, group or transactional_id"""
+    """`topic`, `group` or `transactional_id`"""
     name: str
+    """of the topic, group or transactional id"""
     partition: int | None
+    """of the topic; null for all"""
     path: str | None
-    """the partition directory; None where no broker's directory was given"""
+    """the partition directory; null where no broker's directory was given"""
     setting: str
     """Kafka's name of what decides"""
     value: str
-    origin: str
-    """topic, broker, given or default"""
+    """and its value"""
+    origin: str = msgspec.field(name="from")
+    """where that value is from: `topic`, `broker`, `given` or `default`"""
     count: int | None
-    """segments or offsets that go; None: not known"""
+    """segments or offsets that go; null if not known"""
     bytes: int | None
+    """of logs; null if not known"""
     detail: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        values = asdict(self)
-        values["from"] = values.pop("origin")
-        return values
+    """one sentence"""
 
 
 class _Value(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import field
-from typing import Any
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.quorum import KnownVoter, Quorum
@@ -32,15 +31,6 @@ class DirectoryChange:
     actions: list[RecoveryAction]
     end_before: int
     mode: str = MODE
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "path": self.root,
-            "node": self.node,
-            "end_before": self.end_before,
-            "actions": [each.as_dict() for each in self.actions],
-        }
 
 
 @dataclass(slots=True)
@@ -111,27 +101,3 @@ class QuorumPlan:
             if changed is not None:
                 return os.path.join(root, changed)
         return None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "way": str(self.wanted.way),
-            "cluster_id": self.quorum.cluster_id,
-            "static": self.is_static,
-            "epoch": self.epoch,
-            "donor": self.donor.root,
-            "end_before": self.metadata.end_before,
-            "end": self.metadata.end,
-            "bytes_appended": len(self.metadata.batch),
-            "members": [
-                {"node": each.node, "directory_id": each.directory_id, "host": each.host, "port": each.port}
-                for each in self.members
-            ],
-            "stay_dead": [each.node for each in self.others if each.node not in {own.node for own in self.members}],
-            "loss": self.quorum.loss(),
-            "warnings": list(self.warnings),
-            "configuration": [{"for": who, "lines": list(lines)} for who, lines in self.configuration],
-            "expiry": [each.as_dict() for each in self.expiry],
-            "directories": [each.as_dict() for each in self.changes],
-            "needless": self.needless,
-        }

@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import field
-from typing import Any
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.quorum_log import root_of_metadata
@@ -53,24 +52,6 @@ class QuorumResult:
     def changed(self) -> bool:
         """Whether anything was changed."""
         return self.into is not None or any(each.run_id or each.earlier.completed for each in self.runs)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            **self.plan.as_dict(),
-            "changed": self.changed,
-            "into": self.into,
-            "runs": [
-                {
-                    "path": each.root,
-                    "run_id": each.run_id,
-                    "quarantine": each.quarantine,
-                    "completed_runs": list(each.earlier.completed),
-                    "superseded_runs": dict(each.earlier.superseded),
-                }
-                for each in self.runs
-            ],
-        }
 
 
 def _new_directory_id() -> str:

@@ -50,15 +50,6 @@ class RebuiltEvents:
     findings: list[Finding] = field(default_factory=list)
     """segments without events, and why"""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "path": self.path,
-            "segments": self.segments,
-            "partitions": {str(number): count for number, count in sorted(self.by_partition.items())},
-            "findings": [each.as_dict() for each in self.findings],
-        }
-
 
 def metadata_partition(topic_id: str, partition: int, count: int) -> int:
     """Which of `count` partitions of the topic has the events of a partition."""

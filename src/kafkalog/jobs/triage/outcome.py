@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import field
-from typing import Any
+
+import msgspec
+from msgspec import Struct
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.zookeeper.election import NO_LEADER
@@ -21,45 +23,34 @@ __all__ = ["FollowerLoss", "PartitionTriage", "StartAdvice", "advised", "judged"
 Leaders = Callable[[tuple[int, ...] | None], frozenset[int] | None]
 
 
-@dataclass(frozen=True, slots=True)
-class FollowerLoss:
+class FollowerLoss(Struct, frozen=True):
     """Offsets of a log that go when its broker follows."""
 
-    start: int
-    end: int
-    """the first offset after them"""
+    start: int = msgspec.field(name="from")
+    """the first"""
+    end: int = msgspec.field(name="to")
+    """the offset after the last"""
     below_high_watermark: int = 0
-    """how many of them were certainly committed"""
-
-    def as_dict(self) -> dict[str, int]:
-        """Plain values for JSON."""
-        return {"from": self.start, "to": self.end, "below_high_watermark": self.below_high_watermark}
+    """number of them that lie below a high watermark that either broker wrote down: these were committed"""
 
 
-@dataclass(frozen=True, slots=True)
-class StartAdvice:
-    """What to do before the first start; `what` is a word for programs."""
+class StartAdvice(Struct, frozen=True):
+    """What to do before the first start."""
 
-    what: str
-    """`nothing`, `start_order`, `hold_back`, `elect`, `bring`, `merge`, `nothing_helps`"""
+    what: str = msgspec.field(name="do")
+    """`nothing`: a best copy leads; `start_order`: start the brokers in `order`; `hold_back`: start those of `order`,
+    and those of `hold_back` only when the partition has a leader; `elect`: start those of `order`, and ask for an
+    unclean election; `bring`: bring the disks of the brokers in `bring`, or make them start; `merge`: no order helps,
+    merge the copies first; `nothing_helps`: there is no other copy"""
     order: tuple[int, ...] = ()
-    """brokers to start, one after the other, after the controllers alone have fenced all"""
+    """brokers, one after the other, after the controllers or ZooKeeper alone"""
     hold_back: tuple[int, ...] = ()
-    """brokers that are started only when the partition has a leader"""
+    """brokers that must not start before"""
     elect: int | None = None
-    """broker for which an unclean election is asked once it is up; with `bring`, if that cannot be done"""
+    """broker for which an unclean election is asked when those of `order` are up; null if none is needed"""
     bring: tuple[int, ...] = ()
-    """brokers that may lead, and do not come up with the directories that are here"""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "do": self.what,
-            "order": list(self.order),
-            "hold_back": list(self.hold_back),
-            "elect": self.elect,
-            "bring": list(self.bring),
-        }
+    """brokers that may lead and do not come up with these directories; `elect` and the rest are then the way without
+    them"""
 
     def sentence(self) -> str:
         """For people."""
@@ -150,47 +141,6 @@ class PartitionTriage:
     def is_clean(self) -> bool:
         """Somebody leads whose copy has no more flaws than another one, and nobody loses anything."""
         return not self.may_lose and not self.may_have_none and not self.flawed_leaders
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; keys of objects are strings there."""
-        return {
-            "kind": "partition",
-            "topic": self.topic,
-            "partition": self.partition,
-            "leaders": list(self.leaders),
-            "outcomes": {
-                str(leader): {str(node): end for node, end in sorted(ends.items())}
-                for leader, ends in self.outcomes.items()
-            },
-            "loses": {
-                str(leader): {str(node): loss.as_dict() for node, loss in sorted(losses.items())}
-                for leader, losses in self.losses.items()
-            },
-            "foreseen": self.is_foreseen,
-            "replicas": list(self.known.replicas),
-            "isr": list(self.known.isr),
-            "elr": list(self.known.elr),
-            "last_known_elr": list(self.known.last_known_elr),
-            "leader": self.known.leader,
-            "logs": [_log(each, self.best, self.flaws) for _, each in sorted(self.logs.items())],
-            "best": list(self.best),
-            "better_copy": self.may_be_led_worse,
-            "advice": self.advice.as_dict(),
-        }
-
-
-def _log(log: ReplicaLog, best: Collection[int], flaws: Mapping[int, int]) -> dict[str, Any]:
-    return {
-        "node": log.node,
-        "path": log.path,
-        "start": log.start,
-        "end": log.end,
-        "last_epoch": log.lineage.last_epoch,
-        "high_watermark": log.high_watermark,
-        "best": log.node in best,
-        "flaws": flaws.get(log.node),
-        "cut_bytes": log.cut_bytes,
-    }
 
 
 def judged(

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
-from typing import Any
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
@@ -28,7 +27,7 @@ from kafkalog.log.directories.workers import OnProgress
 from kafkalog.log.disk.files import PathLike, absolute
 from kafkalog.recovery.act.lock import refuse_if_locked
 
-__all__ = ["Triage", "refused", "triage"]
+__all__ = ["Triage", "triage"]
 
 Key = tuple[str, int]
 _MOST_ORDERS = 64
@@ -77,31 +76,6 @@ class Triage:
     def is_clean(self) -> bool:
         """No election loses anything and everybody leads, whatever happens."""
         return not self.at_risk and not self.unknown and not self.lost_by_start
-
-    def as_dict(self) -> dict[str, Any]:
-        """The summary, as plain values for JSON; partitions have their own."""
-        return {
-            "kind": "summary",
-            "cluster_id": self.cluster_id,
-            "metadata": self.source,
-            "start_order": None if self.order is None else list(self.order),
-            "partitions": len(self.partitions),
-            "at_risk": len(self.at_risk),
-            "cut_by_start": len(self.cut_by_start),
-            "may_lose": sum(each.may_lose for each in self.partitions),
-            "may_have_no_leader": sum(each.may_have_none for each in self.partitions),
-            "best_order": list(self.best_order),
-            "worse_in_best_order": self.worse_in_best_order,
-            "not_starting": [{"node": node, "reason": why} for node, why in sorted(self.not_starting.items())],
-            "without_disks": list(self.without_disks),
-            "unknown": [each.as_dict() for each in self.unknown],
-            "refusal": None,
-        }
-
-
-def refused(why: str) -> dict[str, Any]:
-    """The summary of what was not foreseen, as plain values for JSON."""
-    return {**Triage(None, "", None, [], (), 0).as_dict(), "metadata": None, "refusal": why}
 
 
 def triage(

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, PARTITION_METADATA, DirectoryState
 from kafkalog.codec.text import decode_partition_metadata
@@ -27,37 +27,27 @@ __all__ = ["UnknownPartition", "unknown_partitions"]
 _METADATA_BYTES = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownPartition:
-    """A live partition directory of a broker that the metadata has no partition for."""
+class UnknownPartition(Struct, frozen=True):
+    """A partition directory of a partition that the metadata does not know."""
 
     topic: str
+    """its topic"""
     partition: int
+    """its number"""
     node: int
+    """the broker that has it"""
     path: str
+    """the partition directory"""
     topic_id: str | None
-    """None without `partition.metadata`, or if it cannot be read"""
+    """as `partition.metadata` says; null without it"""
     start: int
+    """log start offset"""
     end: int
-    """log end offset; `start` if the log cannot be read"""
-    why: str
-    """what the metadata says instead"""
+    """log end offset"""
+    why: str = field(name="reason")
+    """what the metadata says instead, in words"""
     known_to: str | None = None
-    """a copy of the metadata log that has it; None without one"""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "node": self.node,
-            "path": self.path,
-            "topic_id": self.topic_id,
-            "start": self.start,
-            "end": self.end,
-            "reason": self.why,
-            "known_to": self.known_to,
-        }
+    """another copy of the metadata log that knows the partition; null without one"""
 
 
 def unknown_partitions(

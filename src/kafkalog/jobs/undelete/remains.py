@@ -14,7 +14,6 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Advice, Ask, Sentence
@@ -147,6 +146,11 @@ class Remains:
         return max((each.last_offset for each in self.segments if each.last_offset is not None), default=None)
 
     @property
+    def modified_ms(self) -> int | None:
+        """When a log of it was last written to, in ms since 1970; None without logs."""
+        return max((each.modified_ms for each in self.segments), default=None)
+
+    @property
     def records(self) -> int:
         """How many records can be read."""
         return sum(each.records for each in self.segments)
@@ -155,38 +159,6 @@ class Remains:
     def bytes(self) -> int:
         """Size of all its logs."""
         return sum(each.bytes for each in self.segments)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "kind": str(self.kind),
-            "path": self.path,
-            "topic_id": self.topic_id,
-            "name_is_cut": self.name_is_cut,
-            "run_id": self.run_id,
-            "first_offset": self.first_offset,
-            "last_offset": self.last_offset,
-            "records": self.records,
-            "bytes": self.bytes,
-            "deleted_ms": self.deleted_ms,
-            "modified_ms": max((each.modified_ms for each in self.segments), default=None),
-            "segments": [
-                {
-                    "base_offset": each.base_offset,
-                    "path": each.path,
-                    "bytes": each.bytes,
-                    "first_offset": each.first_offset,
-                    "last_offset": each.last_offset,
-                    "records": each.records,
-                    "damage": each.damage,
-                }
-                for each in self.segments
-            ],
-            "outcome": self.outcome,
-            "why_not": self.why_not,
-        }
 
 
 def each_place(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any
+
+from msgspec import Struct
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Ask, Sentence
@@ -20,30 +21,21 @@ __all__ = ["PutBack", "UndeletePlan", "UndeleteResult", "holds_data", "in_the_wa
 MODE = "undelete"
 
 
-@dataclass(frozen=True, slots=True)
-class PutBack:
+class PutBack(Struct, frozen=True):
     """One partition as it is afterwards."""
 
     directory: str
     """its name in the log directory"""
     source: str
-    """the directory that it was, or the partition's own where segments come back"""
+    """the directory that it was, or its own if segments come back"""
     log_start_offset: int
+    """first offset"""
     log_end_offset: int
+    """where the log ends"""
     records: int
-    """that come back"""
+    """records that come back"""
     topic_id: str | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "directory": self.directory,
-            "source": self.source,
-            "log_start_offset": self.log_start_offset,
-            "log_end_offset": self.log_end_offset,
-            "records": self.records,
-            "topic_id": self.topic_id,
-        }
+    """null before 2.8"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +52,6 @@ class UndeletePlan:
     """what an operator should know before a broker starts: sentences"""
     mode: str = MODE
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "path": self.root,
-            "put_back": [each.as_dict() for each in self.put_back],
-            "left": list(self.left),
-            "notes": list(self.notes),
-            "actions": [action.as_dict() for action in self.actions],
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class UndeleteResult:
@@ -78,10 +60,6 @@ class UndeleteResult:
     done: UndeletePlan
     run_id: str
     quarantine: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {**self.done.as_dict(), "run_id": self.run_id, "quarantine": self.quarantine, "changed": True}
 
 
 def in_the_way(planned: Sequence[UndeletePlan], siblings: Sequence[str]) -> dict[str, dict[str, str]]:

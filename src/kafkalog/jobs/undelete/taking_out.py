@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Ask, Sentence
@@ -55,17 +54,6 @@ class TakenOut:
     """what was not taken, and why: sentences"""
     unreadable: tuple[tuple[str, str], ...] = ()
     """directories that could not be read, and why"""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "target": self.target,
-            "put_back": [each.as_dict() for each in self.put_back],
-            "lost": {name: [list(span) for span in spans] for name, spans in self.lost.items()},
-            "left": list(self.left),
-            "unreadable": [{"path": path, "reason": reason} for path, reason in self.unreadable],
-            "changed": True,
-        }
 
 
 def undelete_into(request: Undelete, *paths: PathLike, target: PathLike) -> TakenOut:

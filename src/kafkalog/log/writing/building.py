@@ -40,18 +40,17 @@ class Built(Struct):
     """One partition that was written."""
 
     topic: str
+    """its topic"""
     partition: int
+    """its number"""
     path: str
+    """the partition directory"""
     first_offset: int
+    """of the records that were written"""
     records: int = 0
+    """number of records that were written"""
     batches: int = 0
-
-    def as_dict(self) -> dict[str, object]:
-        """Plain values for JSON."""
-        return {
-            "topic": self.topic, "partition": self.partition, "path": self.path, "first_offset": self.first_offset,
-            "records": self.records, "batches": self.batches,
-        }  # fmt: skip
+    """number of batches that were written"""
 
 
 class _Builder:

@@ -167,7 +167,7 @@ class Cuts:
         assert set(KEYS) <= led.keys()
         for key, leader in led.items():
             each = said[key]
-            assert leader in each.leaders, (key, leader, each.as_dict())
+            assert leader in each.leaders, (key, leader, each)
             assert each.is_foreseen
             if is_given:
                 self.counts.alternatives += len(each.leaders) - 1
@@ -182,7 +182,7 @@ class Cuts:
         )
         for key, all_ends in self.ends().items():
             ends = {node: end for node, end in all_ends.items() if node in started}
-            assert ends == said[key].outcomes[led[key]], (key, led[key], said[key].as_dict())
+            assert ends == said[key].outcomes[led[key]], (key, led[key], said[key])
             self.counts.ends += len(ends)
         self.counts.cuts += 1
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import json_pages
 from kafkalog.cli.main import run
+from kafkalog.codec.common.shapes import plain
 from kafkalog.words import wrapping
 
 _MOST_LINES = 50
@@ -38,6 +39,11 @@ class Finished:
     def objects(self) -> list[dict[str, Any]]:
         """Standard output as JSON lines."""
         return [json.loads(line) for line in self.out.split("\n") if line]
+
+
+def in_json(line: object) -> Any:
+    """A line, or several, after a round trip through JSON."""
+    return json.loads(json.dumps(plain(line)))
 
 
 @contextmanager

@@ -1,0 +1,102 @@
+"""JSON of one way to recover: `WayJson` has the recovery that takes it, the lines of commands its options."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from kafkalog.recovery.decide.ways import LostRange, RecoveryRequest, RecoveryWay, WayName
+from kafkalog.recovery.facts.modes import Mode
+
+__all__ = ["RequestJson", "WayFields", "WayJson", "way_json"]
+
+
+class RequestJson(Struct, frozen=True, kw_only=True):
+    """Mode and options of the recovery that takes a way, under the names that `recover` has for them."""
+
+    mode: Mode
+    """the mode"""
+    repair_bits: str | None
+    """least proof for turning a flipped bit back; null: never"""
+    full: bool
+    """segments below the recovery point too, if that was not asked for"""
+    copies: tuple[str, ...]
+    """directories that hold other copies, if the way takes from them"""
+
+
+class WayFields(Struct, frozen=True, kw_only=True):
+    """One way to recover a directory or partition, and what it keeps and loses."""
+
+    way: WayName
+    """which way"""
+    records_kept: int | None
+    """records that a consumer reads afterwards; null if unknown"""
+    records_hidden: int
+    """of those kept, records after ones with higher offsets, which a consumer that reads in order passes over"""
+    records_lost: int | None
+    """records that are lost; null if unknown"""
+    records_lost_is_exact: bool
+    """false if more may be lost, because damage hides how many there were"""
+    sound_records_lost: int
+    """of those lost, records that can still be read now"""
+    sound_markers_lost: int
+    """sound transaction markers that go"""
+    damaged_markers: int
+    """transaction markers that were lost to damage"""
+    epoch_falls: int
+    """places where the leader epoch falls"""
+    bytes_cut: int | None
+    """bytes of logs that are removed; null if unknown"""
+    damage_left: int
+    """places in the logs that stay unreadable"""
+    offsets_lost: list[LostRange] | None
+    """which offsets; null if unknown"""
+    below_high_watermark: bool | None
+    """committed records are lost; null if no checkpoint says what was committed"""
+    how: object
+    needs_consent: object
+    leaders: object
+    consequence: str
+    """what follows from it, in plain words"""
+    refusal: str | None
+    """why `recover` declines this way; null if it does not"""
+
+
+class WayJson(WayFields, frozen=True, kw_only=True):
+    """One way to recover a directory or partition, for programs."""
+
+    how: RequestJson | None
+    """the recovery that takes it; null if none does"""
+    needs_consent: bool
+    """records go that could still be read"""
+    leaders: tuple[int, ...]
+    """brokers of which one has to lead before this one starts"""
+
+
+def way_json(way: RecoveryWay) -> WayJson:
+    """JSON of a way for programs."""
+    measured = way.measured
+    return WayJson(
+        way=way.way,
+        records_kept=measured.records_kept,
+        records_hidden=measured.records_hidden,
+        records_lost=measured.records_lost,
+        records_lost_is_exact=measured.is_exact and measured.records_lost is not None,
+        sound_records_lost=measured.sound_lost,
+        sound_markers_lost=measured.markers_lost,
+        damaged_markers=measured.markers_damaged,
+        epoch_falls=measured.epoch_falls,
+        bytes_cut=measured.bytes_cut,
+        damage_left=measured.damage_left,
+        offsets_lost=None if measured.records_lost is None else measured.lost,
+        below_high_watermark=measured.below_high_watermark,
+        how=None if way.how is None else _request_json(way.how),
+        needs_consent=way.needs_consent,
+        leaders=way.leaders,
+        consequence=way.consequence,
+        refusal=way.refusal,
+    )
+
+
+def _request_json(request: RecoveryRequest) -> RequestJson:
+    proof = None if request.proof is None else request.proof.name.lower()
+    return RequestJson(mode=request.mode, repair_bits=proof, full=request.full, copies=request.copies)
