@@ -13,7 +13,7 @@ _NAMES = {
     ".act.history": ["RunInfo", "RunState", "runs"],
     ".act.purging": ["PurgeResult", "purge"],
     ".decide.plan": ["Plan"],
-    ".facts.modes": ["Mode"],
+    ".modes.table": ["Mode"],
     ".facts.recovery_request": ["Recovery"],
     ".results": ["RecoveryResult"],
     ".run": ["plan", "recover"],

@@ -6,8 +6,8 @@ from kafkalog.recovery.act.history import runs as runs
 from kafkalog.recovery.act.purging import PurgeResult as PurgeResult
 from kafkalog.recovery.act.purging import purge as purge
 from kafkalog.recovery.decide.plan import Plan as Plan
-from kafkalog.recovery.facts.modes import Mode as Mode
 from kafkalog.recovery.facts.recovery_request import Recovery as Recovery
+from kafkalog.recovery.modes.table import Mode as Mode
 from kafkalog.recovery.results import RecoveryResult as RecoveryResult
 from kafkalog.recovery.run import plan as plan
 from kafkalog.recovery.run import recover as recover

@@ -13,8 +13,8 @@ from kafkalog.codec.wording import counted
 from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.decide.plan import Plan
-from kafkalog.recovery.decide.ways import WayName
 from kafkalog.recovery.facts.topic_facts import node_id_of
+from kafkalog.recovery.modes.spec import Help
 
 __all__ = ["refuse_duplicates", "tell_duplicates"]
 
@@ -68,7 +68,9 @@ def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
 
 def _refused(plan: Plan, found: _Duplicate, why: str) -> Plan:
     """A plan with the sentence, and with what a broker makes of this."""
-    ways = [way if way.way is WayName.MERGE else replace(way, refusal=way.refusal or why) for way in plan.choice.ways]
+    ways = [
+        way if way.spec.help is Help.COPIES else replace(way, refusal=way.refusal or why) for way in plan.choice.ways
+    ]
     broker = plan.broker
     if broker.outcome == StartResult.LOADED:
         places = " and ".join(os.path.join(root, str(found.name)) for root in found.roots)

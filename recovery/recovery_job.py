@@ -24,10 +24,10 @@ from kafkalog.recovery.decide.node_part import start_now, with_node
 from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.decide.plan_json import ResultJson
 from kafkalog.recovery.duplicates import refuse_duplicates
-from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.recovery_request import Recovery, Rules
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.unreadable import around_unreadable
+from kafkalog.recovery.modes.table import Mode
 from kafkalog.recovery.results import RecoveryResult, losses_of, nothing_done, refuse_declined, result_json
 from kafkalog.recovery.safe.recovery import no_checks
 from kafkalog.recovery.settled_rules import rules_for_each
@@ -58,7 +58,7 @@ def plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool 
         is_in_order, look = (no_checks, None) if mark_clean else checks_of(readable, tiering)
         directory = SurveyedDirectory(readable, rules, is_in_order, rules.copies, look)
         plan, forecasts = plan_of_directory(directory, at_work)
-        if rules.mode is not Mode.SET_ASIDE and (plan.actions or with_beginnings):
+        if not rules.mode.spec.takes_whole_partitions and (plan.actions or with_beginnings):
             if is_in_order is no_checks:
                 left = left_in_place(plan.actions, plan.findings, readable, tiering, plan.choice.by_partition)
             else:

@@ -11,10 +11,10 @@ from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.log.directories.selection import ALL
 from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.facts.brokers import facts_of_each
-from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.own_identity import lost_identity
 from kafkalog.recovery.facts.recovery_request import Recovery, Rules, settled
 from kafkalog.recovery.facts.topic_facts import NO_FACTS
+from kafkalog.recovery.modes.table import Mode
 
 __all__ = ["refuse_copies", "rules_for_each"]
 

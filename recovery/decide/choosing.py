@@ -17,22 +17,20 @@ from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.counting import Comparer, CountedPartition, WayResult
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory
 from kafkalog.recovery.decide.ways import (
-    NOT_SIMULATED,
     Measured,
     PartitionFacts,
     RecoveryRequest,
     RecoveryWay,
-    WayName,
     recommended,
     total,
 )  # fmt: skip
-from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.modes.spec import Help
+from kafkalog.recovery.modes.table import MODES, REPLICA, Mode
 from kafkalog.recovery.safe.result import SafeResult
 from kafkalog.tiers.tiering import EVENTS
 
 __all__ = ["compare_ways"]
 
-_ALIVE = ", alive and leading before this one starts"
 _SHOWN = 3
 _SAFE = RecoveryRequest()
 
@@ -78,7 +76,7 @@ def _carried_out(
     elif not hurt:  # mode safe would leave what this one does
         leaves = WayResult(request=_SAFE, tree=comparer.before)
         ways.append(leaves if own is None else replace(comparer.own, request=_SAFE))
-    elif asked != _SAFE and asked.mode not in NOT_SIMULATED:
+    elif asked != _SAFE and asked.mode.spec.is_compared:
         ways.append(comparer.own)
     if not hurt:
         return ways
@@ -95,9 +93,11 @@ def _carried_out(
     level = Proof.STRUCTURE if rules.repair_bits is None else min(rules.repair_bits, Proof.STRUCTURE)
     carry_out(_SAFE)
     repaired = carry_out(RecoveryRequest(proof=level))
-    if repaired is None or repaired.repairs:  # beside other damage, which it does not help with
-        carry_out(RecoveryRequest(mode=Mode.SALVAGE, proof=level))
-    carry_out(RecoveryRequest(mode=Mode.SALVAGE))
+    for mode, spec in MODES.items():
+        if spec.is_compared and not spec.is_safe:
+            if repaired is None or repaired.repairs:  # beside other damage, which it does not help with
+                carry_out(RecoveryRequest(mode=mode, proof=level))
+            carry_out(RecoveryRequest(mode=mode))
     if not rules.full and any(comparer.measured(partition, _safe(ways)).leaves_to_mend for partition in hurt):
         carry_out(RecoveryRequest(proof=level, full=True))  # what is wrong may lie below the recovery point
     return ways
@@ -169,15 +169,16 @@ def _compared(
     safe = _safe(ways)
     held = {partition.name: found for partition in hurt if (found := comparer.replica(partition)) is not None}
     again = {partition.name for partition in hurt if comparer.is_fetched_again(partition)}
+    again_from_start = RecoveryRequest(mode=Mode.SET_ASIDE)
     elsewhere = {
-        WayName.REPLICA: {name: found for name, found in held.items() if name in again},
-        WayName.SET_ASIDE: {name: found for name, found in held.items() if name not in again},
-        **{way.way: {name: found for name, found in way.measured.items() if name in names} for way in with_help},
+        REPLICA.name: {name: found for name, found in held.items() if name in again},
+        again_from_start.way.name: {name: found for name, found in held.items() if name not in again},
+        **{way.way.name: {name: found for name, found in way.measured.items() if name in names} for way in with_help},
     }
     results = {
-        WayName.REPLICA: replace(safe, request=None),
-        WayName.SET_ASIDE: replace(safe, request=RecoveryRequest(mode=Mode.SET_ASIDE)),
-        **{way.way: way for way in with_help},
+        REPLICA.name: replace(safe, request=None),
+        again_from_start.way.name: replace(safe, request=again_from_start),
+        **{way.way.name: way for way in with_help},
     }
     candidates = [*ways, *(
         replace(results[name], measured={**safe.measured, **found}) for name, found in elsewhere.items() if found
@@ -189,7 +190,7 @@ def _compared(
         partition.name: [
             describer.way(way, way.measured[partition.name], [partition.facts])
             for way in candidates
-            if partition.name in elsewhere.get(way.way, way.measured)
+            if partition.name in elsewhere.get(way.way.name, way.measured)
         ]
         for partition in hurt
     }
@@ -216,7 +217,7 @@ def _loses_metadata(partition: CountedPartition, ways: Sequence[RecoveryWay]) ->
 
 
 def _safe(ways: Sequence[WayResult]) -> WayResult:
-    return next((way for way in ways if way.way is WayName.SAFE), ways[0])
+    return next((way for way in ways if way.way is Mode.SAFE.spec.way), ways[0])
 
 
 def _gains(both: WayResult, ways: Sequence[WayResult]) -> bool:
@@ -246,26 +247,29 @@ class _WayDescriber:
         self._others = tuple(sorted({broker for facts in hurt for broker in comparer.others(facts)}))
 
     @property
-    def _leaders(self) -> str:
+    def leaders(self) -> str:
         return f"broker {' or '.join(map(str, self._others))}"
 
     def way(self, result: WayResult, found: Measured, partitions: Sequence[PartitionFacts]) -> RecoveryWay:
         """One way with its words, for the topic-partitions in which the ways differ."""
-        refusal = None if result.way in (WayName.MERGE, WayName.SET_ASIDE) else result.refusal_of(partitions)
+        spec = result.way
+        refusal = None if spec.is_for_each_partition else result.refusal_of(partitions)
         request = result.request
-        if result.way is WayName.KAFKA and not self._start.is_loaded:
+        if spec.is_start and not self._start.is_loaded:
             request = None
         if request is not None and result.copies:
             paths = (path for each in partitions for path in result.copies.get(each.name, ()))
             request = replace(request, copies=tuple(dict.fromkeys(paths)))
         strays = any(result.makes_stray(each) for each in partitions)
         drops = strays or found.drops_sound
-        consent = result.way is WayName.SET_ASIDE or (drops and request is not None and request.mode is not Mode.KAFKA)
-        waits = result.way in (WayName.REPLICA, WayName.SET_ASIDE)
-        consequence = self._consequence(result, found, partitions) if refusal is None else "it is left as it is"
-        return RecoveryWay(result.way, found, request, consent, self._others if waits else (), consequence, refusal)
+        mode = None if request is None else request.mode.spec
+        consent = mode is not None and (mode.takes_whole_partitions or (drops and not mode.is_as_broker))
+        leaders = self._others if spec.help is Help.LEADER else ()
+        facts = _WayFacts(self, result, found, partitions)
+        consequence = spec.consequence(facts) if refusal is None else "it is left as it is"
+        return RecoveryWay(spec.name, found, request, consent, leaders, consequence, refusal)
 
-    def _left_to_remote(self, result: WayResult, partitions: Sequence[PartitionFacts]) -> str:
+    def left_to_remote(self, result: WayResult, partitions: Sequence[PartitionFacts]) -> str:
         """The offsets that are then no longer local."""
         ranges = []
         for each in partitions:
@@ -276,35 +280,30 @@ class _WayDescriber:
         more = f" and of {len(ranges) - _SHOWN} more" if len(ranges) > _SHOWN else ""
         return f"{', '.join(ranges[:_SHOWN])}{more} are in the remote tier, by {EVENTS}"
 
-    def _consequence(self, result: WayResult, found: Measured, partitions: Sequence[PartitionFacts]) -> str:
-        match result.way:
-            case WayName.SAFE:
-                if not found.bytes_cut:
-                    return "no log is cut"
-                rest = "what comes after it goes" if found.drops_sound else "the rest goes"
-                return f"everything up to the damage is kept, {rest} to quarantine"
-            case WayName.REPAIR_BITS:
-                return "flipped bits are corrected where checksum and content prove which they are"
-            case WayName.SALVAGE:
-                if not found.bytes_cut:
-                    return "no log is cut"
-                gap = ", on both sides of the damage, with a gap in the offsets" if found.lost else ""
-                return f"everything sound is kept{gap}"
-            case WayName.REMOTE:
-                elsewhere = self._left_to_remote(result, partitions)
-                return f"nothing is lost: {elsewhere}; the damaged local segments go to quarantine"
-            case WayName.MERGE:
-                return "each range of offsets comes from a copy in which it is sound, in place of what is here now"
-            case WayName.SET_ASIDE:
-                return f"the partition goes to quarantine, and all of it is fetched again from {self._leaders}{_ALIVE}"
-            case WayName.REPLICA:
-                return "this broker's start cuts its log at the damage; it fetches the rest again from the other broker"
-            case _:
-                return self._of_kafka(found)
-
-    def _of_kafka(self, found: Measured) -> str:
+    def why_no_start(self) -> str | None:
+        """Why a broker does not start, or takes the directory offline; None if it starts."""
         if self._start.outcome == StartResult.START_FAILS:
             return f"the broker does not start: {self._start.exception}: {self._start.message}"
         if self._start.outcome == StartResult.DIR_OFFLINE:
             return f"the broker takes the directory offline: {self._start.exception}: {self._start.message}"
-        return "the broker's own start deletes what it does not keep" if found.bytes_cut else "the broker starts"
+        return None
+
+
+class _WayFacts:
+    """What is known of the result of a way; `WayFacts` names the properties."""
+
+    def __init__(
+        self, describer: _WayDescriber, result: WayResult, found: Measured, partitions: Sequence[PartitionFacts]
+    ) -> None:
+        self._describer = describer
+        self._result = result
+        self._partitions = partitions
+        self.bytes_cut = found.bytes_cut
+        self.drops_sound = found.drops_sound
+        self.has_gaps = bool(found.lost)
+        self.leaders = describer.leaders
+        self.start = describer.why_no_start()
+
+    @property
+    def left_to_remote(self) -> str:
+        return self._describer.left_to_remote(self._result, self._partitions)

@@ -14,10 +14,11 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, LoadedPartition
 from kafkalog.recovery.damage.census import Census, census
 from kafkalog.recovery.decide.remote_part import held_remotely
-from kafkalog.recovery.decide.ways import Measured, PartitionFacts, RecoveryRequest, WayName, logs_of, measure
+from kafkalog.recovery.decide.ways import Measured, PartitionFacts, RecoveryRequest, logs_of, measure
 from kafkalog.recovery.decide.written_end import written
-from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.recovery_request import Rules
+from kafkalog.recovery.modes.spec import WaySpec
+from kafkalog.recovery.modes.table import REPLICA, WAYS, Mode
 from kafkalog.recovery.safe.normalize import Checkpoints, partitions_of, read_high_watermarks
 from kafkalog.recovery.safe.result import SafeResult
 from kafkalog.tiers.tiering import tier_gap
@@ -74,9 +75,9 @@ class WayResult:
         return cls(request=request, tree=result.tree, partitions=result.partitions, refusals=result.refusals)
 
     @property
-    def way(self) -> WayName:
+    def way(self) -> WaySpec:
         """Which of the ways it is."""
-        return WayName.REPLICA if self.request is None else self.request.name
+        return REPLICA if self.request is None else self.request.way
 
     @property
     def is_full(self) -> bool:
@@ -91,7 +92,7 @@ class WayResult:
     @property
     def order(self) -> tuple[int, bool, bool]:
         """The order in which the ways are listed."""
-        return list(WayName).index(self.way), *((True, True) if self.request is None else self.request.order)
+        return list(WAYS).index(self.way.name), *((True, True) if self.request is None else self.request.order)
 
     def refusal_of(self, partitions: Iterable[PartitionFacts]) -> str | None:
         """Why nothing is done for any of these topic-partitions; None if something is done for one of them."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cache
+from typing import Any
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -22,9 +23,8 @@ from kafkalog.recovery.decide.closed_in_order import Look
 from kafkalog.recovery.decide.counting import Comparer, CountedPartition, TopicPartitions, are_counted
 from kafkalog.recovery.decide.remote_part import without_uploaded_damage
 from kafkalog.recovery.decide.set_aside import set_aside
-from kafkalog.recovery.decide.ways import NOT_SIMULATED, PartitionFacts
+from kafkalog.recovery.decide.ways import PartitionFacts
 from kafkalog.recovery.facts.coordinators import Coordinators
-from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.safe.normalize import Change, topic_ids
@@ -89,34 +89,46 @@ class SurveyedDirectory:
         self, tree: Tree, rules: Rules, workers: Workers | None = None, start: BrokerResult | None = None
     ) -> SafeResult:
         """What a recovery by some rules leaves of a tree; `start` is the broker's result on it, if that is known."""
-        if rules.mode is Mode.SET_ASIDE:
-            return set_aside(tree)
-        if rules.mode is Mode.MERGE:
-            return self._merge(tree, rules)
-        if rules.mode is Mode.REMOTE:
-            return self._leave_to_remote(tree, rules, workers)
-        return recover_safely(
-            tree, rules, topic_id=self.topic_id, is_in_order=self.is_in_order, workers=workers, forecast=start
-        )
+        return rules.mode.spec.carry_out(_Carrier(self, rules, workers, start), tree)
 
-    def _in_order_but(self, changed: frozenset[str]) -> InOrder:
-        return lambda directory, first: directory not in changed and self.is_in_order(directory, first)
 
-    def _leave_to_remote(self, tree: Tree, rules: Rules, workers: Workers | None) -> SafeResult:
-        after, changed = without_uploaded_damage(tree, rules.facts.tiering)
-        in_order = self._in_order_but(changed)
-        result = recover_safely(after, rules, topic_id=self.topic_id, is_in_order=in_order, workers=workers)
-        result.helped = changed
-        return result
+@dataclass(frozen=True, slots=True)
+class _Carrier:
+    """Carries out what modes decide to do (`Carrier`)."""
 
-    def _merge(self, tree: Tree, rules: Rules) -> SafeResult:
+    directory: SurveyedDirectory
+    rules: Rules
+    workers: Workers | None
+    start: BrokerResult | None
+
+    def safely(self, tree: Tree) -> SafeResult:
+        return self._recover(tree, frozenset(), forecast=self.start, workers=self.workers)
+
+    def set_aside(self, tree: Tree) -> SafeResult:
+        return set_aside(tree)
+
+    def merge(self, tree: Tree) -> SafeResult:
         from kafkalog.recovery.decide.merge_in_place import merge_in_place
 
         def recover(after: Tree, merged: frozenset[str], declined: Mapping[str, str]) -> SafeResult:
-            in_order = self._in_order_but(merged)
-            return recover_safely(after, rules, topic_id=self.topic_id, is_in_order=in_order, declined=declined)
+            return self._recover(after, merged, declined=declined)
 
-        return merge_in_place(self.survey, tree, self.copies, rules, recover)
+        return merge_in_place(self.directory.survey, tree, self.directory.copies, self.rules, recover)
+
+    def leave_to_remote(self, tree: Tree) -> SafeResult:
+        after, changed = without_uploaded_damage(tree, self.rules.facts.tiering)
+        result = self._recover(after, changed, workers=self.workers)
+        result.helped = changed
+        return result
+
+    def _recover(self, tree: Tree, changed: frozenset[str], **more: Any) -> SafeResult:
+        directory = self.directory
+
+        def is_in_order(name: str, first: int) -> bool:
+            return name not in changed and directory.is_in_order(name, first)
+
+        in_order = is_in_order if changed else directory.is_in_order
+        return recover_safely(tree, self.rules, topic_id=directory.topic_id, is_in_order=in_order, **more)
 
 
 def forecast(directory: SurveyedDirectory, workers: Workers, *, counts: bool = True) -> Forecasts:
@@ -132,7 +144,7 @@ def forecast(directory: SurveyedDirectory, workers: Workers, *, counts: bool = T
     if META_PROPERTIES not in survey.unreadable:  # else nobody can say what is in it
         kafka = with_identity(kafka, survey.tree(), survey.root, rules.facts)
     own = None if apart is None else apart.own
-    if own is None and rules.mode is not Mode.KAFKA:
+    if own is None and not rules.mode.spec.is_as_broker:
         workers.begin("what recovery would do", directory.sizes)
         own = directory.recover(survey.tree(), rules, workers, kafka)
     if own is not None and rules.identity is not None:
@@ -165,7 +177,7 @@ def examine_apart(directory: SurveyedDirectory, workers: Workers, *, counts: boo
     start failed, or there are more logs than are counted whatever happens to them.
     """
     rules, sizes, look = directory.rules, directory.sizes, directory.look
-    if rules.mode in NOT_SIMULATED:
+    if not (rules.mode.spec.is_compared or rules.mode.spec.way is None):
         return None
     tree = directory.survey.tree()
     workers.begin("what Kafka and recovery would do", sizes)

@@ -20,7 +20,6 @@ from kafkalog.recovery.checks.beside import verify_beside
 from kafkalog.recovery.checks.started_over import findings_of_starting_over
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
 from kafkalog.recovery.decide.plan import Plan
-from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.recovery_request import Rules
 
 __all__ = ["start_now", "with_node"]
@@ -69,7 +68,7 @@ def _without_bootstrap(plan: Plan, start: NodeStart) -> Plan:
         name.startswith(f"{CLUSTER_METADATA_DIRECTORY}/") and name.endswith(FileKind.LOG.value) and facts.size
         for name, facts in plan.survey.files.items()
     )
-    is_ours = plan.mode in (Mode.SAFE, Mode.SALVAGE) and BOOTSTRAP_CHECKPOINT in plan.survey.files
+    is_ours = plan.mode.spec.is_compared and BOOTSTRAP_CHECKPOINT in plan.survey.files
     if not (is_wrong and has_records and is_ours):
         return plan
     detail = "no node starts with it; the metadata log has records and does not need it, so it is set aside"

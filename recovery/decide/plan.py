@@ -58,14 +58,15 @@ from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory
 from kafkalog.recovery.decide.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.decide.plan_json import BrokerForecastJson, PartitionPlanJson, PlanJson
 from kafkalog.recovery.decide.refusals import WRITTEN_BESIDE, Decision, refusal_in_every_mode, refusal_of
-from kafkalog.recovery.decide.ways import RecoveryWay, WayName, recommended
+from kafkalog.recovery.decide.ways import RecoveryWay, recommended
 from kafkalog.recovery.decide.ways_json import way_json
-from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.own_identity import directories_that_name
 from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, SettingsJson, TopicFacts
 from kafkalog.recovery.facts.unreadable import findings_of_unreadable, sentences_of_unreadable
+from kafkalog.recovery.modes.spec import Help
+from kafkalog.recovery.modes.table import Mode
 from kafkalog.recovery.safe.normalize import Checkpoints, read_high_watermarks
 
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
@@ -144,7 +145,7 @@ class Plan:
 
         Mode kafka asks for nothing: it does what the broker would do.
         """
-        return self.mode is not Mode.KAFKA and (self.choice.own.drops_sound or bool(self.made_stray))
+        return not self.mode.spec.is_as_broker and (self.choice.own.drops_sound or bool(self.made_stray))
 
     @property
     def made_stray(self) -> tuple[str, ...]:
@@ -208,7 +209,7 @@ class Plan:
         None in mode set-aside too, which takes what is named out of service.
         """
         source = self.topics.source
-        if source is None or self.topics.problem is not None or self.mode is Mode.SET_ASIDE:
+        if source is None or self.topics.problem is not None or self.mode.spec.takes_whole_partitions:
             return None
         return None if os.path.dirname(source) == self.root else source
 
@@ -254,13 +255,13 @@ def plan_of(
         tuple(rules.facts.strays(name for name, partition in kafka.partitions.items() if partition.stray is None)),
     )
     ways = compared.ways
-    if kafka.is_loaded or rules.mode is not Mode.KAFKA:
+    if kafka.is_loaded or not rules.mode.spec.is_as_broker:
         ways = _with_refusals(ways, rules.mode, refusal_in_every_mode(survey, actions), refused)
     unknown = _why_not_predicted(survey, kafka)
     if unknown is not None:
         broker = replace(broker, outcome=None, exception=None, message=unknown)
-        ways = [replace(way, consequence=unknown) if way.way is WayName.KAFKA else way for way in ways]
-    is_marked = mark_clean and rules.mode is not Mode.KAFKA
+        ways = [replace(way, consequence=unknown) if way.spec.is_start else way for way in ways]
+    is_marked = mark_clean and not rules.mode.spec.is_as_broker
     names_newer = META_PROPERTIES not in survey.unreadable and names_newer_version(survey.tree())
     plan = Plan(
         root=survey.root,
@@ -340,10 +341,13 @@ def _with_refusals(
     """The ways with why recovery declines them; strict and kafka have reasons that do not concern the others."""
     if in_every_mode is not None:
         return [replace(way, refusal=way.refusal or in_every_mode) for way in ways]
-    if refused is None or mode not in (Mode.SAFE, Mode.SALVAGE):
+    if refused is None or not mode.spec.is_compared:
         return list(ways)
-    left_alone = (WayName.MERGE, WayName.KAFKA)
-    return [way if way.way in left_alone else replace(way, refusal=way.refusal or refused[1]) for way in ways]
+    why = refused[1]
+    return [
+        way if way.spec.help is Help.COPIES or way.spec.is_start else replace(way, refusal=way.refusal or why)
+        for way in ways
+    ]
 
 
 def _why_not_predicted(survey: Survey, kafka: BrokerResult) -> str | None:
@@ -465,7 +469,7 @@ def plan_json(plan: Plan) -> PlanJson:
         changes=plan.changes,
         refusal=plan.refusal,
         needs_consent=plan.needs_consent,
-        insides=Insides.READABLE if plan.mode is Mode.SALVAGE else Insides.NOT_EXAMINED,
+        insides=Insides.READABLE if plan.mode.spec.resumes else Insides.NOT_EXAMINED,
         deleted=plan.deleted,
         identity_in=plan.identity_in,
         begins=plan.begins,

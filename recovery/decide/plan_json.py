@@ -15,8 +15,8 @@ from kafkalog.recovery.broker.node.answer import NodeStartJson
 from kafkalog.recovery.decide.actions import ActionJson
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.ways_json import WayJson
-from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.topic_facts import SettingsJson
+from kafkalog.recovery.modes.table import Mode
 
 __all__ = [
     "BrokerForecastJson", "PartitionPlanFields", "PartitionPlanJson", "PlanFields", "PlanJson", "ResultFields",

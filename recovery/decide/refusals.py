@@ -23,10 +23,10 @@ from kafkalog.log.disk.pointer import half_done
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
-from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.facts.unreadable import refusal_of_unreadable
+from kafkalog.recovery.modes.table import Mode
 from kafkalog.recovery.safe.result import SafeResult
 
 __all__ = [
@@ -58,7 +58,7 @@ class Decision:
     @property
     def is_kafka(self) -> bool:
         """What the broker's own start leaves is what is asked for."""
-        return self.rules.mode is Mode.KAFKA
+        return self.rules.mode.spec.is_as_broker
 
 
 def _damaged_log(decision: Decision) -> str | None:
@@ -84,14 +84,14 @@ def _every_partition_declined(decision: Decision) -> str | None:
 
 
 def _nobody_named(decision: Decision) -> str | None:
-    if decision.rules.mode is not Mode.SET_ASIDE or decision.survey.is_partial:
+    if not decision.rules.mode.spec.takes_whole_partitions or decision.survey.is_partial:
         return None
     return "mode set-aside moves whole partitions to quarantine: say which, by path or by topic and partition"
 
 
 def _beyond_strict(decision: Decision) -> str | None:
     """What mode strict leaves to a person."""
-    if decision.rules.mode is not Mode.STRICT or decision.own is None:
+    if not decision.rules.mode.spec.leaves_worse_to_person or decision.own is None:
         return None
     tails = codes_with(Trait.TAIL)
     worse = [finding for finding in decision.own.findings() if finding.code not in tails]

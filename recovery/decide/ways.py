@@ -7,7 +7,6 @@ whether recovery asks for consent.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import field
 
@@ -35,41 +34,17 @@ from kafkalog.recovery.damage.census import (
 from kafkalog.recovery.damage.kept_bytes import KeptBytes
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
 from kafkalog.recovery.decide.written_end import Written, indexed_end
-from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.recovery_request import Rules
+from kafkalog.recovery.modes.spec import WaySpec
+from kafkalog.recovery.modes.table import REPAIR_BITS, WAYS, Mode
 
 __all__ = [
-    "NOT_SIMULATED", "LostRange", "Measured", "PartitionFacts", "RecoveryRequest", "RecoveryWay", "WayName", "logs_of",
+    "LostRange", "Measured", "PartitionFacts", "RecoveryRequest", "RecoveryWay", "logs_of",
     "measure", "recommended", "total",
 ]  # fmt: skip
 
 _SHOWN_RANGES = 1000
 """Ranges of lost offsets that a way lists; of more, the last one reaches to the end of all."""
-
-
-class WayName(enum.StrEnum):
-    """The possible ways; of two that lose the same, the earlier one is recommended."""
-
-    SAFE = "safe"
-    """everything up to the damage"""
-    REMOTE = "remote"
-    """damaged local segments left to the remote tier, which has them too"""
-    REPAIR_BITS = "repair_bits"
-    """flipped bits corrected where that is proven"""
-    SALVAGE = "salvage"
-    """everything that is sound, on both sides of the damage"""
-    MERGE = "merge"
-    """what this and other copies hold together, in this one's place"""
-    REPLICA = "replica"
-    """another broker's copy, fetched again by this one"""
-    SET_ASIDE = "set_aside"
-    """another broker's copy, all of it fetched again by this one"""
-    KAFKA = "kafka"
-    """the broker's own start"""
-
-
-NOT_SIMULATED = (Mode.KAFKA, Mode.SET_ASIDE, Mode.MERGE, Mode.REMOTE)
-"""Modes that are not simulated for every partition that is hurt: `kafka` is known, the others are added if possible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,26 +62,17 @@ class RecoveryRequest:
     @classmethod
     def of(cls, rules: Rules) -> RecoveryRequest:
         """The way that a recovery by these rules takes; mode strict leaves what mode safe leaves, or nothing."""
-        if rules.mode in NOT_SIMULATED:
-            return cls(mode=rules.mode)
-        return cls(mode=Mode.SALVAGE if rules.mode is Mode.SALVAGE else Mode.SAFE, proof=rules.repair_bits)
+        spec = rules.mode.spec
+        mode = Mode.SAFE if spec.way is None else rules.mode
+        return cls(mode=mode, proof=rules.repair_bits if mode.spec.is_compared else None)
 
     @property
-    def name(self) -> WayName:
+    def way(self) -> WaySpec:
         """Which of the ways it is."""
-        match self.mode:
-            case Mode.KAFKA:
-                return WayName.KAFKA
-            case Mode.SET_ASIDE:
-                return WayName.SET_ASIDE
-            case Mode.SALVAGE:
-                return WayName.SALVAGE
-            case Mode.MERGE:
-                return WayName.MERGE
-            case Mode.REMOTE:
-                return WayName.REMOTE
-            case _:
-                return WayName.SAFE if self.proof is None else WayName.REPAIR_BITS
+        way = self.mode.spec.way
+        if way is None:
+            raise AssertionError(self.mode)
+        return REPAIR_BITS if self.mode.spec.is_safe and self.proof is not None else way
 
     @property
     def order(self) -> tuple[bool, bool]:
@@ -116,7 +82,7 @@ class RecoveryRequest:
     @property
     def is_both(self) -> bool:
         """Salvage, helped by bit repair."""
-        return self.mode is Mode.SALVAGE and self.proof is not None
+        return self.proof is not None and not self.mode.spec.is_safe
 
     def applied_to(self, rules: Rules) -> Rules:
         """The rules by which it is taken."""
@@ -231,7 +197,8 @@ class Measured:
 class RecoveryWay:
     """One way, for one partition or for a whole log directory."""
 
-    way: WayName
+    way: str
+    """its name in `WAYS`"""
     measured: Measured
     how: RecoveryRequest | None = None
     """the recovery that takes it; None if none does"""
@@ -244,13 +211,18 @@ class RecoveryWay:
     refusal: str | None = None
     """why `recover` declines this way; such a way is never recommended"""
 
+    @property
+    def spec(self) -> WaySpec:
+        """What kind of way it is."""
+        return WAYS[self.way]
+
 
 def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
     """The way that loses least, what nobody would come across counting as lost.
 
     None if nothing is known of any, or recovery declines all of which something is known.
     """
-    order = {name: number for number, name in enumerate(WayName)}
+    order = {name: number for number, name in enumerate(WAYS)}
     known = [way for way in ways if way.measured.records_lost is not None and way.refusal is None]
 
     def rank(way: RecoveryWay) -> tuple[int, int, bool, int, bool, int]:

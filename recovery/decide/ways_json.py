@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Literal
+
 from msgspec import Struct
 
-from kafkalog.recovery.decide.ways import LostRange, RecoveryRequest, RecoveryWay, WayName
-from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.decide.ways import LostRange, RecoveryRequest, RecoveryWay
+from kafkalog.recovery.modes.table import WAYS, Mode
+
+if TYPE_CHECKING:
+    WayText = str
+else:
+    WayText = Literal[tuple(WAYS)]
 
 __all__ = ["RequestJson", "WayFields", "WayJson", "way_json"]
 
@@ -26,7 +33,7 @@ class RequestJson(Struct, frozen=True, kw_only=True):
 class WayFields(Struct, frozen=True, kw_only=True):
     """One way to recover a directory or partition, and what it keeps and loses."""
 
-    way: WayName
+    way: WayText
     """which way"""
     records_kept: int | None
     """records that a consumer reads afterwards; null if unknown"""

@@ -20,9 +20,9 @@ from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.damage.bit_repair import Proof
-from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts, read_topic_facts
 from kafkalog.recovery.facts.topic_ids import check_topic_id
+from kafkalog.recovery.modes.table import Mode
 
 if TYPE_CHECKING:
     from kafkalog.recovery.decide.plan import Plan
@@ -76,7 +76,7 @@ _CLUSTER_METADATA = (
     "Include KRaft's metadata log. Truncating it can drop committed metadata: prefer another controller."
 )
 _META_PROPERTIES = "Also write a lost meta.properties, by the broker's other log directories and its metadata log."
-_MODE = "How to recover: safe, salvage, merge, remote, strict, kafka or set-aside."
+_MODE = f"How to recover: {', '.join(list(Mode)[:-1])} or {list(Mode)[-1]}."
 _REPAIR_BITS = "Correct a single flipped bit if the proof is at least this strong."
 _COPIES = "Another copy (a broker's volume, a snapshot): show what merging would keep; --mode merge uses it."
 _ACCEPT_LOSS = "Proceed even if records that can still be read would be dropped."
@@ -190,7 +190,7 @@ class Rules(Recovery, frozen=True, kw_only=True, dict=True):
     @property
     def resumes(self) -> bool:
         """A log goes on after damage."""
-        return self.mode is Mode.SALVAGE
+        return self.mode.spec.resumes
 
     @property
     def examines_all(self) -> bool:

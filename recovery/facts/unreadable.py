@@ -29,8 +29,8 @@ from kafkalog.codec.names import (
 from kafkalog.log.directories.directory import OFFSET_CHECKPOINTS
 from kafkalog.log.directories.workers import Workers, groups_of
 from kafkalog.log.disk.files import NotRegularFileError, unreadable
-from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.survey import Survey
+from kafkalog.recovery.modes.table import Mode
 
 __all__ = ["around_unreadable", "findings_of_unreadable", "refusal_of_unreadable", "sentences_of_unreadable"]
 
@@ -60,7 +60,7 @@ def refusal_of_unreadable(survey: Survey, mode: Mode) -> str | None:
 
     Nor does mode kafka go on without `meta.properties`, which a broker reads before everything else.
     """
-    for name in (*_WRITTEN, *([META_PROPERTIES] if mode is Mode.KAFKA else [])):
+    for name in (*_WRITTEN, *([META_PROPERTIES] if mode.spec.is_as_broker else [])):
         error = survey.unreadable.get(name)
         if error is not None:
             remedy = _REMEDY.get(error.errno or 0, "see why it cannot be read")

@@ -82,7 +82,7 @@ _NAMES = {
     ".recovery.damage.bit_repair": ["Proof"],
     ".recovery.decide.plan": ["Plan"],
     ".recovery.explain.explaining": ["explain"],
-    ".recovery.facts.modes": ["Mode"],
+    ".recovery.modes.table": ["Mode"],
     ".recovery.facts.recovery_request": ["Recovery", "RemoteLogSource"],
     ".recovery.facts.survey": ["Survey"],
     ".recovery.facts.topic_facts": ["TopicFacts"],

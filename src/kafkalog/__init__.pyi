@@ -108,11 +108,11 @@ from kafkalog.recovery.checks.verify import verify as verify
 from kafkalog.recovery.damage.bit_repair import Proof as Proof
 from kafkalog.recovery.decide.plan import Plan as Plan
 from kafkalog.recovery.explain.explaining import explain as explain
-from kafkalog.recovery.facts.modes import Mode as Mode
 from kafkalog.recovery.facts.recovery_request import Recovery as Recovery
 from kafkalog.recovery.facts.recovery_request import RemoteLogSource as RemoteLogSource
 from kafkalog.recovery.facts.survey import Survey as Survey
 from kafkalog.recovery.facts.topic_facts import TopicFacts as TopicFacts
+from kafkalog.recovery.modes.table import Mode as Mode
 from kafkalog.recovery.rebuilding import IndexRebuild as IndexRebuild
 from kafkalog.recovery.rebuilding import rebuild_indexes as rebuild_indexes
 from kafkalog.recovery.results import RecoveryResult as RecoveryResult

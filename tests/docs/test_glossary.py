@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 
 import pytest
 
 from kafkalog.codec.findings import Severity
-from kafkalog.recovery.decide.ways import WayName
-from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.modes.table import WAYS, Mode
 from testkit.running.pages import DOCS
 
 PAGE = (DOCS / "glossary.md").read_text(encoding="utf-8")
@@ -34,9 +32,14 @@ def test_words_are_in_alphabetical_order(title: str) -> None:
     assert words == sorted(words)
 
 
-@pytest.mark.parametrize(("title", "values"), [("Modes", Mode), ("Ways", WayName)])
-def test_every_value_has_its_row_in_the_order_of_the_enumeration(title: str, values: type[StrEnum]) -> None:
-    assert re.findall(r"^\| `([a-z_-]+)` \|", section(title), re.MULTILINE) == [each.value for each in values]
+MODE_ROWS = {mode.value: mode.spec.when for mode in Mode}
+WAY_ROWS = {name: way.keeps for name, way in WAYS.items()}
+
+
+@pytest.mark.parametrize(("title", "rows"), [("Modes", MODE_ROWS), ("Ways", WAY_ROWS)])
+def test_the_tables_are_those_of_the_modes(title: str, rows: dict[str, str]) -> None:
+    assert dict(re.findall(r"^\| `([a-z_-]+)` \| (.*) \|$", section(title), re.MULTILINE)) == rows
+    assert re.findall(r"^\| `([a-z_-]+)` \|", section(title), re.MULTILINE) == list(rows)
 
 
 def test_severities_are_named() -> None:

@@ -13,9 +13,9 @@ import pytest
 import kafkalog
 from kafkalog.jobs.restore.events import rebuild_remote_metadata
 from kafkalog.jobs.restore.remote_logs import RemoteLogs
-from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.recovery_request import Recovery
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
+from kafkalog.recovery.modes.table import Mode
 from kafkalog.recovery.run import recover, recover_into
 from kafkalog.tiers.remote_tier import RemoteTier
 from testkit.judging.trees import stamps

@@ -81,7 +81,7 @@ def docstrings(module: str) -> dict[str, str]:
                 collect(node.body, f"{node.name}.")
             text = after.value if isinstance(after, ast.Expr) else None
             if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                target = node.target if isinstance(node, ast.AnnAssign) else None
+                target: ast.expr | None = node.target if isinstance(node, ast.AnnAssign) else None
                 target = node.targets[0] if isinstance(node, ast.Assign) else target
                 if isinstance(target, ast.Name):
                     found[prefix + target.id] = text.value

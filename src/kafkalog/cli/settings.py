@@ -17,8 +17,8 @@ from kafkalog.codec.common.asked import default_of, option_words, options_of_fie
 from kafkalog.codec.common.shell import shell_option
 from kafkalog.codec.errors import UsageError
 from kafkalog.recovery.damage.bit_repair import Proof
-from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.recovery_request import Recovery
+from kafkalog.recovery.modes.table import Mode
 from kafkalog.words.commands import Given
 
 __all__ = [

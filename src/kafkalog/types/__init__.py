@@ -74,7 +74,7 @@ _NAMES = {
     "kafkalog.recovery.decide.choice": ["RecoveryChoice"],
     "kafkalog.recovery.decide.partition_plan": ["PartitionPlan"],
     "kafkalog.recovery.decide.plan": ["BrokerForecast"],
-    "kafkalog.recovery.decide.ways": ["LostRange", "Measured", "RecoveryWay", "WayName"],
+    "kafkalog.recovery.decide.ways": ["LostRange", "Measured", "RecoveryWay"],
     "kafkalog.recovery.explain.before_damage": ["RecordsBeforeDamage"],
     "kafkalog.recovery.explain.explanation": ["ExplainedPart", "Explanation", "PartRole"],
     "kafkalog.recovery.facts.cleaner_settings": ["CleanerConfig"],

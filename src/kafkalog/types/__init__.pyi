@@ -112,7 +112,6 @@ from kafkalog.recovery.decide.plan import BrokerForecast as BrokerForecast
 from kafkalog.recovery.decide.ways import LostRange as LostRange
 from kafkalog.recovery.decide.ways import Measured as Measured
 from kafkalog.recovery.decide.ways import RecoveryWay as RecoveryWay
-from kafkalog.recovery.decide.ways import WayName as WayName
 from kafkalog.recovery.explain.before_damage import RecordsBeforeDamage as RecordsBeforeDamage
 from kafkalog.recovery.explain.explanation import ExplainedPart as ExplainedPart
 from kafkalog.recovery.explain.explanation import Explanation as Explanation

@@ -10,7 +10,7 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.common.shell import shell_line, shell_option
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.recovery.decide.choice import RecoveryChoice
-from kafkalog.recovery.decide.ways import RecoveryWay, WayName
+from kafkalog.recovery.decide.ways import RecoveryWay
 from kafkalog.words.order import natural_order
 from kafkalog.words.ways import needs_of
 
@@ -73,7 +73,7 @@ def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVE
 
     A way of single partitions has one line for each, and one more if the plan changes others, which a start may need.
     """
-    if way.way in (WayName.MERGE, WayName.SET_ASIDE):
+    if way.spec.is_for_each_partition:
         of_partition = {
             name: shell_line(["kafkalog", "recover", *_of_partition(plan, given, name), *needs_of(each), "--yes"])
             for name, ways in plan.choice.by_partition.items()
@@ -85,7 +85,7 @@ def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVE
     if way.how is None:
         return []
     paths, words = paths_of(plan, given), list(given.words)
-    if plan.root in paths and way.way is not WayName.KAFKA:
+    if plan.root in paths and not way.spec.is_start:
         paths, words = with_identity(plan, words, paths)
     return [shell_line(["kafkalog", "recover", *paths, *words, *needs_of(way), "--yes"])]
 

@@ -7,17 +7,18 @@ from typing import Any
 
 from kafkalog.codec.common.shapes import plain
 from kafkalog.codec.common.shell import shell_line
-from kafkalog.recovery.decide.ways import RecoveryWay, WayName
+from kafkalog.recovery.decide.ways import RecoveryWay
 from kafkalog.recovery.decide.ways_json import way_json
-from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.modes.spec import Help
+from kafkalog.recovery.modes.table import REPAIR_BITS, Mode
 
-__all__ = ["label_of", "needs_in", "needs_of", "needs_text"]
+__all__ = ["label_of", "mode_words", "needs_copies", "needs_in", "needs_of", "needs_text"]
 
 
 def label_of(way: RecoveryWay) -> str:
     """The name of a way; of two that are the same, what one has more."""
     both = way.how is not None and way.how.is_both
-    return f"{way.way} with {WayName.REPAIR_BITS}" if both else str(way.way)
+    return f"{way.way} with {REPAIR_BITS.name}" if both else way.way
 
 
 def needs_of(way: RecoveryWay) -> list[str]:
@@ -40,8 +41,19 @@ def needs_in(way: Mapping[str, Any]) -> list[str]:
     return [*_options(how), *(["--accept-loss"] if way["needs_consent"] else [])]
 
 
+def mode_words(mode: Mode) -> list[str]:
+    """The option that chooses a mode; none for mode safe, the default."""
+    return [] if mode is Mode.SAFE else ["--mode", str(mode)]
+
+
+def needs_copies(mode: Mode) -> bool:
+    """Whether a mode takes records from other copies."""
+    way = mode.spec.way
+    return way is not None and way.help is Help.COPIES
+
+
 def _options(how: Mapping[str, Any]) -> Sequence[str]:
     words = ["--full"] if how["full"] else []
-    words += ["--mode", how["mode"]] if how["mode"] != Mode.SAFE else []
+    words += mode_words(Mode(how["mode"]))
     words += ["--repair-bits", how["repair_bits"]] if how["repair_bits"] is not None else []
     return [*words, *(word for copy in how["copies"] for word in ("--copy", copy))]

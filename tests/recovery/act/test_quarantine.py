@@ -14,7 +14,7 @@ import pytest
 from kafkalog import RecoveryRefused, UsageError
 from kafkalog.recovery import Recovery, plan, recover, undo
 from kafkalog.recovery.act import apply, runner
-from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.modes.table import Mode
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.fixture_data import recovery_case, recovery_cases
 from testkit.recorded.recovery_settings import given

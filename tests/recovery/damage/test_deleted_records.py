@@ -9,7 +9,7 @@ import pytest
 import kafkalog.copies.copy_walk as copy_walk
 from kafkalog import Recovery, compare, merge_directories, plan, verify
 from kafkalog.log.directories.selection import Selection
-from kafkalog.recovery.decide.ways import WayName
+from kafkalog.recovery.modes.table import Mode
 from testkit.made.batches import record, records_batch
 from testkit.recorded.fixture_data import broker_case
 
@@ -44,7 +44,7 @@ def test_all_commands_count_the_same_records(volumes: list[Path], tmp_path: Path
     log = max((volumes[0] / NAME).glob("*.log"))
     log.write_bytes(log.read_bytes()[:-1])
     made = plan(Recovery(copies=[str(volumes[1])]), volumes[0])[0]
-    kept = {each.measured.records_kept for each in made.choice.by_partition[NAME] if each.way is WayName.MERGE}
+    kept = {each.measured.records_kept for each in made.choice.by_partition[NAME] if each.way == Mode.MERGE}
     counted = {copy.records for copy in compared.copies} | {merged.records_kept, verified.records} | kept
     assert counted == {END - START}
 

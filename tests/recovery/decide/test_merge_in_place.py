@@ -21,7 +21,7 @@ from kafkalog.log import open_partition
 from kafkalog.recovery import Recovery, plan, recover, undo
 from kafkalog.recovery.act.journal import JOURNAL
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
-from kafkalog.recovery.decide.ways import WayName
+from kafkalog.recovery.modes.table import Mode
 from kafkalog.words.ways import needs_of
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.fixture_data import recovery_case, replica_roles, unpack_replicas
@@ -232,15 +232,15 @@ def test_what_a_copy_puts_into_a_part_of_the_damage_is_not_lost(tmp_path: Path) 
     made = plan(Recovery(copies=[copy]), root)[0]
     ways = {way.way: way.measured for way in made.choice.ways}
     assert made.choice.recommended is not None
-    assert made.choice.recommended.way is WayName.MERGE
+    assert made.choice.recommended.way == Mode.MERGE
     before = {record.offset for record in open_partition(root / "t-0").records(on_damage="stop")}
     recover(Recovery(mode="merge", copies=[copy]), root)
     after = {record.offset for record in open_partition(root / "t-0").records(on_damage="stop")}
-    lost = {offset for each in ways[WayName.MERGE].lost for offset in range(each.first, (each.last or each.first) + 1)}
+    lost = {offset for each in ways[Mode.MERGE].lost for offset in range(each.first, (each.last or each.first) + 1)}
     assert lost
     assert not lost & after
-    assert len(after) == ways[WayName.MERGE].records_kept
-    assert len(after) > (ways[WayName.SALVAGE].records_kept or 0) > len(before)
+    assert len(after) == ways[Mode.MERGE].records_kept
+    assert len(after) > (ways[Mode.SALVAGE].records_kept or 0) > len(before)
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 5))), st.integers(0, 40), st.integers(0, 20))

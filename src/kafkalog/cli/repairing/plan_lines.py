@@ -7,8 +7,8 @@ from msgspec import UNSET, UnsetType, field, structs
 from kafkalog.codec.common.shapes import plain
 from kafkalog.recovery.act.unfinished_business import StandingJson
 from kafkalog.recovery.decide.plan_json import PartitionPlanFields, PlanFields, PlanJson, ResultFields, ResultJson
-from kafkalog.recovery.decide.ways import WayName
 from kafkalog.recovery.decide.ways_json import WayFields, WayJson
+from kafkalog.recovery.modes.table import WAYS
 from kafkalog.words.ways import needs_in
 
 __all__ = ["PlanLine", "ResultLine", "plan_line", "result_line"]
@@ -77,7 +77,7 @@ def _in_options(plan: PlanJson) -> dict[str, object]:
     """The fields of a plan that are for programs, in options."""
     best = plan.recommended_way
     needs = [] if best is None else _needs(best)
-    if plan.identity_in and (best is None or best.way is not WayName.KAFKA):
+    if plan.identity_in and (best is None or not WAYS[best.way].is_start):
         needs.append("--meta-properties")
     partitions = [
         PartitionPlanLine(**{**structs.asdict(each), "ways": list(map(_way_line, each.ways))})

@@ -17,9 +17,9 @@ from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import sentence_of_lost
 from kafkalog.recovery.decide.moved_to_quarantine import PutAway, put_away
 from kafkalog.recovery.decide.plan import PartitionPlan, Plan
-from kafkalog.recovery.decide.ways import Measured, RecoveryWay, WayName
+from kafkalog.recovery.decide.ways import Measured, RecoveryWay
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
-from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.modes.table import Mode
 from kafkalog.words.advice import told
 from kafkalog.words.commands import NOTHING_GIVEN, Given, commands_for, paths_of, with_identity
 from kafkalog.words.escapes import escape_controls
@@ -27,7 +27,7 @@ from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.node import mends
 from kafkalog.words.order import natural_order
 from kafkalog.words.outlook import FIRST_END_THE_RUN, Outlook, first_screen
-from kafkalog.words.ways import label_of
+from kafkalog.words.ways import label_of, mode_words, needs_copies
 
 __all__ = ["print_plan", "print_plans"]
 
@@ -117,7 +117,7 @@ def _is_not_needed(plan: Plan) -> bool:
     """What would change are indexes and snapshots only, which a broker makes by itself when it has to."""
     starts = plan.broker.starts_and_loses_nothing and plan.broker.clean_shutdown
     harmless = not (plan.is_hurt or plan.findings or any(each.cut_bytes for each in plan.partitions))
-    hides = any(way.way is WayName.KAFKA and way.measured.records_hidden for way in plan.choice.ways)
+    hides = any(way.spec.is_start and way.measured.records_hidden for way in plan.choice.ways)
     return bool(plan.changes and starts and harmless and not hides)
 
 
@@ -135,7 +135,7 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
             f"{files} files change in {len(changing)} of {len(plan.partitions)} partitions; "
             f"{size_text(cut)} of log go to quarantine"
         )
-    if plan.mode not in (Mode.SALVAGE, Mode.SET_ASIDE):
+    if not (plan.mode.spec.resumes or plan.mode.spec.takes_whole_partitions):
         writer.write(NOT_EXAMINED)
 
 
@@ -201,9 +201,9 @@ def _what_to_type(plan: Plan, given: Given) -> tuple[str, list[str]]:
     if _is_not_needed(plan):
         return NOT_NEEDED, []
     if plan.changes:
-        own = ["--mode", str(plan.mode)] if plan.mode is not Mode.SAFE else []
+        own = mode_words(plan.mode)
         consent = ["--accept-loss"] if plan.needs_consent else []
-        copies = [word for copy in plan.copies if plan.mode is Mode.MERGE for word in ("--copy", copy)]
+        copies = [word for copy in plan.copies if needs_copies(plan.mode) for word in ("--copy", copy)]
         paths, words = paths_of(plan, given), list(given.words)
         if plan.root in paths:
             paths, words = with_identity(plan, words, paths)

@@ -26,9 +26,9 @@ from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun, standing
 from kafkalog.recovery.decide.plan_json import ResultJson
-from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.places import by_log_directory, holding, log_directories
 from kafkalog.recovery.facts.recovery_request import Recovery, RemoteLogSource
+from kafkalog.recovery.modes.table import Mode
 from kafkalog.recovery.results import nothing_done, refuse_any_declined, result_json
 from kafkalog.recovery.run import log_directory_of, recover, recover_into
 from kafkalog.words.escapes import escape_controls

@@ -14,13 +14,13 @@ from kafkalog.codec.wording import counted
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import lost_text, sentence_of_lost
 from kafkalog.recovery.decide.plan import Plan
-from kafkalog.recovery.decide.ways import Measured, RecoveryWay, WayName, recommended
+from kafkalog.recovery.decide.ways import Measured, RecoveryWay, recommended
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
-from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.modes.table import Mode
 from kafkalog.words.commands import NOTHING_GIVEN, Given, commands_for, paths_of
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.outlook import copies_to_keep
-from kafkalog.words.ways import label_of, needs_text
+from kafkalog.words.ways import label_of, mode_words, needs_copies, needs_text
 
 __all__ = ["DONE", "is_done", "print_ways", "sentence_of_damage_left", "sentences_of_log_starts"]
 
@@ -65,9 +65,10 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
     commands = [] if meaning is DONE or plan.waits_for_a_run else commands_for(best, plan, given)
     for command in commands:
         writer.write(escape_controls(f"  {command}"))
-    if plan.needs_consent and plan.refusal is None and plan.mode is not Mode.STRICT and not plan.waits_for_a_run:
-        own = ["--mode", str(plan.mode)] if plan.mode is not Mode.SAFE else []
-        own += [word for copy in plan.copies if plan.mode is Mode.MERGE for word in ("--copy", copy)]
+    may_proceed = not (plan.mode.spec.leaves_worse_to_person or plan.waits_for_a_run)
+    if plan.needs_consent and plan.refusal is None and may_proceed:
+        own = mode_words(plan.mode)
+        own += [word for copy in plan.copies if needs_copies(plan.mode) for word in ("--copy", copy)]
         words = shell_line([*given.words, *own, "--accept-loss", "--yes"])
         proceed = f"kafkalog recover {shell_line(paths_of(plan, given))} {words}"
         if all(sorted(shlex.split(proceed)) != sorted(shlex.split(command)) for command in commands):
@@ -94,10 +95,10 @@ def sentences_of_log_starts(plan: Plan) -> list[str]:
 
 def is_done(best: RecoveryWay, plan: Plan) -> bool:
     """The plan changes nothing, and the way that loses least leaves the same: its command would do nothing."""
-    if plan.changes or plan.refusal is not None or plan.mode not in (Mode.SAFE, Mode.SALVAGE):
+    if plan.changes or plan.refusal is not None or not plan.mode.spec.is_compared:
         return False
     found = best.measured
-    return best.way in (WayName.SAFE, WayName.SALVAGE) and not (found.bytes_cut or found.damage_left)
+    return best.spec in (Mode.SAFE.spec.way, Mode.SALVAGE.spec.way) and not (found.bytes_cut or found.damage_left)
 
 
 def sentence_of_damage_left(found: Measured) -> str | None:

@@ -34,9 +34,9 @@ from kafkalog.recovery.broker.manager import LoadedPartition, StartResult
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, StartOutcome
 from kafkalog.recovery.broker.node.sentences import node_findings, node_sentences
 from kafkalog.recovery.broker.node_start import node_start
-from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.recovery_request import Recovery, Rules, settled
 from kafkalog.recovery.facts.survey import survey
+from kafkalog.recovery.modes.table import Mode
 
 __all__ = ["BrokerDisks", "ReplicaLog", "read_brokers", "unread"]
 

@@ -31,11 +31,11 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.act.fs import PIECE, FileSystem
 from kafkalog.recovery.act.working_copy import new_tree
 from kafkalog.recovery.damage.census import census
-from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.places import log_directories
 from kafkalog.recovery.facts.recovery_request import Rules, settled
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, identity_of
+from kafkalog.recovery.modes.table import Mode
 from kafkalog.recovery.safe.recovery import recover_safely
 from kafkalog.recovery.safe.result import SafeResult
 

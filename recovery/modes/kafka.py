@@ -1,0 +1,23 @@
+"""Mode kafka: byte for byte what the broker's own start leaves."""
+
+from __future__ import annotations
+
+from kafkalog.recovery.modes.spec import ModeSpec, WayFacts, WaySpec
+
+__all__ = ["SPEC"]
+
+
+def _consequence(found: WayFacts) -> str:
+    if found.start is not None:
+        return found.start
+    return "the broker's own start deletes what it does not keep" if found.bytes_cut else "the broker starts"
+
+
+SPEC = ModeSpec(
+    name="kafka",
+    when="the result must be, byte for byte, what the broker's own recovery would leave",
+    way=WaySpec(
+        name="kafka", keeps="what the broker's own start leaves", consequence=_consequence, is_start=True
+    ),
+    is_as_broker=True,
+)

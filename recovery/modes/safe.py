@@ -1,0 +1,23 @@
+"""Mode safe: everything up to the first damage; a broker opens the result without changing a byte."""
+
+from __future__ import annotations
+
+from kafkalog.recovery.modes.spec import ModeSpec, WayFacts, WaySpec
+
+__all__ = ["SPEC"]
+
+
+def _consequence(found: WayFacts) -> str:
+    if not found.bytes_cut:
+        return "no log is cut"
+    rest = "what comes after it goes" if found.drops_sound else "the rest goes"
+    return f"everything up to the damage is kept, {rest} to quarantine"
+
+
+SPEC = ModeSpec(
+    name="safe",
+    when="the broker is to start again with every sound batch up to the damage, and to change nothing more",
+    way=WaySpec(name="safe", keeps="everything up to the damage", consequence=_consequence),
+    is_compared=True,
+    is_safe=True,
+)

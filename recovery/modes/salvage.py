@@ -1,0 +1,25 @@
+"""Mode salvage: every sound batch on both sides of the damage, with a gap in the offsets."""
+
+from __future__ import annotations
+
+from kafkalog.recovery.modes.spec import ModeSpec, WayFacts, WaySpec
+
+__all__ = ["SPEC"]
+
+
+def _consequence(found: WayFacts) -> str:
+    if not found.bytes_cut:
+        return "no log is cut"
+    gap = ", on both sides of the damage, with a gap in the offsets" if found.has_gaps else ""
+    return f"everything sound is kept{gap}"
+
+
+SPEC = ModeSpec(
+    name="salvage",
+    when="there is no other copy, and what lies after the damage matters more than a gap in the offsets",
+    way=WaySpec(
+        name="salvage", keeps="everything that is sound, on both sides of the damage", consequence=_consequence
+    ),
+    is_compared=True,
+    resumes=True,
+)

@@ -1,0 +1,13 @@
+"""Mode strict: cuts torn and zero tails as mode safe does, and refuses anything worse."""
+
+from __future__ import annotations
+
+from kafkalog.recovery.modes.spec import ModeSpec
+
+__all__ = ["SPEC"]
+
+SPEC = ModeSpec(
+    name="strict",
+    when="a person is to decide about anything worse than a torn or zero tail",
+    leaves_worse_to_person=True,
+)
