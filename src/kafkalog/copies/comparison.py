@@ -15,7 +15,7 @@ from kafkalog.copies.difference import CopyDifference
 __all__ = ["Comparison", "CopyReport", "PartitionComparison"]
 
 
-class CopyReport(Struct):
+class CopyReport(Struct, kw_only=True):
     """One copy of a topic-partition; offsets are Kafka's, sizes are bytes of logs."""
 
     path: str
@@ -94,7 +94,7 @@ class CopyReport(Struct):
         }
 
 
-class PartitionComparison(Struct):
+class PartitionComparison(Struct, kw_only=True):
     """The copies of one topic-partition."""
 
     topic: str
@@ -163,7 +163,7 @@ class PartitionComparison(Struct):
         }
 
 
-class Comparison(Struct):
+class Comparison(Struct, kw_only=True):
     """All topic-partitions of the compared volumes."""
 
     paths: tuple[str, ...]

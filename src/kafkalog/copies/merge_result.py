@@ -20,7 +20,7 @@ class MergedRange(Struct):
     source: str
 
 
-class CopyShare(Struct):
+class CopyShare(Struct, kw_only=True):
     """What one copy gave to the merged log, and what it could not give."""
 
     path: str
@@ -68,7 +68,7 @@ class CopyShare(Struct):
         }
 
 
-class MergeResult(Struct):
+class MergeResult(Struct, kw_only=True):
     """The merged partition, where its ranges come from, and what no copy had."""
 
     topic: str
@@ -129,7 +129,7 @@ class MergeResult(Struct):
         }
 
 
-class MergedDirectory(Struct):
+class MergedDirectory(Struct, kw_only=True):
     """A log directory merged from several."""
 
     target: str | None

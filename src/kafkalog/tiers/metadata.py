@@ -33,7 +33,7 @@ _DELETE_PARTITION_FINISHED = 2
 TopicIdPartition = tuple[str, int]
 
 
-class RemoteMetadata(Struct, frozen=True):
+class RemoteMetadata(Struct, frozen=True, kw_only=True):
     """All segments that the events name, and what was wrong with the events."""
 
     segments: Mapping[TopicIdPartition, tuple[RemoteSegment, ...]] = field(default_factory=dict)
@@ -156,7 +156,9 @@ class _Events:
         for segment in self._segments.values():
             found[segment.topic_id, segment.partition].append(segment)
         segments = {key: tuple(each) for key, each in found.items()}
-        return RemoteMetadata(segments, frozenset(self._deleted), sources, tuple(self.findings))
+        return RemoteMetadata(
+            segments=segments, deleted=frozenset(self._deleted), sources=sources, findings=tuple(self.findings)
+        )
 
 
 def _event(fields: Mapping[str, Any], number: int, offset: int) -> RemoteSegmentEvent:

@@ -62,7 +62,7 @@ class ControllerTerm(Struct, frozen=True):
     to_time: int | None = None
 
 
-class MetadataState(Struct):
+class MetadataState(Struct, kw_only=True):
     """The image and how it came about."""
 
     image: MetadataImage
@@ -133,7 +133,9 @@ class MetadataLog:
         """
         findings: list[Finding] = []
         chosen = self._newest_snapshot(until, findings) if use_snapshot else None
-        state = MetadataState(MetadataImage(), chosen[1] if chosen is not None else None, findings=findings)
+        state = MetadataState(
+            image=MetadataImage(), snapshot=chosen[1] if chosen is not None else None, findings=findings
+        )
         if chosen is not None:
             for event in chosen[2]:
                 _apply(state, event)

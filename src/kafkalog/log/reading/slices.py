@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["NO_END", "Damage", "Slice", "SliceReader"]
 
 
-class Slice(Struct, frozen=True):
+class Slice(Struct, frozen=True, kw_only=True):
     """Bytes of one log file, from the beginning of a batch on, and the offsets that are wanted of them."""
 
     path: str
@@ -65,7 +65,7 @@ class Slice(Struct, frozen=True):
         return self.end - self.start
 
 
-class Damage(Struct, frozen=True):
+class Damage(Struct, frozen=True, kw_only=True):
     """Bytes that cannot be read as records, or not all of them."""
 
     finding: Finding
@@ -102,7 +102,12 @@ class SliceReader:
         files: HeldFiles | None = None,
     ) -> None:
         self._slice = wanted
-        view = ConsumerView(wanted.start_offset, wanted.end_offset, tuple(aborted or ()), batches)
+        view = ConsumerView(
+            start_offset=wanted.start_offset,
+            end_offset=wanted.end_offset,
+            aborted=tuple(aborted or ()),
+            batches=batches,
+        )
         self._selection = BatchSelection(view, opens_from=wanted.opens_from)
         self._open = FileSource if files is None else files.open
         self._assembler = assembler
@@ -180,9 +185,7 @@ class SliceReader:
         from kafkalog.codec.headers.run_scanner import RunScanner
 
         wanted = self._slice
-        return RunScanner(
-            source, position=position, end=wanted.end, likely_end=wanted.likely_end, limits=self._limits
-        )
+        return RunScanner(source, position=position, end=wanted.end, likely_end=wanted.likely_end, limits=self._limits)
 
     def _found(self, scanner: Scanner | RunScanner) -> Iterator[RecordBatch | BatchRun | MessageRun | None]:
         if isinstance(scanner, Scanner):
@@ -233,7 +236,7 @@ class SliceReader:
         error = replace(finding, severity=Severity.ERROR, file=self._slice.path)
         low = self._slice.start_offset
         is_told_before = self._slice.is_shared and start == self._slice.start and first_offset < low
-        return Damage(error, start, end, self.next_offset, is_told_before=is_told_before)
+        return Damage(finding=error, start=start, end=end, next_offset=self.next_offset, is_told_before=is_told_before)
 
     def _batch(self, batch: RecordBatch) -> Iterable[pa.RecordBatch | Damage]:
         """What a batch completes: nothing, most of the time; it is taken as that is read."""

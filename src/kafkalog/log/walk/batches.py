@@ -239,9 +239,7 @@ def large_log_scanner(source: Source) -> RunScanner | None:
 class LateRuns:
     """Batches one by one up to a position, and runs from there on."""
 
-    def __init__(
-        self, source: Source, position: int, end: int, limits: Limits, *, check_crc: bool = True
-    ) -> None:
+    def __init__(self, source: Source, position: int, end: int, limits: Limits, *, check_crc: bool = True) -> None:
         self._source = source
         self._end = end
         self._limits = limits
@@ -274,4 +272,4 @@ class LateRuns:
 
 def _at_a_batch(batch: RecordBatch) -> EndOfWalk:
     """Ended by a batch that nobody reads past."""
-    return EndOfWalk(batch.position, StopReason.CORRUPT, (), None)
+    return EndOfWalk(position=batch.position, stop=StopReason.CORRUPT, findings=(), resumed=None)

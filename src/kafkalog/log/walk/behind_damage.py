@@ -32,7 +32,7 @@ _ENDING = codes_with(Trait.NO_BATCH | Trait.ENDS_READING) - {FindingCode.OFFSET_
 """What a consumer does not read past."""
 
 
-class BehindDamage(Struct):
+class BehindDamage(Struct, kw_only=True):
     """Sound batches after the first damage of a partition, and the records in them that a consumer would see."""
 
     batches: int = 0
