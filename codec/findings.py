@@ -6,10 +6,11 @@ A reader never raises for bad data; it reports findings.  Codes are part of the 
 from __future__ import annotations
 
 import enum
-from dataclasses import asdict, replace
 from typing import Any, Protocol
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
 from kafkalog.codec.finding_codes import SPECS, FindingCode, Severity
 from kafkalog.codec.names import SWAP, FileKind
 from kafkalog.codec.sentinels import NO_END
@@ -36,8 +37,7 @@ class StopReason(enum.StrEnum):
     """a cap of `Limits` or the end that the caller set was reached"""
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
+class Unread(Struct, frozen=True):
     """The offsets that damage makes unreadable, by the sound batches before and after it in the log."""
 
     first_offset: int
@@ -95,8 +95,7 @@ class OutlinedHeader(Protocol):
         """Largest time of a record in ms; -1 if there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchOutline:
+class BatchOutline(Struct, frozen=True):
     """What the header of a batch says: a claim where its checksum cannot be compared, because the batch is torn."""
 
     first_offset: int
@@ -149,8 +148,7 @@ def _offsets(first: int, last: int | None) -> str:
     return f"offset {first}" if first == last else f"offsets {first} to {last}"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing that is wrong: what it is, how bad, where, and a sentence about it.
 
     `position` is a byte position in `file` (from the start of the buffer if `file` is None); `offset` a Kafka offset.

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import astuple
 
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.codec.findings import BatchOutline, Severity, Unread
@@ -29,7 +30,7 @@ __all__ = ["recover_many", "verify_many"]
 
 def _numbers(part: type[Unread | BatchOutline]) -> str:
     """A part of a finding, of which every field is an offset, a count or a time."""
-    return f"struct<{','.join(f'{each.name}:bigint' for each in fields(part))}>"
+    return f"struct<{','.join(f'{name}:bigint' for name in part.__struct_fields__)}>"
 
 
 _FINDINGS = (

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kafkalog.codec.errors import KafkaLogError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity

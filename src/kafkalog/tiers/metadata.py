@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -142,7 +142,7 @@ class _Events:
                 f"{event.state.name} cannot follow: a broker passes over it", event.offset, path,
             )  # fmt: skip
         else:
-            self._segments[segment_id] = structs.replace(known, events=(*known.events, event))
+            self._segments[segment_id] = replace(known, events=(*known.events, event))
 
     def _odd(self, detail: str, offset: int, path: str) -> None:
         self.findings.append(Finding.of(FindingCode.REMOTE_EVENT_INVALID, None, offset, detail, path))

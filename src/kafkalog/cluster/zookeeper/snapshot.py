@@ -7,9 +7,9 @@ compressed as a whole (`.gz`, `.snappy`).  Every count is compared with the byte
 from __future__ import annotations
 
 import zlib
-from dataclasses import replace
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.cluster.layout import zookeeper as layout
 from kafkalog.cluster.records.messages import read

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Fault
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
@@ -177,7 +177,7 @@ class SliceReader:
                 detail = f"the file has {size} bytes, and had at least {wanted.end} when it was listed"
                 finding = Finding(FindingCode.TORN_TAIL, Severity.ERROR, position, self.next_offset, detail)
                 damage = self._damage(finding, position, wanted.end, NO_END)
-                yield structs.replace(damage, is_missing=True)
+                yield replace(damage, is_missing=True)
 
     def _scanner(self, source: FileSource, position: int) -> Scanner | RunScanner:
         if not self._assembler.takes_runs:
@@ -257,7 +257,7 @@ class SliceReader:
         yield from self._faults(self._assembler.flush())
         end = batch.position + batch.size
         damage = self._damage(transaction.finding, batch.position, end, batch.header.first_offset)
-        yield structs.replace(damage, finding=transaction.finding, next_offset=batch.header.first_offset)
+        yield replace(damage, finding=transaction.finding, next_offset=batch.header.first_offset)
 
     def _told(self, batch: RecordBatch) -> Iterator[Damage]:
         """What is wrong with the header of a batch that is read all the same."""
@@ -265,7 +265,7 @@ class SliceReader:
             if finding.code in REPORTED_AND_READ:
                 end = batch.position + batch.size
                 damage = self._damage(finding, batch.position, end, batch.header.first_offset)
-                yield structs.replace(damage, finding=replace(finding, file=self._slice.path), goes_on=True)
+                yield replace(damage, finding=replace(finding, file=self._slice.path), goes_on=True)
 
     def _passed_by(self, batch: RecordBatch, expected: int) -> Iterator[pa.RecordBatch | Damage]:
         """A batch that no consumer reads past, valid checksum or not."""
@@ -286,7 +286,7 @@ class SliceReader:
                 first = batch.header.first_offset
                 damage = self._damage(piece.finding, batch.position, end, first)
                 lost = first if piece.finding.offset is None else piece.finding.offset
-                yield structs.replace(damage, next_offset=max(lost, self._slice.start_offset))
+                yield replace(damage, next_offset=max(lost, self._slice.start_offset))
             else:
                 yield piece
             del piece

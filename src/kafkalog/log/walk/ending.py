@@ -8,10 +8,10 @@ gives anything up; and `CopyWalk`, which remembers the place for its next walk o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason, outline_of
 from kafkalog.codec.framing import header_bytes
