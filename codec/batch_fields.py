@@ -11,7 +11,8 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.model import (
     CODEC_MASK,
     CONTROL_FLAG,
@@ -48,8 +49,7 @@ class Kind(enum.Enum):
     """ms since 1970"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchField:
+class BatchField(Struct, frozen=True, kw_only=True):
     """One field."""
 
     meaning: str

@@ -11,9 +11,9 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from construct import Bytes, Const, Construct, FormatField, Renamed, Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.layout import primitives
 from kafkalog.codec.layout.bits import Bits
 from kafkalog.codec.layout.text_values import TextLeaf
@@ -43,8 +43,7 @@ class DerivationError(TypeError):
     """A declaration holds something that has no exact counterpart in the derived form."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """One field of a fixed layout: where it lies and how it is read."""
 
     name: str
@@ -54,8 +53,7 @@ class Field:
     doc: str
 
 
-@dataclass(frozen=True, slots=True)
-class FixedLayout:
+class FixedLayout(msgspec.Struct, frozen=True):
     """A layout in which every field has a fixed size: one `struct` of one byte order, and its fields in order."""
 
     struct: struct.Struct
@@ -183,8 +181,7 @@ class OpKind(enum.IntEnum):
     """int32 length, bytes; negative is null"""
 
 
-@dataclass(frozen=True, slots=True)
-class Opcode:
+class Opcode(msgspec.Struct, frozen=True):
     """One step: what to read, under which name; for an array also the element's steps and smallest size."""
 
     kind: OpKind
@@ -218,8 +215,7 @@ def opcodes(tree: Construct) -> tuple[Opcode, ...]:
     return tuple(steps)
 
 
-@dataclass(frozen=True, slots=True)
-class DocRow:
+class DocRow(msgspec.Struct, frozen=True):
     """One line of a format page: where a field lies (None after a field of variable size), and what it is."""
 
     position: int | None

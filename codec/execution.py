@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.layout import primitives
 from kafkalog.codec.limits import Limits
@@ -32,8 +33,7 @@ MessageContent = tuple[bytes | None, bytes | None]
 """Key and value of a message of magic 0 or 1 as they are stored; None is null."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordFault:
+class RecordFault(Struct, frozen=True):
     """The first thing wrong among the records of a batch, or in a message.
 
     `position` counts from the first decompressed byte; of a message, from the start of its bytes.

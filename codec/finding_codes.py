@@ -9,7 +9,7 @@ import enum
 from collections.abc import Mapping
 from functools import cache
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
 
 __all__ = ["SPECS", "Family", "FindingCode", "FindingSpec", "Severity", "Trait", "advice_for", "codes_with"]
 
@@ -320,8 +320,7 @@ _CHECKPOINT = (
 _CLUSTER = "See the page about clusters in the documentation: the cluster's data contradicts itself here."
 
 
-@dataclass(frozen=True, slots=True)
-class FindingSpec:
+class FindingSpec(Struct, frozen=True):
     """What is fixed about a code."""
 
     code: FindingCode

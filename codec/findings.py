@@ -6,12 +6,11 @@ A reader never raises for bad data; it reports findings.  Codes are part of the 
 from __future__ import annotations
 
 import enum
-from dataclasses import replace
 from typing import Any, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.finding_codes import SPECS, FindingCode, Severity
 from kafkalog.codec.names import SWAP, FileKind
 from kafkalog.codec.sentinels import NO_END
@@ -139,8 +138,7 @@ def _offsets(first: int, last: int | None) -> str:
     return f"offset {first}" if first == last else f"offsets {first} to {last}"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing that is wrong: what it is, how bad, where, and a sentence about it.
 
     `position` is a byte position in `file` (from the start of the buffer if `file` is None); `offset` a Kafka offset.

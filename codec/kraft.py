@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.messages.control import CONTROL_SCHEMAS, control_layout, control_version
@@ -36,8 +37,7 @@ __all__ = [
 Tags = tuple[tuple[int, bytes], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Voter:
+class Voter(Struct, frozen=True):
     """A voter in a LEADER_CHANGE record; `directory_id` (16 bytes) since version 1."""
 
     voter_id: int
@@ -45,8 +45,7 @@ class Voter:
     tagged_fields: Tags = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderChange:
+class LeaderChange(Struct, frozen=True):
     """A node became leader."""
 
     version: int
@@ -56,8 +55,7 @@ class LeaderChange:
     tagged_fields: Tags = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotHeader:
+class SnapshotHeader(Struct, frozen=True):
     """First record of a snapshot; the time is that of the last record it includes, ms."""
 
     version: int
@@ -65,16 +63,14 @@ class SnapshotHeader:
     tagged_fields: Tags = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotFooter:
+class SnapshotFooter(Struct, frozen=True):
     """Last record of a snapshot."""
 
     version: int
     tagged_fields: Tags = ()
 
 
-@dataclass(frozen=True, slots=True)
-class KRaftVersion:
+class KRaftVersion(Struct, frozen=True):
     """The level of the feature `kraft.version`."""
 
     version: int
@@ -82,8 +78,7 @@ class KRaftVersion:
     tagged_fields: Tags = ()
 
 
-@dataclass(frozen=True, slots=True)
-class VoterEndpoint:
+class VoterEndpoint(Struct, frozen=True):
     """Where a voter listens."""
 
     name: str
@@ -92,8 +87,7 @@ class VoterEndpoint:
     tagged_fields: Tags = ()
 
 
-@dataclass(frozen=True, slots=True)
-class VoterNode:
+class VoterNode(Struct, frozen=True):
     """A voter in a KRAFT_VOTERS record: identity, endpoints, and the kraft.version levels it supports."""
 
     voter_id: int
@@ -105,8 +99,7 @@ class VoterNode:
     version_tagged_fields: Tags = ()
 
 
-@dataclass(frozen=True, slots=True)
-class KRaftVoters:
+class KRaftVoters(Struct, frozen=True):
     """The set of voters."""
 
     version: int

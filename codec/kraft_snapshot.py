@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.encode.batch import build_batch, build_control_batch
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -32,8 +33,7 @@ __all__ = ["KRaftSnapshot", "build_kraft_snapshot", "read_kraft_snapshot"]
 Part = TypeVar("Part")
 
 
-@dataclass(frozen=True, slots=True)
-class KRaftSnapshot:
+class KRaftSnapshot(Struct, frozen=True):
     """What a snapshot holds; without a footer it is not whole, and a node would not use it."""
 
     header: SnapshotHeader | None

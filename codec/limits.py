@@ -6,7 +6,8 @@ left) before anything is allocated.  Kafka itself has no such caps on read; wher
 
 from __future__ import annotations
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.arguments import check_fields
 from kafkalog.environment import number_of
 
@@ -18,8 +19,7 @@ KIB = 1024
 MIB = 1024 * KIB
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """Upper bounds for one batch; raise a field with `dataclasses.replace` when data legitimately needs it.
 
     All sizes are bytes; a value that is not a 64-bit number is a `UsageError`.  Hitting a cap gives `LimitExceeded` or

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import field, fields
+from dataclasses import field
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from kafkalog.classes import dataclass
 from kafkalog.codec import derive
@@ -375,8 +377,7 @@ class Record:
     leader_epoch: int = NO_PARTITION_LEADER_EPOCH
 
 
-@dataclass(frozen=True, slots=True)
-class ControlRecordType:
+class ControlRecordType(Struct, frozen=True):
     """Key of a control record; an unknown type stays a number."""
 
     version: int
@@ -388,16 +389,14 @@ class ControlRecordType:
         return ControlType(self.type).name if self.type in _CONTROL_TYPES else "UNKNOWN"
 
 
-@dataclass(frozen=True, slots=True)
-class EndTransactionMarker:
+class EndTransactionMarker(Struct, frozen=True):
     """A COMMIT or ABORT marker (`EndTransactionMarker`)."""
 
     type: ControlType
     coordinator_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class AbortedTransaction:
+class AbortedTransaction(Struct, frozen=True):
     """One entry of a `.txnindex`."""
 
     version: int
@@ -407,8 +406,7 @@ class AbortedTransaction:
     last_stable_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerEntry:
+class ProducerEntry(Struct, frozen=True):
     """One producer of a `.snapshot`."""
 
     producer_id: int
@@ -427,7 +425,8 @@ record_of = quickly(Record)
 
 def field_names(row: type[Any]) -> tuple[str, ...]:
     """Names of a class's fields in the order of its constructor."""
-    return tuple(field.name for field in fields(row))
+    names: tuple[str, ...] = row.__match_args__
+    return names
 
 
 LOG_OVERHEAD = derive.fixed(record_batch.LOG_OVERHEAD, ("offset", "size"))

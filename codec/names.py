@@ -11,7 +11,7 @@ import enum
 import re
 from functools import lru_cache
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
 
 __all__ = [
     "BOOTSTRAP_CHECKPOINT",
@@ -156,8 +156,7 @@ _BEHIND_DIGITS = dict(_OF_SEGMENTS)
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class PartitionName:
+class PartitionName(Struct, frozen=True, order=True):
     """What a partition directory is called."""
 
     topic: str
@@ -173,8 +172,7 @@ class PartitionName:
         return f"{self.topic}-{self.partition}"
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFileName:
+class SegmentFileName(Struct, frozen=True):
     """A file that belongs to a base offset; `pending` is `.deleted`, `.cleaned`, `.swap` or empty."""
 
     base_offset: int
@@ -187,8 +185,7 @@ class SegmentFileName:
         return self.kind is FileKind.LOG and not self.pending
 
 
-@dataclass(frozen=True, slots=True)
-class KRaftSnapshotName:
+class KRaftSnapshotName(Struct, frozen=True):
     """A KRaft snapshot: offset after its last record, epoch of that; `pending` is `.part`, `.deleted` or empty."""
 
     end_offset: int

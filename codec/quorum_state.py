@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from construct import Construct
+from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.derive import fields_of, names_of
 from kafkalog.codec.errors import FormatError, LimitExceeded, UsageError
 from kafkalog.codec.layout.text_files import QUORUM_STATE_V0, QUORUM_STATE_V1
@@ -23,8 +23,7 @@ _LAYOUTS = {0: QUORUM_STATE_V0, 1: QUORUM_STATE_V1}
 _VOTER = "voterId"
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumState:
+class QuorumState(Struct, frozen=True):
     """Election state; `current_voters`, `cluster_id` and `applied_offset` in version 0 only, the directory in 1."""
 
     data_version: int

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.compression._errors import too_large
 from kafkalog.codec.errors import FormatError
@@ -46,8 +47,7 @@ __all__ = [
 _INT64 = 2**63
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedBatch:
+class DecodedBatch(Struct, frozen=True):
     """The records before the first fault, and the fault.
 
     For a compressed batch the finding's position is that of the batch; the detail gives the position in the

@@ -10,7 +10,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.execution import Execution
 from kafkalog.codec.findings import BatchOutline, Finding, FindingCode, Severity, StopReason, outline_of
@@ -36,8 +37,7 @@ _GLANCE = 64
 """Bytes that tell a tail of zeros from anything else most of the time."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScanResult:
+class ScanResult(Struct, frozen=True):
     """The result of a complete walk."""
 
     batches: tuple[RecordBatch, ...]

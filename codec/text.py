@@ -16,7 +16,6 @@ from typing import NamedTuple
 import msgspec
 from construct import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.derive import DerivationError, fields_of, names_of
 from kafkalog.codec.errors import FormatError, LimitExceeded
 from kafkalog.codec.layout.text_files import (
@@ -212,8 +211,7 @@ def encode_uuid(value: bytes) -> str:
     return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionMetadata:
+class PartitionMetadata(msgspec.Struct, frozen=True):
     """`partition.metadata`: the topic id of the replica (`PartitionMetadataFile`)."""
 
     version: int
@@ -252,8 +250,7 @@ def encode_partition_metadata(metadata: PartitionMetadata) -> bytes:
     return "\n".join(f"{name}: {value}" for name, value in named).encode()
 
 
-@dataclass(frozen=True, slots=True)
-class MetaProperties:
+class MetaProperties(msgspec.Struct, frozen=True):
     """`meta.properties`: whose log directory this is.  `version` 0 is ZooKeeper's time, 1 is KRaft."""
 
     version: int
@@ -316,8 +313,7 @@ def meta_properties(
     return decode_meta_properties(encode_properties(properties, ("", comment)))
 
 
-@dataclass(frozen=True, slots=True)
-class CleanShutdown:
+class CleanShutdown(msgspec.Struct, frozen=True):
     """`.kafka_cleanshutdown`: only its existence matters to recovery; `broker_epoch` is None where it says nothing."""
 
     version: int | None

@@ -23,7 +23,7 @@ _NUMBER_OF = {"earliest": EARLIEST, "latest": LATEST}
 TopicPartition = tuple[str, int]
 
 
-class Bound(Struct, frozen=True):
+class Bound(Struct, frozen=True, kw_only=True):
     """One of: an offset for all (only EARLIEST or LATEST), offsets, a timestamp in ms for all, timestamps."""
 
     option: str
@@ -92,15 +92,15 @@ def parse_bound(given: Mapping[str, str], edge: str, default: int) -> Bound:
     """The bound at `edge` ("starting" or "ending"), of options whose keys are in lower case."""
     timestamp, by_timestamp, by_offset = f"{edge}Timestamp", f"{edge}OffsetsByTimestamp", f"{edge}Offsets"
     if (text := given.get(timestamp.lower())) is not None:
-        return Bound(timestamp, timestamp=_timestamp(timestamp, text.strip()))
+        return Bound(option=timestamp, timestamp=_timestamp(timestamp, text.strip()))
     if (text := given.get(by_timestamp.lower())) is not None:
-        return Bound(by_timestamp, timestamps=_by_partition(by_timestamp, text))
+        return Bound(option=by_timestamp, timestamps=_by_partition(by_timestamp, text))
     if (text := given.get(by_offset.lower())) is not None:
         word = text.strip().lower()
         if word in _NUMBER_OF:
-            return Bound(by_offset, offset=_NUMBER_OF[word])
-        return Bound(by_offset, offsets=_by_partition(by_offset, text))
-    return Bound(by_offset, offset=default)
+            return Bound(option=by_offset, offset=_NUMBER_OF[word])
+        return Bound(option=by_offset, offsets=_by_partition(by_offset, text))
+    return Bound(option=by_offset, offset=default)
 
 
 def refuse_in_batch(start: Bound, end: Bound) -> None:

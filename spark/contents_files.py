@@ -54,7 +54,7 @@ CHECKPOINTS = (
 )
 
 
-class Place(Struct, frozen=True):
+class Place(Struct, frozen=True, kw_only=True):
     """One thing to read: a partition directory or segment, a log directory, or findings that are known already."""
 
     path: str
@@ -71,7 +71,7 @@ class Place(Struct, frozen=True):
 
 def places(partitions: Iterable[Partition]) -> list[Place]:
     """One for each partition."""
-    return [Place(each.path, each) for each in partitions]
+    return [Place(path=each.path, partition=each) for each in partitions]
 
 
 def reopened(place: Place) -> Partition:
@@ -188,13 +188,14 @@ def finding_places(inventory: Inventory) -> list[Place]:
         log_dirs = [by_path[path] for path in broker]
         lost = lost_starts(log_dirs)
         for log_dir in log_dirs:
-            directories.append(Place(log_dir.path, broker=tuple(broker), controllers=controllers))
+            directories.append(Place(path=log_dir.path, broker=tuple(broker), controllers=controllers))
             beside = Beside(log_dir.log_start_offsets, log_dir.high_watermarks)
             partitions += [
-                Place(each.path, each, beside.told_of(each, lost.get(each.path))) for each in log_dir.partitions
+                Place(path=each.path, partition=each, told=beside.told_of(each, lost.get(each.path)))
+                for each in log_dir.partitions
             ]
     known = tuple(inventory.findings_together())
-    together = [Place("", known=known)] if known else []
+    together = [Place(path="", known=known)] if known else []
     return [*directories, *partitions, *places(in_no_log_directory(inventory)), *together]
 
 

@@ -51,7 +51,7 @@ class ContentsReader(DataSourceReader):
             if options.contents == "findings":
                 found = contents_files.finding_places(inventory)
             elif options.contents == "checkpoints":
-                found = [Place(log_dir.path) for log_dir in inventory.log_dirs]
+                found = [Place(path=log_dir.path) for log_dir in inventory.log_dirs]
             elif options.contents == "segments":
                 found = contents_files.places(selected(inventory.partitions, options))
             else:

@@ -219,7 +219,7 @@ def _bytes_of(wanted: _Wanted) -> int:
 
 def _facts(wanted: _Wanted, options: ReadOptions, target: int) -> PartitionFacts | None:
     partition, start, end = wanted
-    view = ConsumerView(start, end)
+    view = ConsumerView(start_offset=start, end_offset=end)
     if options.isolation_level == READ_COMMITTED and options.mode is not Mode.FAILFAST:
         view = consumer_view(partition, start, end, isolation_level=READ_COMMITTED, through_damage=True)
         if view.open_transaction is not None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import astuple
 
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.codec.findings import BatchOutline, Severity, Unread

@@ -23,7 +23,7 @@ OLD_SECONDS = 7 * 24 * 60 * 60
 """A commit removes what is older than a week: no job writes for so long without a new file."""
 
 
-class Leftover(Struct, frozen=True):
+class Leftover(Struct, frozen=True, kw_only=True):
     """The staged files of one job."""
 
     job: str
@@ -50,7 +50,11 @@ def leftovers(path: PathLike) -> list[Leftover]:
         newest = max(each.st_mtime for each in (*status, entry.stat(follow_symlinks=False)))
         size = sum(each.st_size for each in status)
         pending = journal is not None and journal.job == entry.name
-        found.append(Leftover(entry.name, entry.path, size, len(status), newest, pending))
+        found.append(
+            Leftover(
+                job=entry.name, path=entry.path, bytes=size, files=len(status), modified=newest, is_pending=pending
+            )
+        )
     return sorted(found, key=lambda each: (each.modified, each.job))
 
 

@@ -10,10 +10,10 @@ import enum
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits

@@ -54,7 +54,7 @@ class PartitionFacts(Struct, frozen=True):
     """whether spans below the start are read too, for damage in them, if any span reaches the start"""
 
 
-class Piece(Struct, frozen=True):
+class Piece(Struct, frozen=True, kw_only=True):
     """A slice and what its reader needs to know beside it."""
 
     topic: str | None
@@ -95,19 +95,19 @@ def _pieces(facts: PartitionFacts, target: int) -> Iterator[Cut]:
         for group in _grouped(_wanted(segment, first_wanted, next_offset, facts), target):
             first = group[0]
             part = Slice(
-                segment.path,
-                first.start,
-                group[-1].end,
-                segment.base_offset,
-                next_offset,
-                facts.end_offset,
+                path=segment.path,
+                start=first.start,
+                end=group[-1].end,
+                base_offset=segment.base_offset,
+                start_offset=next_offset,
+                end_offset=facts.end_offset,
                 is_last=segment.is_last and group[-1] == segment.spans[-1],
                 next_base=segment.next_base,
                 expected=first.expected if first.start > segment.spans[0].start else None,
                 opens_from=facts.start_offset,
             )
             aborted = _aborted(facts.aborted, min(first.first_offset, next_offset), _highest(segment, group))
-            yield Piece(facts.topic, facts.partition, part, aborted), tuple(group)
+            yield Piece(topic=facts.topic, partition=facts.partition, slice=part, aborted=aborted), tuple(group)
             # what was there before is not read again, in this segment or in one that overlaps it
             next_offset = max(next_offset, *(span.next_offset for span in group))
 

@@ -29,7 +29,7 @@ _CORRUPT_TYPES: dict[DataType, pa.DataType] = {
 }
 
 
-class Layout(Struct, frozen=True):
+class Layout(Struct, frozen=True, kw_only=True):
     """The columns to be given back, in order, by name; which one is for damage, and whether it takes the raw bytes."""
 
     names: tuple[str, ...]
@@ -95,7 +95,7 @@ def layout_of(schema: StructType, options: ReadOptions, decoded: DecodedParts = 
     if not schema.fields:
         raise UsageError("the schema has no column")
     names = tuple(field.name for field in schema.fields)
-    return Layout(names, corrupt, is_binary, decoded.among(names))
+    return Layout(names=names, corrupt=corrupt, corrupt_is_binary=is_binary, decoded=decoded.among(names))
 
 
 def _text(field: StructField) -> str:

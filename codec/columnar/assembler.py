@@ -7,12 +7,12 @@ holds beyond the bounds is cut into several.  Kernels do it where there is enoug
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.columnar.pieces import Fault, Part, Piece
 from kafkalog.codec.columnar.plain_decoder import PlainDecoder
 from kafkalog.codec.findings import Finding, FindingCode
@@ -46,8 +46,7 @@ _END_AND_NULL = 32 + 1
 """Bits for where a key or value ends, and whether it is null."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """How large Arrow batches may be; `first_rows` is the bound of the first, doubled until it reaches `rows`.
 
     A record that is larger than `bytes` by itself gets a batch of its own.

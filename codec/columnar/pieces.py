@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import pyarrow as pa
+from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.model import MICROSECONDS, RecordBatch, to_int64
 
@@ -15,8 +15,7 @@ __all__ = ["Fault", "Part", "Piece", "to_microseconds"]
 _MIN, _MAX = -(1 << 63), (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One log batch, and which of its offsets are wanted: from `low` up to, not including, `high`."""
 
     batch: RecordBatch
@@ -26,8 +25,7 @@ class Part:
     """record bytes, decompressed (magic 2)"""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """A batch whose records cannot be read from some point on."""
 
     batch: RecordBatch

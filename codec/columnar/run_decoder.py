@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.columnar.buffers import MOST_BYTES, arrow_buffer
 from kafkalog.codec.columnar.collector import Collector
@@ -45,8 +45,7 @@ _BATCHES_AT_ONCE = 4 * 1024 + 40
 """Not a power of two, so that the rows of the table do not all fall into the same lines of the cache."""
 
 
-@dataclass
-class Order:
+class Order(Struct):
     """Which batches of a segment may come next, and which of their offsets are wanted."""
 
     next_offset: int

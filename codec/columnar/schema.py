@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.batch_fields import BATCH_FIELDS, POSITION, Kind
 from kafkalog.codec.columnar.pieces import to_microseconds
 from kafkalog.codec.errors import UsageError
@@ -36,8 +36,7 @@ COPY, VIEW = "copy", "view"
 """The layouts: keys and values as Arrow's `binary`, or as its `binary_view`, which points to where they were read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class Column(Struct, frozen=True, kw_only=True):
     """One column: its Arrow type, and its values by each way of decoding.
 
     Columns without `buffers` and `of_batch` have one value for a whole partition, which the reader is given.

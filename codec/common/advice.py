@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
 
 __all__ = ["Advice", "Ask", "Sentence", "in_python", "said"]
 
@@ -50,8 +49,7 @@ class Ask(enum.StrEnum):
     FROM_BROKER = "QuorumWay.FROM_BROKER"
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(Struct, frozen=True):
     """A part of a sentence around something to be asked for, which stands where the text has `{}`."""
 
     text: str

@@ -10,7 +10,8 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.limits import Limits
 
 __all__ = ["LAST_CODECS", "SPECS", "Codec", "CodecSpec", "StreamFormat", "codec_spec"]
@@ -53,8 +54,7 @@ class StreamFormat(Protocol):
         """The first bytes of the content, as far as they can be decompressed; all of them if the stream is sound."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodecSpec:
+class CodecSpec(Struct, frozen=True, kw_only=True):
     """One compression."""
 
     codec: Codec

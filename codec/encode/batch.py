@@ -10,7 +10,8 @@ import struct
 from collections.abc import Sequence
 from operator import attrgetter
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.compression import compress
 from kafkalog.codec.control import CONTROL_KEY, END_MARKER
 from kafkalog.codec.crc32c import crc32c
@@ -59,8 +60,7 @@ _fields_of = attrgetter(*BATCH.names)
 _LENGTH = BATCH.names.index("batch_length")
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerState:
+class ProducerState(Struct, frozen=True):
     """The producer of a batch: id and epoch, the sequence of its first record, and whether it is in a transaction."""
 
     producer_id: int = NO_PRODUCER_ID

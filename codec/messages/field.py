@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
 
 __all__ = ["ALL_VERSIONS", "NO_DEFAULT", "NO_VERSION", "Field"]
 
@@ -15,8 +15,7 @@ NO_DEFAULT = object()
 _ZERO: dict[str, object] = {"bool": False, "float64": 0.0, "string": "", "bytes": b"", "records": b"", "uuid": "A" * 22}
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(Struct, frozen=True):
     """A field; `type` is a scalar's name, `string`, `bytes`, `records` or `struct`; with `array` it is an element's."""
 
     name: str

@@ -13,9 +13,9 @@ from itertools import groupby
 from struct import Struct, error
 from typing import Any, BinaryIO
 
+import msgspec
 from construct import Construct, Container
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.layout.primitives import COUNT_INVALID, LENGTH_INVALID, LayoutError, UnsignedVarint
 from kafkalog.codec.messages.field import NO_VERSION, Field
 from kafkalog.codec.messages.leaves import (
@@ -41,8 +41,7 @@ UNKNOWN_TAGS = "_unknown_tags"
 """Key under which a decoded struct keeps what it does not declare: pairs of tag and bytes, as they came."""
 
 
-@dataclass(frozen=True, eq=False)
-class Message:
+class Message(msgspec.Struct, frozen=True, eq=False):
     """A declared message; `written_by` tells layouts apart that share a version number."""
 
     name: str

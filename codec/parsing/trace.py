@@ -15,6 +15,7 @@ from functools import lru_cache
 from io import SEEK_CUR, SEEK_END
 from typing import Any
 
+import msgspec
 from construct import Const, Construct, ConstructError, Container, ListContainer, StreamError, Struct
 
 from kafkalog.classes import dataclass
@@ -120,8 +121,7 @@ class _EnoughError(Exception):
     """The limit on spans is reached."""
 
 
-@dataclass(slots=True)
-class Spans:
+class Spans(msgspec.Struct):
     """Where the spans of a tolerant reader go: at most `most` of them."""
 
     most: int

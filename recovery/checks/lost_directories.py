@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity

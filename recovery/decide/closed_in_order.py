@@ -13,6 +13,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from kafkalog.codec.errors import KafkaLogError, StorageError
 from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -115,7 +117,7 @@ def findings_of_checks(survey: Survey, tiering: Tiering, checked: Checked = _NOT
     if not checks.reads_all:
         return
     for each in [*_worse_than_info(_of_directory(survey)), *_of_partitions(survey, checks, checked)]:
-        yield replace(each, file=None if each.file is None else os.path.relpath(each.file, survey.root))
+        yield structs.replace(each, file=None if each.file is None else os.path.relpath(each.file, survey.root))
 
 
 def left_by(
@@ -130,7 +132,7 @@ def left_by(
     for each in findings_of_checks(survey, tiering, checked):
         if _place(each) in reported or (each.file is not None and _is_mended(each, each.file, changed)):
             continue
-        yield replace(each, detail=f"{each.detail}{_STAYS}") if each.code in _OF_INDEXES else each
+        yield structs.replace(each, detail=f"{each.detail}{_STAYS}") if each.code in _OF_INDEXES else each
 
 
 def left_in_place(

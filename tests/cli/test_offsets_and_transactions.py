@@ -87,8 +87,16 @@ def test_names_that_kafka_would_read_otherwise_are_refused(name: str, *, is_topi
 
 
 def hanging(topic: str, epoch: int | None) -> OpenTransaction:
-    producer = Producer(7000, 3, 12, 1, epoch, 345, 2)
-    return OpenTransaction(topic, 9, producer, None, True, 5)
+    producer = Producer(
+        producer_id=7000,
+        producer_epoch=3,
+        last_sequence=12,
+        last_timestamp=1,
+        coordinator_epoch=epoch,
+        transaction_start=345,
+        transaction_started_at=2,
+    )
+    return OpenTransaction(topic=topic, partition=9, producer=producer, transactional_id=None, hanging=True, age_ms=5)
 
 
 @pytest.mark.parametrize(("epoch", "shown"), [(4, "4"), (None, "0")])

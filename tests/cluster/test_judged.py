@@ -23,7 +23,17 @@ def group(kind: str, *assignments: set[tuple[str, int]]) -> Group:
     members = tuple(
         Member(f"m{number}", None, "c", "/h", frozenset(each)) for number, each in enumerate(assignments, 1)
     )
-    return Group("g", kind, "Stable", "consumer", 1, None, "range", None, members)
+    return Group(
+        group_id="g",
+        type=kind,
+        state="Stable",
+        protocol_type="consumer",
+        generation=1,
+        epoch=None,
+        assignor="range",
+        leader=None,
+        members=members,
+    )
 
 
 def test_a_partition_that_two_members_have() -> None:

@@ -18,7 +18,15 @@ from kafkalog.recovery import plan
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
-OPEN = Producer(7, 3, 0, 1_000, 0, 50, 1_000)
+OPEN = Producer(
+    producer_id=7,
+    producer_epoch=3,
+    last_sequence=0,
+    last_timestamp=1_000,
+    coordinator_epoch=0,
+    transaction_start=50,
+    transaction_started_at=1_000,
+)
 
 
 def without_last_marker(root: Path, kind: ControlType) -> tuple[str, int, int]:
@@ -51,9 +59,7 @@ def test_a_recorded_log_that_loses_its_marker(version: str, kind: ControlType, t
     partitions = open_all(root).readable()
     opened, findings = open_transactions(read_producers(partitions), read_transactions(partitions))
     (lost,) = [
-        each
-        for each in opened
-        if f"{each.topic}-{each.partition}" == name and each.producer.producer_id == producer_id
+        each for each in opened if f"{each.topic}-{each.partition}" == name and each.producer.producer_id == producer_id
     ]
     assert lost.hanging
     assert lost.decision is not None

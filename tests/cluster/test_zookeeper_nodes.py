@@ -24,7 +24,7 @@ def test_a_registration_of_each_version() -> None:
     )
     assert first is not None
     assert (first.broker, first.host, first.port, first.jmx_port, first.timestamp) == (0, "h3", 9092, 1, 1452068227537)
-    assert first.endpoints == (Endpoint("PLAINTEXT", "h3", 9092, "PLAINTEXT"),)
+    assert first.endpoints == (Endpoint(listener="PLAINTEXT", host="h3", port=9092, security_protocol="PLAINTEXT"),)
     last = broker_registration(
         "/k/brokers/ids/7",
         b'{"version":5,"host":null,"port":-1,"jmx_port":-1,"timestamp":"1","rack":"r","features":{},'
@@ -32,7 +32,7 @@ def test_a_registration_of_each_version() -> None:
     )
     assert last is not None
     assert (last.chroot, last.broker, last.host, last.port, last.rack, last.features) == ("/k", 7, None, -1, "r", {})
-    assert last.endpoints == (Endpoint("IN", "::1", 9093, "SASL_SSL"),)
+    assert last.endpoints == (Endpoint(listener="IN", host="::1", port=9093, security_protocol="SASL_SSL"),)
     assert str(last.endpoints[0]) == "IN://[::1]:9093"
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from kafkalog.codec.compression import compress, decompress_before_damage, snappy
 from kafkalog.codec.compression.lz4 import decode_block as decode_lz4_block

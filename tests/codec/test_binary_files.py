@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 import struct
-from dataclasses import astuple, replace
 
 import pytest
 from crc32c import crc32c
+from msgspec.structs import astuple, replace
 
 from kafkalog.codec import (
     DEFAULT_LIMITS,

@@ -40,7 +40,9 @@ def test_a_new_column_takes_one_entry(work_bytes: int, tmp_path: Path, monkeypat
     )
     columns = record_schema(["offset", "isOfATransaction"])
     assembler = ArrowAssembler(columns, topic="t", partition=0, bounds=Bounds(), work_bytes=work_bytes)
-    found = [*SliceReader(Slice(str(path), 0, path.stat().st_size, 0, 0), assembler)]
+    found = [
+        *SliceReader(Slice(path=str(path), start=0, end=path.stat().st_size, base_offset=0, start_offset=0), assembler)
+    ]
     rows = [row for piece in found if not isinstance(piece, Damage) for row in piece.to_pylist()]
     assert [row["offset"] for row in rows] == list(range(9))
     assert [row["isOfATransaction"] for row in rows] == [False, *[True] * 3, *[False] * 3, *[True] * 2]
@@ -65,7 +67,7 @@ def test_what_a_header_says_of_its_records(work_bytes: int, start: int, tmp_path
     path.write_bytes(b"".join(batches))
     at = [sum(map(len, batches[:number])) for number in range(len(batches) + 1)]
     assembler = ArrowAssembler(record_schema(METADATA), topic="t", partition=0, bounds=Bounds(), work_bytes=work_bytes)
-    found = [*SliceReader(Slice(str(path), at[start], at[-1], 0, 0), assembler)]
+    found = [*SliceReader(Slice(path=str(path), start=at[start], end=at[-1], base_offset=0, start_offset=0), assembler)]
     rows = [tuple(row.values()) for piece in found if not isinstance(piece, Damage) for row in piece.to_pylist()]
     assert rows == [
         (0, False, "none", 1, 0, at[0]), (1, False, "none", 1, 1, at[1]),

@@ -7,12 +7,12 @@ import random
 import struct
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import lz4.frame
 import pytest
 import snappy as _snappy
 import zstandard
+from msgspec.structs import replace
 from xxhash import xxh32_intdigest
 
 from kafkalog.codec import DEFAULT_LIMITS, FindingCode, FormatError, LimitExceeded

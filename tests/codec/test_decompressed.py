@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kafkalog.codec.columnar.decompressed import decompress_batches
 from kafkalog.codec.compression import compress, decompress

@@ -10,13 +10,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kafkalog.codec.columnar.assembler import NO_END, ArrowAssembler, Bounds, Fault
 from kafkalog.codec.columnar.batch_decoder import BatchDecoder

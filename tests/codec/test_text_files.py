@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from kafkalog.codec import DEFAULT_LIMITS, FindingCode, FormatError, LimitExceeded
 from kafkalog.codec.properties import decode_properties, encode_properties

@@ -242,12 +242,12 @@ class Case:
     def changed(self) -> PartitionImage:
         """After the event, by the rules alone."""
         rules = ElectionRules(
-            frozenset(self.acceptable),
-            self.unclean,
-            self.elr,
-            min(self.min_isr, len(self.partition.replicas)),
-            self.level < 12,
-            self.level >= 3,
+            acceptable=frozenset(self.acceptable),
+            unclean=self.unclean,
+            elr=self.elr,
+            min_isr=min(self.min_isr, len(self.partition.replicas)),
+            epoch_on_shrink=self.level < 12,
+            marks_recovery=self.level >= 3,
         )
         if self.event == "live":
             return with_live_replica(self.partition, rules)

@@ -55,7 +55,9 @@ _TOLD = (FindingCode.OFFSET_NOT_INCREASING, FindingCode.OFFSET_GAP)
 
 def test_a_committed_view_ends_where_the_first_undecided_transaction_begins() -> None:
     aborted = [AbortedTransaction(0, 7, 3, 5, 6)]
-    view = ConsumerView(2, 50, batches=batch_filter(codecs="zstd"))
-    assert view.committed(aborted, [30, 20]) == ConsumerView(2, 20, tuple(aborted), view.batches)
+    view = ConsumerView(start_offset=2, end_offset=50, batches=batch_filter(codecs="zstd"))
+    assert view.committed(aborted, [30, 20]) == ConsumerView(
+        start_offset=2, end_offset=20, aborted=tuple(aborted), batches=view.batches
+    )
     assert view.committed(aborted, [60]).end_offset == 50
     assert view.committed((), ()) == view

@@ -7,12 +7,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 import kafkalog
 import kafkalog.duckdb

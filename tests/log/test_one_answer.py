@@ -280,7 +280,7 @@ def test_a_raised_offset_where_compaction_left_gaps(every: int | None, tmp_path:
     reader = open_partition(directory).records(on_damage="stop")
     assert [each.offset for each in reader] == before
     options = {"path": str(directory)} | ({} if every is None else {"maxPartitionBytes": str(every)})
-    source = LogReader(parse_options(options), Layout(("offset",), None))
+    source = LogReader(parse_options(options), Layout(names=("offset",), corrupt=None))
     with pytest.raises(FormatError, match="offset 99 where 4 should come, and 7 follows"):
         _ = [batch for task in source.partitions() for batch in source.read(task)]
 
@@ -334,7 +334,7 @@ def test_a_record_beyond_what_its_batch_claims_is_given_however_it_is_split(tmp_
     directory = partition_of(tmp_path, batches)
     for most in ("1", "3"):
         source = LogReader(parse_options({"path": str(directory), "maxRecordsPerPartition": most}),
-                           Layout(("offset",), None))  # fmt: skip
+                           Layout(names=("offset",), corrupt=None))  # fmt: skip
         tables = [batch["offset"].to_pylist() for task in source.partitions() for batch in source.read(task)]
         assert [each for some in tables for each in some] == [0, 1, 6, 3, 4, 5, 6, 7, 8]
 

@@ -103,7 +103,9 @@ def damaged_segment(tmp_path: Path) -> tuple[Partition, list[int]]:
 def read(partition: Partition, *, tolerant: bool = False) -> tuple[list[int], list[Damage]]:
     (segment,) = partition.segments
     assembler = ArrowAssembler(record_schema(["offset"]), topic="t", partition=0, bounds=Bounds())
-    part = Slice(segment.path, 0, segment.size, segment.base_offset, 0, is_last=True)
+    part = Slice(
+        path=segment.path, start=0, end=segment.size, base_offset=segment.base_offset, start_offset=0, is_last=True
+    )
     offsets: list[int] = []
     damage: list[Damage] = []
     for piece in SliceReader(part, assembler, tolerant=tolerant):

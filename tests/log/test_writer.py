@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from msgspec import structs
+from msgspec.structs import replace
 
 import kafkalog
 from kafkalog.codec.names import parse_segment_file
@@ -138,7 +138,7 @@ def test_batches_must_be_whole_and_follow(path: Path, tmp_path: Path) -> None:
         source.append([b"c"])
         batches = list(source.partition().batches())
     with kafkalog.Log.open(path) as log:
-        broken = replace(batches[0], data=bytes(batches[0].data)[:-1] + b"?")
+        broken = dataclasses.replace(batches[0], data=bytes(batches[0].data)[:-1] + b"?")
         with pytest.raises(kafkalog.FormatError, match="checksum"):
             log.append([broken])
         with pytest.raises(kafkalog.UsageError, match="cannot follow"):
@@ -267,7 +267,7 @@ def test_a_full_disk_leaves_whole_batches(path: Path, monkeypatch: pytest.Monkey
 
 def test_deleting_has_two_steps(path: Path) -> None:
     clock = Clock(T0)
-    config = structs.replace(SMALL, retention_ms=1000, retention_bytes=-1)
+    config = replace(SMALL, retention_ms=1000, retention_bytes=-1)
     with kafkalog.Log.open(path, config, clock=clock) as log:
         for number in range(12):
             log.append([kafkalog.NewRecord(b"x" * 100, timestamp=T0 + number * 100)])
@@ -295,7 +295,7 @@ def test_deleting_has_two_steps(path: Path) -> None:
 
 
 def test_retention_by_size_and_by_start(path: Path) -> None:
-    with kafkalog.Log.open(path, structs.replace(SMALL, retention_ms=-1, retention_bytes=700)) as log:
+    with kafkalog.Log.open(path, replace(SMALL, retention_ms=-1, retention_bytes=700)) as log:
         for _ in range(12):
             log.append([b"x" * 100])
         size = log.size

@@ -220,7 +220,7 @@ class _World:
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
-        self.group = ConsumerGroup("g")
+        self.group = ConsumerGroup(id="g")
         self.owned: dict[str, frozenset[tuple[str, int]]] = {}
         self.counts = {"a": 7, "b": 3}
         self.names = 0
@@ -231,7 +231,16 @@ class _World:
         if what < 0.1 and len(members) < 5:
             self.names += 1
             topics = frozenset(self.chance.sample(["a", "b"], self.chance.randrange(1, 3)))
-            member = ConsumerMember(f"m{self.names}", None, None, "", "", 5, 1e9, Wishes(topics, None, topics))
+            member = ConsumerMember(
+                id=f"m{self.names}",
+                instance_id=None,
+                rack_id=None,
+                client_id="",
+                client_host="",
+                rebalance_s=5,
+                expires=1e9,
+                wishes=Wishes(names=topics, pattern=None, topics=topics),
+            )
             self.group.members[member.id] = member
             self.owned[member.id] = frozenset()
             self.group.retarget(self.counts)

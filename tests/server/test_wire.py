@@ -131,7 +131,7 @@ def test_a_response_has_holes_for_records() -> None:
 def test_api_versions_of_the_future_are_answered_in_version_0() -> None:
     asked = parse_request(bytes.fromhex("0012 7fff 00000009 ffff"))
     data: Any
-    (data,) = encode_response(asked, api_versions(asked, ClusterFacts(None, 1), OFFERED))
+    (data,) = encode_response(asked, api_versions(asked, ClusterFacts(id=None, node_id=1), OFFERED))
     answer = asked.api.response.construct(0).parse(bytes(data)[8:])
     assert answer == {"error_code": 35, "api_keys": [{"api_key": 18, "min_version": 0, "max_version": 5}]}
 
@@ -152,7 +152,7 @@ def test_a_client_that_wants_another_node_is_sent_away(version: int, body: dict[
     """`KafkaApis.handleApiVersionsRequest` of 4.4."""
     kind = api(API_VERSIONS)
     assert kind is not None
-    answer = api_versions(Request(kind, version, 1, None, body), ClusterFacts("here", 7), OFFERED)
+    answer = api_versions(Request(kind, version, 1, None, body), ClusterFacts(id="here", node_id=7), OFFERED)
     assert answer["error_code"] == error
     assert bool(answer["api_keys"]) is (error == 0)
 

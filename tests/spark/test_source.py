@@ -247,7 +247,7 @@ def test_files_that_vanish_or_shrink_behind_the_plan_are_lost_data(spark: SparkS
     partition = open_partition(own_copy(Path(healthy.path), tmp_path / Path(healthy.path).name))
     options = parse_options({"path": partition.path})
     lenient = parse_options({"path": partition.path, "failOnDataLoss": "false"})
-    layout = Layout(("offset",), None)
+    layout = Layout(names=("offset",), corrupt=None)
     (planned,) = LogReader(options, layout).partitions()
     segment = Path(partition.segments[1].path)
     content = segment.read_bytes()
@@ -281,7 +281,7 @@ def test_the_format_registers_itself_and_by_hand(spark: SparkSession) -> None:
 
 def test_plans_and_readers_travel() -> None:
     options = parse_options({"path": str(brokers(CASE)[0])})
-    reader = LogReader(options, Layout(("offset", "topic"), None))
+    reader = LogReader(options, Layout(names=("offset", "topic"), corrupt=None))
     for planned in reader.partitions():
         travelled = pickle.loads(pickle.dumps(planned))
         assert isinstance(travelled, LogInputPartition)

@@ -37,7 +37,7 @@ def path(tmp_path: Path) -> Path:
 
 def read(path: Path, level: str, mode: str, **given: str) -> list[int]:
     options = parse_options({"path": str(path), "kafka.isolation.level": level, "mode": mode, **given})
-    reader = LogReader(options, Layout(("offset",), None))
+    reader = LogReader(options, Layout(names=("offset",), corrupt=None))
     return [n for task in reader.partitions() for batch in reader.read(task) for n in batch["offset"].to_pylist()]
 
 

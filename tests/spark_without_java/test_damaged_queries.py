@@ -57,4 +57,4 @@ def test_nothing_is_planned_for_a_start_at_the_end_of_a_sound_log() -> None:
     directory = broker / "trades-42-0"
     start = json.dumps({"trades-42": {"0": open_partition(directory).log_end_offset()}})
     options = parse_options({"path": str(directory), "startingOffsets": start})
-    assert LogReader(options, Layout(("offset",), None)).partitions() == []
+    assert LogReader(options, Layout(names=("offset",), corrupt=None)).partitions() == []

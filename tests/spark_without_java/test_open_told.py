@@ -101,7 +101,7 @@ def by_spark(asked: Asked) -> str:
     options = {"path": str(asked.path), "kafka.isolation.level": asked.level}
     if asked.end is not None:
         options["endingOffsets"] = f'{{"t":{{"0":{asked.end}}}}}'
-    LogReader(parse_options(options), Layout(("offset",), None)).partitions()
+    LogReader(parse_options(options), Layout(names=("offset",), corrupt=None)).partitions()
     return asked.logged()
 
 

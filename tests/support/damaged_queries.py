@@ -197,7 +197,9 @@ def by_spark(path: Path, query: Query) -> Answer:
         "endingOffsets": json.dumps({name.topic: {str(name.partition): query.end}}),
         **query.split, **({"columnNameOfCorruptRecord": corrupt} if corrupt else {}),
     }  # fmt: skip
-    reader = LogReader(parse_options(options), Layout(("offset", *([corrupt] if corrupt else [])), corrupt))
+    reader = LogReader(
+        parse_options(options), Layout(names=("offset", *([corrupt] if corrupt else [])), corrupt=corrupt)
+    )
     offsets: list[int] = []
     try:
         with warnings.catch_warnings():

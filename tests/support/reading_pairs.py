@@ -377,7 +377,7 @@ def spark_tasks(path: Path, level: str, start: int, end: int, choose: random.Ran
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
-            reader = LogReader(parsed, Layout((*COLUMNS, *([corrupt] if corrupt else [])), corrupt))
+            reader = LogReader(parsed, Layout(names=(*COLUMNS, *([corrupt] if corrupt else [])), corrupt=corrupt))
             for task in reader.partitions():
                 for batch in reader.read(task):
                     kept = batch

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import kafkalog
 from kafkalog.codec.index_files import decode_producer_snapshot, encode_producer_snapshot

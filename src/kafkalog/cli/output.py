@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.cli.width import terminal_width
 from kafkalog.codec.common.shapes import plain, shaped

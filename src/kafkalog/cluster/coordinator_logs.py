@@ -48,7 +48,7 @@ _HIDES = frozenset({
 _CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT)
 
 
-class CoordinatorLogs(Struct, frozen=True):
+class CoordinatorLogs(Struct, frozen=True, kw_only=True):
     """The partitions of `__consumer_offsets` or `__transaction_state`, and what is not known of them."""
 
     topic: str
@@ -119,7 +119,7 @@ def coordinator_logs(
             lost[number] = _told(finding)
             findings.append(finding)
     watermarked = frozenset(each.partition or 0 for each in of_topic if _watermark(each) is not None)
-    return CoordinatorLogs(topic, count, read, lost, watermarked)
+    return CoordinatorLogs(topic=topic, count=count, read=read, lost=lost, watermarked=watermarked)
 
 
 def _short(partition: Partition, found: Sequence[Finding], limits: Limits) -> Iterable[Finding]:

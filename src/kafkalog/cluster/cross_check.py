@@ -27,7 +27,7 @@ _RESERVED = {"A" * 22, "A" * 21 + "Q", "A" * 21 + "g"}
 """directory ids that say nothing: migrating, unassigned, lost"""
 
 
-class KnownPartition(Struct, frozen=True):
+class KnownPartition(Struct, frozen=True, kw_only=True):
     """What the metadata says of a partition."""
 
     replicas: tuple[int, ...]
@@ -53,7 +53,12 @@ def known_from_image(image: MetadataImage) -> dict[str, KnownTopic]:
             topic.id,
             {
                 number: KnownPartition(
-                    each.replicas, each.isr, each.leader_epoch, each.directories, each.elr, each.leader
+                    replicas=each.replicas,
+                    isr=each.isr,
+                    leader_epoch=each.leader_epoch,
+                    directories=each.directories,
+                    eligible=each.elr,
+                    leader=each.leader,
                 )
                 for number, each in topic.partitions.items()
             },
@@ -74,7 +79,9 @@ def known_from_zookeeper(tree: Tree, chroot: str = "") -> dict[str, KnownTopic]:
             node = tree.nodes.get(f"{base}/{topic}/partitions/{number}/state")
             state = partition_state(node.data) if node is not None else None
             if state is not None:
-                partitions[number] = KnownPartition(replicas, state.isr, state.leader_epoch, leader=state.leader)
+                partitions[number] = KnownPartition(
+                    replicas=replicas, isr=state.isr, leader_epoch=state.leader_epoch, leader=state.leader
+                )
         identity = (json_object(data) or {}).get("topic_id")
         found[topic] = KnownTopic(identity if isinstance(identity, str) else None, partitions)
     return found

@@ -22,7 +22,7 @@ _ENOUGH = 2
 """Batches in a row that carry an epoch which no list knows: one may be damaged, several are not in the same way."""
 
 
-class EpochRun(Struct):
+class EpochRun(Struct, kw_only=True):
     """Batches of one leader epoch that follow each other."""
 
     epoch: int
@@ -41,7 +41,7 @@ class BatchEpochs:
     def note(self, stretch: Stretch) -> None:
         """Take in the batches that come next."""
         for epoch, start, end, batches in stretch.epoch_runs():
-            self._add(EpochRun(epoch, start, end, batches))
+            self._add(EpochRun(epoch=epoch, start_offset=start, end_offset=end, batches=batches))
 
     def _add(self, run: EpochRun) -> None:
         runs = self.runs

@@ -70,10 +70,18 @@ def compare(
         for copy in each.copies
         if copy.error is not None and (copy.path, copy.error) not in shelf.unreadable
     ]
-    return Comparison(shelf.paths, compared, memory.source, memory.problem, shelf.left_out, unreadable, shelf.findings)
+    return Comparison(
+        paths=shelf.paths,
+        partitions=compared,
+        memory=memory.source,
+        memory_problem=memory.problem,
+        left_out=shelf.left_out,
+        unreadable=unreadable,
+        findings=shelf.findings,
+    )
 
 
-class _Facts(Struct):
+class _Facts(Struct, kw_only=True):
     """What the first walk over a copy has found, besides what is reported."""
 
     copy: Copy
@@ -149,8 +157,10 @@ class _Partition:
     def _facts(
         self, copy: Copy, wrong: Displaced | None = None, on_read: Callable[[int], None] | None = None
     ) -> _Facts:
-        report = CopyReport(copy.path, copy.node_id, copy.cluster_id, copy.topic_id, error=copy.error)
-        facts = _Facts(copy, report, displaced=wrong or {})
+        report = CopyReport(
+            path=copy.path, node_id=copy.node_id, cluster_id=copy.cluster_id, topic_id=copy.topic_id, error=copy.error
+        )
+        facts = _Facts(copy=copy, report=report, displaced=wrong or {})
         if self._state is not None and copy.node_id is not None:
             report.in_sync = copy.node_id in self._state.may_lead
             report.led = copy.node_id == self._state.leader
@@ -235,9 +245,7 @@ class _Partition:
         known = {entry.epoch for each in facts for entry in each.report.leader_epochs}
         for each in facts:
             report = each.report
-            each.lineage = trusted_lineage(
-                report.leader_epochs, each.batch_epochs.runs, known, report.log_end_offset
-            )
+            each.lineage = trusted_lineage(report.leader_epochs, each.batch_epochs.runs, known, report.log_end_offset)
             report.last_epoch = each.lineage.last_epoch
 
     # -- which is best -----------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from kafkalog.copies.difference import CopyDifference
 __all__ = ["Comparison", "CopyReport", "PartitionComparison"]
 
 
-class CopyReport(Struct):
+class CopyReport(Struct, kw_only=True):
     """One copy of a topic-partition; offsets are Kafka's, sizes are bytes of logs."""
 
     path: str
@@ -62,7 +62,7 @@ class CopyReport(Struct):
         return self.past is not None and self.past.offset < self.log_end_offset
 
 
-class PartitionComparison(Struct):
+class PartitionComparison(Struct, kw_only=True):
     """The copies of one topic-partition."""
 
     topic: str
@@ -110,7 +110,7 @@ class PartitionComparison(Struct):
         )
 
 
-class Comparison(Struct):
+class Comparison(Struct, kw_only=True):
     """All topic-partitions of the compared volumes."""
 
     paths: tuple[str, ...]

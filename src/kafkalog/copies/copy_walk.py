@@ -9,10 +9,10 @@ where another copy contradicts that (`jumps`).
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.framing import first_batch_bytes

@@ -19,7 +19,7 @@ from kafkalog.copies.stretches import Stretch
 __all__ = ["CopyDifference", "compare_contents"]
 
 
-class CopyDifference(Struct):
+class CopyDifference(Struct, kw_only=True):
     """What one copy ("here") and another one ("there") do not have in common, from the larger log start on."""
 
     other_bytes: tuple[BatchPlace, BatchPlace] | None = None

@@ -32,7 +32,7 @@ Displaced = dict[tuple[str, int], str]
 """(file, position) of a batch -> why its offset is wrong"""
 
 
-class Jump(Struct, frozen=True, order=True):
+class Jump(Struct, frozen=True, order=True, kw_only=True):
     """A batch that begins after the offset that comes next."""
 
     width: int
@@ -68,7 +68,7 @@ class Jumps(Struct):
     def _add(self, stretch: Stretch, number: int, width: int) -> None:
         if width <= 0 or (len(self._found) >= _MOST_JUMPS and width <= self._found[0].width):
             return
-        jump = Jump(width, stretch.path, stretch.position(number), stretch.row(number))
+        jump = Jump(width=width, path=stretch.path, position=stretch.position(number), row=stretch.row(number))
         if len(self._found) < _MOST_JUMPS:
             heappush(self._found, jump)
         else:

@@ -41,7 +41,7 @@ class MergedSegment(Struct):
     size: int = 0
 
 
-class MergedLog(Struct):
+class MergedLog(Struct, kw_only=True):
     """What is to be written, but for the bytes."""
 
     name: PartitionName
@@ -71,7 +71,7 @@ class MergedLog(Struct):
         return sum(segment.size for segment in self.segments)
 
 
-class _Read(Struct):
+class _Read(Struct, kw_only=True):
     """What the first walk over a copy has found."""
 
     copy: Copy
@@ -155,7 +155,7 @@ class MergeCopies:
         return without_disproved(read, lambda: {each.copy.path: self._walk(each) for each in others}, self._read)
 
     def _read(self, copy: Copy, wrong: Displaced | None = None, on_read: Callable[[int], None] | None = None) -> _Read:
-        found = _Read(copy, CopyShare(copy.path, error=copy.error), displaced=wrong or {})
+        found = _Read(copy=copy, share=CopyShare(path=copy.path, error=copy.error), displaced=wrong or {})
         if copy.partition is None:
             return found
         segments = copy.partition.segments
@@ -253,10 +253,10 @@ class MergeCopies:
     def preview(self) -> tuple[MergeResult, MergedLog]:
         """What the merged log would be; a walk in which nothing but counts and the list of segments is kept."""
         choice = self._choice()
-        result = MergeResult(self.name.topic, self.name.partition, None, copies=self._shares)
+        result = MergeResult(topic=self.name.topic, partition=self.name.partition, target=None, copies=self._shares)
         starts = [each.copy.start_in_checkpoint(each.end_offset) for each in self._reads]
         checkpointed = max((each for each in starts if each is not None), default=None)
-        log = MergedLog(self.name, self._start, checkpointed=checkpointed)
+        log = MergedLog(name=self.name, log_start_offset=self._start, checkpointed=checkpointed)
         ranges = _Ranges(result)
         epochs: list[LeaderEpoch] = []
         for piece in self._rolling.pieces(choice):

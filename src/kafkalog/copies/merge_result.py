@@ -18,7 +18,7 @@ class MergedRange(Struct):
     source: str
 
 
-class CopyShare(Struct):
+class CopyShare(Struct, kw_only=True):
     """What one copy gave to the merged log, and what it could not give."""
 
     path: str
@@ -47,7 +47,7 @@ class CopyShare(Struct):
     """path and reason of what could not be read in it"""
 
 
-class MergeResult(Struct):
+class MergeResult(Struct, kw_only=True):
     """The merged partition, where its ranges come from, and what no copy had."""
 
     topic: str
@@ -83,7 +83,7 @@ class MergeResult(Struct):
         return self.high_watermark is not None and self.log_end_offset < self.high_watermark
 
 
-class MergedDirectory(Struct):
+class MergedDirectory(Struct, kw_only=True):
     """A log directory merged from several."""
 
     target: str | None

@@ -30,7 +30,7 @@ class Taken:
         self.end = end
 
 
-class Tally(Struct):
+class Tally(Struct, kw_only=True):
     """What one copy gave, and what it did not have."""
 
     batches: int = 0

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kafkalog.codec.errors import KafkaLogError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -35,7 +35,7 @@ from kafkalog.log.disk.pointer import findings_of_half_done
 __all__ = ["Copy", "Shelf", "gather", "reason"]
 
 
-class Copy(Struct, frozen=True):
+class Copy(Struct, frozen=True, kw_only=True):
     """One directory of a topic-partition."""
 
     name: PartitionName
@@ -105,7 +105,7 @@ class Copy(Struct, frozen=True):
         return [(each.file or self.path, each.detail) for each in self.unread]
 
 
-class Shelf(Struct):
+class Shelf(Struct, kw_only=True):
     """Everything that was found, by topic-partition."""
 
     paths: tuple[str, ...]
@@ -162,7 +162,7 @@ def gather(
     """
     given = [os.fspath(path) for path in paths]
     distinct = list({real(path): path for path in reversed(given)}.values())[::-1]
-    shelf = Shelf(tuple(given))
+    shelf = Shelf(paths=tuple(given))
     seen: set[str] = set()
     for path in distinct:
         _place(shelf, path, seen, limits, notes_empty)
@@ -241,9 +241,9 @@ def _partition_directory(shelf: Shelf, path: str, limits: Limits) -> None:
 
 def _opened(name: PartitionName, path: str, log_dir: LogDir | None, limits: Limits) -> Copy:
     try:
-        return Copy(name, path, log_dir, open_partition(path, limits=limits))
+        return Copy(name=name, path=path, log_dir=log_dir, partition=open_partition(path, limits=limits))
     except KafkaLogError as error:
-        return Copy(name, path, log_dir, None, reason(error, path))
+        return Copy(name=name, path=path, log_dir=log_dir, partition=None, error=reason(error, path))
 
 
 def _log_directory(shelf: Shelf, path: str, seen: set[str], limits: Limits) -> None:
@@ -263,7 +263,7 @@ def _log_directory(shelf: Shelf, path: str, seen: set[str], limits: Limits) -> N
         if partition.name is None:
             continue
         if partition.state is DirectoryState.LIVE:
-            shelf.add(Copy(partition.name, partition.path, log_dir, partition))
+            shelf.add(Copy(name=partition.name, path=partition.path, log_dir=log_dir, partition=partition))
         else:
             shelf.left_out.append(partition.path)
     for failed in unreadable:
@@ -272,7 +272,7 @@ def _log_directory(shelf: Shelf, path: str, seen: set[str], limits: Limits) -> N
         why = failed.detail if inside == os.path.basename(place) else f"{failed.detail}: {os.path.basename(inside)}"
         name = parse_partition_directory(os.path.basename(place))
         if name is not None and name.state is DirectoryState.LIVE:
-            shelf.add(Copy(name, place, log_dir, None, why))
+            shelf.add(Copy(name=name, path=place, log_dir=log_dir, partition=None, error=why))
         else:
             shelf.unreadable.append((place, why))
 

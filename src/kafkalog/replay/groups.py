@@ -12,7 +12,7 @@ from kafkalog.replay.offset_map import OffsetMap
 __all__ = ["Moved", "moved_offsets"]
 
 
-class Moved(Struct, frozen=True):
+class Moved(Struct, frozen=True, kw_only=True):
     """An offset of a group for the target; `source_offset` is what it had committed."""
 
     group: str
@@ -32,9 +32,9 @@ def moved_offsets(
     return sorted(
         (
             Moved(
-                each.key.group, each.key.topic, renamed.get(each.key.topic, each.key.topic), each.key.partition,
-                each.offset, maps[each.key.topic, each.key.partition].moved(each.offset),
-                each.metadata.partition("\0")[0],
+                group=each.key.group, source_topic=each.key.topic, topic=renamed.get(each.key.topic, each.key.topic),
+                partition=each.key.partition, source_offset=each.offset, metadata=each.metadata.partition("\0")[0],
+                offset=maps[each.key.topic, each.key.partition].moved(each.offset),
             )
             for each in commits if (each.key.topic, each.key.partition) in maps
         ),

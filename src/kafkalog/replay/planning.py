@@ -31,7 +31,7 @@ __all__ = ["PlannedTopic", "ReplayOptions", "ReplayPlan", "plan_replay"]
 _BESIDE_A_LOG = (*INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT)
 
 
-class ReplayOptions(Struct, frozen=True):
+class ReplayOptions(Struct, frozen=True, kw_only=True):
     """What a replay may be told; `renamed` gives topics another name in the target.
 
     `identity` tells one replay from another in the target; without it, it comes from the paths.  `client` are
@@ -79,7 +79,7 @@ class PlannedTopic(Struct, frozen=True):
         return [number for number in range(self.partition_count) if number not in self.partitions]
 
 
-class ReplayPlan(Struct, frozen=True):
+class ReplayPlan(Struct, frozen=True, kw_only=True):
     """What would be replayed; `damaged` are findings that end a consumer's reading."""
 
     paths: tuple[str, ...]
@@ -182,13 +182,13 @@ def plan_replay(paths: Sequence[PathLike], options: ReplayOptions, *, jobs: int 
     damaged = [each for each in checked.findings if each.severity is Severity.ERROR and _ends_reading(each)]
     commits = read_offsets(partitions) if options.with_groups else None
     return ReplayPlan(
-        given,
-        identity,
-        tuple(planned),
-        commits.committed if commits is not None else (),
-        tuple({finding.file: finding for finding in reversed(damaged)}.values()),
-        (*inventory.all_unreadable, *coordinator.findings, *(commits.findings if commits is not None else ())),
-        cluster.problem,
+        paths=given,
+        identity=identity,
+        topics=tuple(planned),
+        commits=commits.committed if commits is not None else (),
+        damaged=tuple({finding.file: finding for finding in reversed(damaged)}.values()),
+        findings=(*inventory.all_unreadable, *coordinator.findings, *(commits.findings if commits is not None else ())),
+        problem=cluster.problem,
     )
 
 

@@ -28,7 +28,7 @@ _WAS = {"retention.ms": str(_WEEK_MS), "retention.bytes": "-1", "min.compaction.
         "message.timestamp.before.max.ms": _FOREVER}  # fmt: skip
 
 
-class Settings(Struct, frozen=True):
+class Settings(Struct, frozen=True, kw_only=True):
     """`written` is what the new topic is made with; `put_back` are the old values that differ, to be set later.
 
     `expired` is how many offsets a broker would delete at once under the old ones; `is_compacted` whether it would
@@ -64,7 +64,14 @@ def settings_for(
     put_back = {name: old.get(name, _WAS.get(name, "")) for name, value in changed.items()
                 if old.get(name, _WAS.get(name)) != value}  # fmt: skip
     assumed = frozenset(_WAS.keys() - old.keys())
-    return Settings({**kept, **changed}, put_back, left_out, _expired(old, partitions, now), is_compacted, assumed)
+    return Settings(
+        written={**kept, **changed},
+        put_back=put_back,
+        left_out=left_out,
+        expired=_expired(old, partitions, now),
+        is_compacted=is_compacted,
+        assumed=assumed,
+    )
 
 
 def _expired(old: Mapping[str, str], partitions: Iterable[Partition], now: int) -> int:

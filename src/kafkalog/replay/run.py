@@ -41,7 +41,7 @@ _BATCH_ROOM = 1024
 JOURNAL_SUFFIX, UNFINISHED_SUFFIX = ".journal", ".unfinished"
 
 
-class ReplayResult(Struct, frozen=True):
+class ReplayResult(Struct, frozen=True, kw_only=True):
     """What was done; `maps` are of whole partitions, what earlier runs had replayed included."""
 
     records: int

@@ -31,7 +31,7 @@ from kafkalog.server.wire import Fields, Request
 __all__ = ["OFFERED", "SERVED", "Handlers", "Shared"]
 
 
-class Shared(Struct, frozen=True):
+class Shared(Struct, frozen=True, kw_only=True):
     """What all clients share, whatever they may read."""
 
     catalog: Catalog

@@ -26,7 +26,7 @@ _REFUSED_AND_OFFERED = (
 )  # fmt: skip
 
 
-class Api(Struct, frozen=True):
+class Api(Struct, frozen=True, kw_only=True):
     """A kind of request."""
 
     key: int
@@ -50,7 +50,7 @@ def _all() -> dict[int, Api]:
         if request.latest_is_unstable:
             versions = range(versions.start, versions.stop - 1)
         if versions:
-            found[key] = Api(key, name, request, response, versions)
+            found[key] = Api(key=key, name=name, request=request, response=response, versions=versions)
     return found
 
 

@@ -21,7 +21,7 @@ _SLICE_S = 0.1
 """Of a walk over a log, after which others have their turn; each begins with a look at an index."""
 
 
-class Committed(Struct, frozen=True):
+class Committed(Struct, frozen=True, kw_only=True):
     """What those who read committed data need to know of a log."""
 
     end: int
@@ -96,4 +96,11 @@ class CommittedWalk:
             undecided.setdefault(each.producer_id, []).append(each)
             stable = stable if self._goes_on else min(stable, each.first_offset)
         markers = tuple(each.last_offset for each in aborted)
-        return Committed(log_end, stable, aborted, markers, found_all.why_it_ends(), undecided)
+        return Committed(
+            end=log_end,
+            last_stable_offset=stable,
+            aborted=aborted,
+            markers=markers,
+            why_it_ends=found_all.why_it_ends(),
+            undecided=undecided,
+        )

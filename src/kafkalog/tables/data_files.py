@@ -40,7 +40,7 @@ Day = int | None
 """days since 1970; None for rows without a time"""
 
 
-class DataFile(Struct):
+class DataFile(Struct, kw_only=True):
     """One file that is written whole."""
 
     path: str
@@ -165,7 +165,7 @@ class PartitionFiles:
             )
         if len(self._open) >= _MOST_OPEN:
             self.finished.append(self._open.pop(next(iter(self._open))).finish())
-        file = DataFile("", self._partition, day)
+        file = DataFile(path="", partition=self._partition, day=day)
         file.path = self._place(file, len(self.finished) + len(self._open))
         return _Open(file, self._schema, self._options)
 

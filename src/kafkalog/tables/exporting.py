@@ -44,7 +44,7 @@ _ROWS_OF_A_ROUND = 4_000_000
 """of one partition: what a commit adds at most, and what is read again at most after it was cut short"""
 
 
-class ExportedPartition(Struct):
+class ExportedPartition(Struct, kw_only=True):
     """What was added of one partition."""
 
     topic: str
@@ -61,7 +61,7 @@ class ExportedPartition(Struct):
     """why it ends before the log does, where an open transaction is the reason"""
 
 
-class ExportResult(Struct):
+class ExportResult(Struct, kw_only=True):
     """What an export did."""
 
     target: str
@@ -128,8 +128,10 @@ def export(
         values=values, schemas=schemas, key_schema=key_schema, values_schema=values_schema, masks=frozenset(masks),
         isolation_level=isolation_level,
     )  # fmt: skip
-    result = ExportResult(root, format, findings=[] if schemas is None else list(schemas.findings))
-    bounds = Bounds(start_offset, end_offset, start_timestamp, end_timestamp)
+    result = ExportResult(target=root, format=format, findings=[] if schemas is None else list(schemas.findings))
+    bounds = Bounds(
+        start_offset=start_offset, end_offset=end_offset, start_timestamp=start_timestamp, end_timestamp=end_timestamp
+    )
     for topic, partitions in topics.items():
         with closing(_table(format, root, topic)) as table:
             one = _TopicExport(
@@ -184,7 +186,7 @@ def _table(format: str, root: str, topic: str) -> TopicTable:
     return ParquetTable(root, topic)
 
 
-class _Added(Struct):
+class _Added(Struct, kw_only=True):
     """What a round made of one span."""
 
     span: Span
@@ -205,7 +207,7 @@ def _forget(work: Future[_Added]) -> None:
             fs.remove(file.path)
 
 
-class _TopicExport(Struct):
+class _TopicExport(Struct, kw_only=True):
     """One topic into its table, round after round."""
 
     table: TopicTable
@@ -221,7 +223,8 @@ class _TopicExport(Struct):
     def run(self, *, by_day: bool) -> None:
         """Until nothing is left."""
         reported = {
-            each.partition or 0: ExportedPartition(self.topic, each.partition or 0, 0) for each in self.partitions
+            each.partition or 0: ExportedPartition(topic=self.topic, partition=each.partition or 0, next_offset=0)
+            for each in self.partitions
         }
         self.result.partitions += reported.values()
         rows, left = None, {each.partition or 0: each for each in self.partitions}
@@ -243,9 +246,7 @@ class _TopicExport(Struct):
             masks=tuple(sorted(self.wanted.masks)), topic_id=ids[0] if ids else None,
         )  # fmt: skip
 
-    def _spans(
-        self, left: dict[int, Partition], reported: dict[int, ExportedPartition], by_day: bool
-    ) -> list[Span]:
+    def _spans(self, left: dict[int, Partition], reported: dict[int, ExportedPartition], by_day: bool) -> list[Span]:
         settings = self.table.load()
         if settings is not None:
             self._require_same(settings, replace(self._settings(by_day), topic_id=settings.topic_id))
@@ -316,9 +317,7 @@ class _TopicExport(Struct):
                     stopped.set()
         return works
 
-    def _read(
-        self, rows: TopicRows, schema: object, span: Span, id: str, stopped: Event, threads: int
-    ) -> _Added:
+    def _read(self, rows: TopicRows, schema: object, span: Span, id: str, stopped: Event, threads: int) -> _Added:
         files = self.table.files(span.number, id)
         findings: list[Finding] = []
         count, end, epoch, is_whole = 0, span.start_offset, UNKNOWN_EPOCH, True
@@ -342,7 +341,9 @@ class _TopicExport(Struct):
         if is_whole and all(each.code is FindingCode.VALUE_UNDECODABLE for each in findings):
             end = max(end, span.end_offset)
         first = span.start_offset if span.known is None else span.known.first_offset
-        return _Added(span, made, Position(first, end, epoch, *told), is_whole, findings)
+        return _Added(
+            span=span, files=made, position=Position(first, end, epoch, *told), is_whole=is_whole, findings=findings
+        )
 
     def _together(self, rows: Iterator[Rows]) -> Iterator[Rows]:
         """The same rows; the size of all partitions decides between compiled code and Python."""
@@ -364,4 +365,3 @@ class _TopicExport(Struct):
         to.records += sum(each.rows for each in added.files)
         to.files += len(added.files)
         to.bytes += sum(each.size for each in added.files)
-

@@ -39,7 +39,7 @@ class Position(Struct, frozen=True):
     """of that record, 63 bits (`digest_of`)"""
 
 
-class Bounds(Struct, frozen=True):
+class Bounds(Struct, frozen=True, kw_only=True):
     """What somebody wants; starts count for a partition of which the table has nothing yet."""
 
     start_offset: int | None = None
@@ -48,7 +48,7 @@ class Bounds(Struct, frozen=True):
     end_timestamp: int | None = None
 
 
-class Span(Struct, frozen=True):
+class Span(Struct, frozen=True, kw_only=True):
     """Offsets of one partition that are to be added."""
 
     partition: Partition
@@ -100,9 +100,7 @@ def span_of(
         if log_end < start:
             detail = f"the table has records up to offset {start - 1}, and this log ends at {log_end}: "
             detail += "it was cut, or is an older copy"
-            findings.append(
-                Finding.of(FindingCode.OFFSET_BEYOND_LOG_END, None, start, detail, partition.path)
-            )
+            findings.append(Finding.of(FindingCode.OFFSET_BEYOND_LOG_END, None, start, detail, partition.path))
             return None
         if partition.log_start_offset > start:
             if not accept_loss:
@@ -112,7 +110,7 @@ def span_of(
     view = consumer_view(partition, start, asked, isolation_level=isolation_level)
     end = min(log_end, view.end_offset)
     if start < end:
-        return Span(partition, start, end, asked, known)
+        return Span(partition=partition, start_offset=start, end_offset=end, read_to=asked, known=known)
     if view.undecided is not None and (asked is None or start < asked):
         findings.append(view.undecided)  # by damage that may lie before the start
     elif asked is None or start < asked:

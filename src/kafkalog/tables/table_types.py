@@ -21,7 +21,7 @@ class NoTypeError(Exception):
     """No table has a column of this type."""
 
 
-class TypeRules(Struct, frozen=True):
+class TypeRules(Struct, frozen=True, kw_only=True):
     """What the types of a format are."""
 
     has_time: bool = True

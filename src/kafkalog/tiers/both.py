@@ -54,7 +54,7 @@ _KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRA
 Key = tuple[str, int]
 
 
-class _Held(Struct, frozen=True):
+class _Held(Struct, frozen=True, kw_only=True):
     """What is behind a name."""
 
     size: int
@@ -208,7 +208,7 @@ class BothTiers:
         if place is not None and is_directory(place):
             for entry in scan_directory(place):
                 status = entry.stat(follow_symlinks=False)
-                yield entry.name, _Held(status.st_size, status.st_mtime_ns, local=entry.path)
+                yield entry.name, _Held(size=status.st_size, modified_ns=status.st_mtime_ns, local=entry.path)
         if name is None or name.state is not DirectoryState.LIVE:
             return
         key = name.topic, name.partition
@@ -233,8 +233,8 @@ class BothTiers:
                 if item is not None:
                     untold = (key, segment) if is_log and is_untold else None
                     size = segment.size if is_log and item.is_packed else item.size
-                    held = _Held(size, item.modified_ns, item=item, until=stretch.until if is_log else None,
-                                 copied=segment.size if is_log else None, is_missing=is_missing,
+                    held = _Held(size=size, modified_ns=item.modified_ns, item=item, is_missing=is_missing,
+                                 until=stretch.until if is_log else None, copied=segment.size if is_log else None,
                                  newest=newest if is_log else None, untold=untold)  # fmt: skip
                     is_snapshot = kind is FileKind.PRODUCER_SNAPSHOT  # of the producers at the segment's end
                     base = segment.end_offset + 1 if is_snapshot else segment.start_offset
@@ -268,7 +268,7 @@ class BothTiers:
             if item is None:
                 return None
             if item not in opened:
-                opened[item] = self._opened(_Held(item.size, item.modified_ns, item=item), item)
+                opened[item] = self._opened(_Held(size=item.size, modified_ns=item.modified_ns, item=item), item)
             return opened[item]
 
         snapshot = FileKind.PRODUCER_SNAPSHOT
@@ -279,7 +279,9 @@ class BothTiers:
         item = listed.objects[FileKind.LOG]
         identity = self._identity_of(listed, self.tier.described(listed), None, epochs_of(self.tier, listed))
         size = self.tier.size(item)
-        self._opened(_Held(size, item.modified_ns, item=item, identity=identity, copied=size), item).close()
+        self._opened(
+            _Held(size=size, modified_ns=item.modified_ns, item=item, identity=identity, copied=size), item
+        ).close()
 
     def others_in_place(self, key: Key) -> Iterator[tuple[RemoteObject, RemoteSegment]]:
         """Logs that are others than those that the events name, though of the same size; reads the ends of all.
@@ -305,14 +307,14 @@ class BothTiers:
         last = self._last(key) or self.listed[key][-1]
         item = last.epochs
         if item is not None and self._can_be_opened(item):
-            yield LEADER_EPOCH_CHECKPOINT, _Held(item.size, item.modified_ns, item=item)
+            yield LEADER_EPOCH_CHECKPOINT, _Held(size=item.size, modified_ns=item.modified_ns, item=item)
         data = encode_partition_metadata(PartitionMetadata(0, last.topic_id))
-        yield PARTITION_METADATA, _Held(len(data), 0, data=data)
+        yield PARTITION_METADATA, _Held(size=len(data), modified_ns=0, data=data)
 
     def _can_be_opened(self, item: RemoteObject) -> bool:
         """If not, the log is listed without it: what is wrong is told by all that is read of it."""
         try:
-            self._opened(_Held(item.size, item.modified_ns, item=item), item).close()
+            self._opened(_Held(size=item.size, modified_ns=item.modified_ns, item=item), item).close()
         except StorageError:
             return False
         return True
@@ -331,7 +333,7 @@ class BothTiers:
                 status = status_of(os.path.join(self.local, name))
                 if status is None:
                     return None
-                return _Held(status.st_size, status.st_mtime_ns, local=os.path.join(self.local, name))
+                return _Held(size=status.st_size, modified_ns=status.st_mtime_ns, local=os.path.join(self.local, name))
             case _:
                 return None
 
@@ -387,7 +389,7 @@ class BothTiers:
             place = f"{self.tier.place}: segment {stretch.segment.id}"
             raise MissingFileError(2, "the remote segment has no log object", place)
         size = stretch.segment.size if item.is_packed else item.size
-        held = _Held(size, item.modified_ns, item=item, copied=stretch.segment.size,
+        held = _Held(size=size, modified_ns=item.modified_ns, item=item, copied=stretch.segment.size,
                      untold=None if self._by_events(key) else (key, stretch.segment))  # fmt: skip
         file = self._opened(held, item)
         if stretch.until is None:

@@ -93,8 +93,8 @@ class LocalTieredStorage:
         for base, segment_id in {**objects, **dict.fromkeys(epochs)}:
             key = base, segment_id
             yield ListedSegment(
-                directory.topic, directory.topic_id, directory.partition, segment_id, base,
-                dict(objects.get(key, {})), epochs.get(key),
+                topic=directory.topic, topic_id=directory.topic_id, partition=directory.partition, id=segment_id,
+                base_offset=base, objects=dict(objects.get(key, {})), epochs=epochs.get(key),
             )  # fmt: skip
 
     def others(self) -> list[str]:

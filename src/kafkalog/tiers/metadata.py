@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -33,7 +33,7 @@ _DELETE_PARTITION_FINISHED = 2
 TopicIdPartition = tuple[str, int]
 
 
-class RemoteMetadata(Struct, frozen=True):
+class RemoteMetadata(Struct, frozen=True, kw_only=True):
     """All segments that the events name, and what was wrong with the events."""
 
     segments: Mapping[TopicIdPartition, tuple[RemoteSegment, ...]] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class _Events:
                 f"{event.state.name} cannot follow: a broker passes over it", event.offset, path,
             )  # fmt: skip
         else:
-            self._segments[segment_id] = structs.replace(known, events=(*known.events, event))
+            self._segments[segment_id] = replace(known, events=(*known.events, event))
 
     def _odd(self, detail: str, offset: int, path: str) -> None:
         self.findings.append(Finding.of(FindingCode.REMOTE_EVENT_INVALID, None, offset, detail, path))
@@ -156,7 +156,9 @@ class _Events:
         for segment in self._segments.values():
             found[segment.topic_id, segment.partition].append(segment)
         segments = {key: tuple(each) for key, each in found.items()}
-        return RemoteMetadata(segments, frozenset(self._deleted), sources, tuple(self.findings))
+        return RemoteMetadata(
+            segments=segments, deleted=frozenset(self._deleted), sources=sources, findings=tuple(self.findings)
+        )
 
 
 def _event(fields: Mapping[str, Any], number: int, offset: int) -> RemoteSegmentEvent:

@@ -32,7 +32,7 @@ class RemoteObject(Struct, frozen=True):
     """what it holds has another size, which `RemoteTier.size` tells"""
 
 
-class ListedSegment(Struct, frozen=True):
+class ListedSegment(Struct, frozen=True, kw_only=True):
     """The objects of one segment, whatever `__remote_log_metadata` says of it."""
 
     topic: str

@@ -48,7 +48,7 @@ class RemoteSegmentEvent(Struct, frozen=True):
     """in that partition"""
 
 
-class RemoteSegment(Struct, frozen=True):
+class RemoteSegment(Struct, frozen=True, kw_only=True):
     """A segment that was copied to the remote tier, or was to be."""
 
     topic: str

@@ -39,7 +39,7 @@ CACHE = "the cache of remote indexes beside the log"
 Key = tuple[str, int]
 
 
-class LocalStart(Struct, frozen=True):
+class LocalStart(Struct, frozen=True, kw_only=True):
     """Where the local part of a log begins, and what is below."""
 
     log_start: int
@@ -108,12 +108,14 @@ class Tiering:
         gone = lost_start(names, epochs, is_remote=bool(known_from))
         start = max(checkpointed or 0, 0)
         if not known_from:
-            return LocalStart(max(start, begins), max(start, begins), lost=gone)
+            return LocalStart(log_start=max(start, begins), local_log_start=max(start, begins), lost=gone)
         if checkpointed is None and epochs:
             start = max(min(epochs), 0)
         start = min(start, max(begins, end)) if checkpointed is None else start
         lost, is_certain = (gone, True) if start >= begins else self._between(key, start, begins, gone)
-        return LocalStart(start, max(start, begins), known_from, lost, is_certain)
+        return LocalStart(
+            log_start=start, local_log_start=max(start, begins), known_from=known_from, lost=lost, is_certain=is_certain
+        )
 
     def has_remote_log(self, topic: str) -> bool:
         """Whether a broker takes the topic's logs for tiered ones when it starts: by its settings, or as it looks."""

@@ -107,7 +107,7 @@ class ColumnDecoder:
         if id is None:
             return None
         try:
-            schema = schema_of(self._decoder.registry, Framed(b"", id), self._topic, self._part)
+            schema = schema_of(self._decoder.registry, Framed(payload=b"", id=id), self._topic, self._part)
             many = self._way(schema).many
         except UndecodableError:
             return None

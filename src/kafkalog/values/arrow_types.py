@@ -39,14 +39,14 @@ class _NoTypeError(Exception):
 def arrow_type_of_avro(schema: Any, references: Mapping[str, tuple[Any, str]]) -> pa.DataType | None:
     """The type of a schema's values; None where there is none, and they are text."""
     try:
-        return _Avro(references).type(schema, "")
+        return _Avro(references=references).type(schema, "")
     except (_NoTypeError, RecursionError):
         return None
     except (KeyError, TypeError, AttributeError):
         raise UndecodableError("its Avro schema is not one") from None
 
 
-class _Avro(Struct):
+class _Avro(Struct, kw_only=True):
     references: Mapping[str, tuple[Any, str]]
     _made: dict[str, pa.DataType] = field(default_factory=dict)
     _open: set[str] = field(default_factory=set)

@@ -18,7 +18,7 @@ _NAMED = ("record", "error", "enum", "fixed")
 _MOST_REFERENCES = 100
 
 
-class Type(Struct, frozen=True):
+class Type(Struct, frozen=True, kw_only=True):
     """One type of a schema."""
 
     kind: str
@@ -35,18 +35,20 @@ def named(schema: Any, namespace: str, names: Names) -> Type:
     """The type that a schema in a namespace is; raises `KeyError` for a name that nothing defines."""
     for _ in range(_MOST_REFERENCES):
         if isinstance(schema, list):
-            return Type("union", schema, "", namespace)
+            return Type(kind="union", schema=schema, name="", namespace=namespace)
         if isinstance(schema, str):
             if schema in PRIMITIVES:
-                return Type(schema, schema, "", namespace)
+                return Type(kind=schema, schema=schema, name="", namespace=namespace)
             schema, namespace = names[full_name(schema, namespace) if full_name(schema, namespace) in names else schema]
             continue
         kind = schema["type"]
         if kind in _NAMED:
             full = full_name(schema["name"], str(schema.get("namespace") or namespace))
-            return Type("record" if kind == "error" else kind, schema, full, full.rpartition(".")[0])
+            return Type(
+                kind="record" if kind == "error" else kind, schema=schema, name=full, namespace=full.rpartition(".")[0]
+            )
         if isinstance(kind, str) and (kind in PRIMITIVES or kind in ("array", "map")):
-            return Type(kind, schema, "", namespace)
+            return Type(kind=kind, schema=schema, name="", namespace=namespace)
         schema = kind
     raise KeyError(str(schema))
 

@@ -63,7 +63,7 @@ def prepare(
 
     Raises `UndecodableError` for what is not a schema.
     """
-    walk = _Walk(references, typed or raw, raw)
+    walk = _Walk(references=references, typed=typed or raw, raw=raw)
     try:
         made = walk.part(schema, "", is_item=False)
     except (KeyError, TypeError, AttributeError, RecursionError):
@@ -119,7 +119,7 @@ def names_in(schema: Any, namespace: str = "") -> dict[str, tuple[Any, str]]:
     return found
 
 
-class _Walk(Struct):
+class _Walk(Struct, kw_only=True):
     references: Mapping[str, tuple[Any, str]]
     typed: bool = False
     raw: bool = False

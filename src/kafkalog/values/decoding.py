@@ -20,7 +20,7 @@ LARGEST_SCHEMA = 4 * 1024 * 1024
 _MOST_REFERENCES = 1000
 
 
-class DecodedValue(Struct, frozen=True):
+class DecodedValue(Struct, frozen=True, kw_only=True):
     """A key or a value, decoded, or why not."""
 
     value: object = None
@@ -74,9 +74,9 @@ class ValueDecoder:
             frame = framed(data, headers, part)
             if frame is None:
                 found = json_or_none(data)
-                return DecodedValue(plain_text(data) if found is None else found)
+                return DecodedValue(value=plain_text(data) if found is None else found)
             schema = schema_of(self._registry, frame, topic, part)
-            return DecodedValue(self.decoder_of(schema).decode(frame.payload, frame.path), schema)
+            return DecodedValue(value=self.decoder_of(schema).decode(frame.payload, frame.path), schema=schema)
         except UndecodableError as error:
             of = "" if schema is None else f" (schema id {schema.id})"
             return DecodedValue(problem=f"{part}: {error}{of}", data=data)

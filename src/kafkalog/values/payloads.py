@@ -39,7 +39,7 @@ class PayloadDecoder(Protocol):
         """The payload as a JSON value; `path` is what a header says of the message.  Raises `UndecodableError`."""
 
 
-class Framed(Struct, frozen=True):
+class Framed(Struct, frozen=True, kw_only=True):
     """A payload and what names its schema: an id or a GUID."""
 
     payload: bytes
@@ -55,15 +55,15 @@ def framed(data: bytes, headers: Iterable[Header], part: str) -> Framed | None:
         if header.key == name and header.value is not None:
             value = header.value
             if len(value) >= _GUID and value[0] == _IN_HEADER:
-                return Framed(data, guid=value[1:_GUID], path=value[_GUID:])
+                return Framed(payload=data, guid=value[1:_GUID], path=value[_GUID:])
             if len(value) >= FRAME and value[0] == _IN_PAYLOAD:
-                return Framed(data, int.from_bytes(value[1:FRAME], "big"), path=value[FRAME:])
+                return Framed(payload=data, id=int.from_bytes(value[1:FRAME], "big"), path=value[FRAME:])
             raise UndecodableError(f"the header {name} is not the id of a schema")
     if not data or data[0] != _IN_PAYLOAD:
         return None
     if len(data) < FRAME:
         raise UndecodableError("it begins as with the id of a schema, and is too short for one")
-    return Framed(data[FRAME:], int.from_bytes(data[1:FRAME], "big"))
+    return Framed(payload=data[FRAME:], id=int.from_bytes(data[1:FRAME], "big"))
 
 
 def plain_text(data: bytes) -> str:

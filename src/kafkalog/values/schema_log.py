@@ -42,7 +42,7 @@ class LogicalKey(NamedTuple):
     version: int | None = None
 
 
-class SchemaRecord(Struct, frozen=True):
+class SchemaRecord(Struct, frozen=True, kw_only=True):
     """One record that was understood; `value` is None for a tombstone."""
 
     key: LogicalKey
@@ -98,7 +98,14 @@ def parse_record(key: bytes | None, value: bytes | None, offset: int, timestamp:
         subject = json.dumps(fields, sort_keys=True)
     version = _number(fields, "version") if kind == "SCHEMA" else None
     content = None if value is None else _object(value, "the value")
-    return SchemaRecord(LogicalKey(kind, subject, version), content, key, value, offset, timestamp)
+    return SchemaRecord(
+        key=LogicalKey(kind, subject, version),
+        value=content,
+        raw_key=key,
+        raw_value=value,
+        offset=offset,
+        timestamp=timestamp,
+    )
 
 
 def _references(fields: Mapping[str, Any]) -> tuple[SchemaReference, ...]:

@@ -19,7 +19,7 @@ MOST_IDS = 100_000
 _FRAME = 5
 
 
-class UsedId(Struct):
+class UsedId(Struct, kw_only=True):
     """An id in the keys or values of one partition."""
 
     id: int
@@ -42,7 +42,7 @@ def used_ids(partition: Partition, findings: list[Finding]) -> Iterator[UsedId]:
             if each is not None:
                 each.records += 1
             elif len(found) < MOST_IDS:
-                found[part, id] = UsedId(id, part, 1, record.offset)
+                found[part, id] = UsedId(id=id, part=part, records=1, first_offset=record.offset)
     findings += records.findings
     yield from found.values()
 
@@ -56,7 +56,5 @@ def find_unknown_ids(registry: SchemaRegistry, partitions: Iterable[Partition]) 
                 where = "keys" if each.part == "key" else "values"
                 detail = f"{counted(each.records, 'record')} of {partition.topic}-{partition.partition}: their {where} "
                 detail += f"begin with schema id {each.id}, which is in no record of the registry"
-                yield Finding.of(
-                    FindingCode.SCHEMA_ID_UNKNOWN, None, each.first_offset, detail, partition.path
-                )
+                yield Finding.of(FindingCode.SCHEMA_ID_UNKNOWN, None, each.first_offset, detail, partition.path)
         yield from findings

@@ -283,7 +283,7 @@ def _zookeeper(
         each for each in found.changes if chosen.takes(each.topic, each.partition) and (every or each.is_election)
     ]
     if as_json:
-        print_lines(_lines(Timeline(found.terms, found.brokers, changes)))
+        print_lines(_lines(Timeline(terms=found.terms, brokers=found.brokers, changes=changes)))
     else:
         _print_zookeeper(found, changes)
     if against:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
+from msgspec import structs
+
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.model import Header, Record
 
@@ -32,7 +34,7 @@ def size_of(data: bytes | None) -> int:
 def redacted_findings(findings: Iterable[Finding]) -> list[Finding]:
     """Findings without the checksums of data, which carry no salt."""
     return [
-        replace(each, detail=_CHECKSUMS.sub("the checksum does not match the bytes", each.detail))
+        structs.replace(each, detail=_CHECKSUMS.sub("the checksum does not match the bytes", each.detail))
         if each.code is FindingCode.CRC_MISMATCH
         else each
         for each in findings

@@ -69,7 +69,7 @@ class Member(Struct, frozen=True):
     """what a member of the new protocols shall have"""
 
 
-class Group(Struct, frozen=True):
+class Group(Struct, frozen=True, kw_only=True):
     """One group as of the end of the log."""
 
     group_id: str
@@ -99,7 +99,7 @@ class Group(Struct, frozen=True):
     """of a share group: what it has of each partition"""
 
 
-class Groups(Struct, frozen=True):
+class Groups(Struct, frozen=True, kw_only=True):
     """All groups, by id."""
 
     groups: tuple[Group, ...]
@@ -222,7 +222,7 @@ def _modern_member(member_id: str, parts: Mapping[str, Mapping[str, Any]], names
         client_id=about.get("client_id", ""),
         client_host=about.get("client_host", ""),
         assignment=None if streams else assignment,
-        subscription=Subscription(tuple(about.get("subscribed_topic_names", ())), rack=about.get("rack_id")),
+        subscription=Subscription(topics=tuple(about.get("subscribed_topic_names", ())), rack=about.get("rack_id")),
         rack_id=about.get("rack_id"),
         epoch=current.get("member_epoch"),
         unresolved=unresolved,
@@ -303,7 +303,7 @@ def read_groups(
         )
     placed = _with_share(placed, share, count)
     by_id = tuple(sorted(placed, key=lambda each: (each.group_id, each.log_partition)))
-    return Groups(by_id, count, tuple(findings), logs)
+    return Groups(groups=by_id, partition_count=count, findings=tuple(findings), logs=logs)
 
 
 def _owned_twice(group: Group, path: str) -> list[Finding]:

@@ -129,7 +129,7 @@ class OffsetsState:
         self.committed.pop(key, None)
 
 
-class CommittedOffsets(Struct, frozen=True):
+class CommittedOffsets(Struct, frozen=True, kw_only=True):
     """What all given partitions of `__consumer_offsets` say, ordered by group, topic and partition."""
 
     committed: tuple[CommittedOffset, ...]
@@ -157,8 +157,8 @@ def read_offsets(
         pending += state.pending
     logs = coordinator_logs(partitions, CONSUMER_OFFSETS_TOPIC, findings, limits)
     return CommittedOffsets(
-        tuple(sorted(committed, key=lambda each: each.key)),
-        tuple(sorted(pending, key=lambda each: (each.key, each.producer_id))),
-        tuple(findings),
-        logs,
+        committed=tuple(sorted(committed, key=lambda each: each.key)),
+        pending=tuple(sorted(pending, key=lambda each: (each.key, each.producer_id))),
+        findings=tuple(findings),
+        logs=logs,
     )

@@ -93,7 +93,7 @@ def as_group(group: OldGroup) -> Group:
     for consumer in group.consumers:
         name = consumer.consumer_id
         made = consumer_id(group.group, name)
-        subscription = Subscription(topics[name]) if name in topics else None
+        subscription = Subscription(topics=topics[name]) if name in topics else None
         host = made.host if made is not None else ""
         members.append(Member(name, None, "", host, frozenset(owned.get(name, ())), subscription))
     return Group(

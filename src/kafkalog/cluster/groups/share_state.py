@@ -51,7 +51,7 @@ class StateBatch(NamedTuple):
         return self.delivery_state in _SETTLED
 
 
-class SharePartition(Struct, frozen=True):
+class SharePartition(Struct, frozen=True, kw_only=True):
     """What a share group has of one partition, as of the end of the log."""
 
     group: str
@@ -106,7 +106,7 @@ def combined(batches: Iterable[StateBatch]) -> tuple[StateBatch, ...]:
     return tuple(found)
 
 
-class _Building(Struct):
+class _Building(Struct, kw_only=True):
     """The records of one share-partition since its last snapshot."""
 
     fields: dict[str, Any] = field(default_factory=dict)
@@ -162,7 +162,7 @@ class _State:
         value = record.value.fields
         building = self.known.get(key)
         if record.type == _SNAPSHOT or building is None:
-            building = self.known[key] = _Building(dict(value))
+            building = self.known[key] = _Building(fields=dict(value))
         else:
             _take(building.fields, value)
         building.log_offset = entry.offset

@@ -26,7 +26,7 @@ Entity = tuple[tuple[str, str | None], ...]
 """Whom a quota is for: kinds and names, None for the default."""
 
 
-class ClusterFacts(Struct, frozen=True):
+class ClusterFacts(Struct, frozen=True, kw_only=True):
     """Who the directories belong to, and what its metadata says."""
 
     id: str | None
@@ -46,25 +46,25 @@ class ClusterFacts(Struct, frozen=True):
         return max(self.topics.get(topic, ("", 0))[1], max(here) + 1)
 
 
-def cluster_facts(
-    inventory: Inventory, *, as_of: int | None = None, limits: Limits = DEFAULT_LIMITS
-) -> ClusterFacts:
+def cluster_facts(inventory: Inventory, *, as_of: int | None = None, limits: Limits = DEFAULT_LIMITS) -> ClusterFacts:
     """What directories and the metadata in them say, now or at `as_of` (ms)."""
     metas = [each.meta_properties for each in inventory.log_dirs if each.meta_properties is not None]
     cluster_id = next((meta.cluster_id for meta in metas if meta.cluster_id), None)
     node = min((meta.node_id for meta in metas if meta.node_id is not None), default=_DEFAULT_NODE)
     partition = metadata_partition(inventory)
     if partition is None:
-        return ClusterFacts(cluster_id, node)
+        return ClusterFacts(id=cluster_id, node_id=node)
     try:
         log = MetadataLog(partition, limits)
         image = log.state(None if as_of is None else log.offset_at(as_of)).image
     except KafkaLogError as error:
         said = f"the cluster's metadata cannot be read and is left out: {error}"
-        return ClusterFacts(cluster_id, node, problem=said)
+        return ClusterFacts(id=cluster_id, node_id=node, problem=said)
     scram = tuple((user, mechanism, each["iterations"]) for (mechanism, user), each in sorted(image.scram.items()))
     topics = {name: (topic.id, max(topic.partitions, default=-1) + 1) for name, topic in image.topics.items()}
-    return ClusterFacts(cluster_id, node, image.configs, image.client_quotas, scram, topics)
+    return ClusterFacts(
+        id=cluster_id, node_id=node, configs=image.configs, quotas=image.client_quotas, scram=scram, topics=topics
+    )
 
 
 def metadata_partition(inventory: Inventory) -> Partition | None:

@@ -72,12 +72,12 @@ def election_rules(image: MetadataImage, topic: TopicRules, acceptable: frozense
     """What decides an election under the cluster's features, with these brokers `acceptable` as leaders."""
     level = image.features.get("metadata.version", 1)
     return ElectionRules(
-        acceptable,
-        topic.unclean,
-        image.features.get(_ELR_FEATURE, 0) > 0,
-        topic.min_isr,
-        level < _NO_EPOCH_ON_SHRINK_SINCE,
-        level >= _RECOVERY_SINCE,
+        acceptable=acceptable,
+        unclean=topic.unclean,
+        elr=image.features.get(_ELR_FEATURE, 0) > 0,
+        min_isr=topic.min_isr,
+        epoch_on_shrink=level < _NO_EPOCH_ON_SHRINK_SINCE,
+        marks_recovery=level >= _RECOVERY_SINCE,
     )
 
 

@@ -19,7 +19,7 @@ NO_LEADER = -1
 _RECOVERING = 1
 
 
-class ElectionRules(Struct, frozen=True):
+class ElectionRules(Struct, frozen=True, kw_only=True):
     """What decides besides the partition's own state."""
 
     acceptable: frozenset[int]

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_control, decode_metadata
@@ -62,7 +62,7 @@ class ControllerTerm(Struct, frozen=True):
     to_time: int | None = None
 
 
-class MetadataState(Struct):
+class MetadataState(Struct, kw_only=True):
     """The image and how it came about."""
 
     image: MetadataImage
@@ -133,7 +133,9 @@ class MetadataLog:
         """
         findings: list[Finding] = []
         chosen = self._newest_snapshot(until, findings) if use_snapshot else None
-        state = MetadataState(MetadataImage(), chosen[1] if chosen is not None else None, findings=findings)
+        state = MetadataState(
+            image=MetadataImage(), snapshot=chosen[1] if chosen is not None else None, findings=findings
+        )
         if chosen is not None:
             for event in chosen[2]:
                 _apply(state, event)
@@ -176,7 +178,7 @@ class MetadataLog:
             if fields is None:
                 continue
             if found:
-                found[-1] = structs.replace(found[-1], to_offset=event.offset, to_time=event.timestamp)
+                found[-1] = replace(found[-1], to_offset=event.offset, to_time=event.timestamp)
             voters, granting = (
                 tuple(each["voter_id"] for each in fields[name]) for name in ("voters", "granting_voters")
             )

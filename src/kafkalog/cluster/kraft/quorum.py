@@ -53,7 +53,7 @@ class KnownVoter(Struct, frozen=True):
     is_given: bool
 
 
-class QuorumSurvivor(Struct):
+class QuorumSurvivor(Struct, kw_only=True):
     """One copy, compared with the best one."""
 
     log: QuorumLog
@@ -77,7 +77,7 @@ class QuorumSurvivor(Struct):
         return bool(self.has_more)
 
 
-class Quorum(Struct):
+class Quorum(Struct, kw_only=True):
     """The copies of one cluster, best first."""
 
     cluster_id: str | None
@@ -341,7 +341,7 @@ def quorum_of(logs: Sequence[QuorumLog], limits: Limits = DEFAULT_LIMITS) -> Quo
             found.lacks = best.records_between(found.common_end, best.end, limits)
             found.has_more = found.log.records_between(found.common_end, found.log.end, limits)
     ranked = [each.log for each in survivors]
-    quorum = Quorum(best.cluster_id, tuple(survivors), _voters(ranked))
+    quorum = Quorum(cluster_id=best.cluster_id, survivors=tuple(survivors), voters=_voters(ranked))
     quorum.findings = [finding for each in survivors for finding in each.log.findings]
     starts_over = (each.log.finding_of_starting_over for each in survivors)
     quorum.findings += [finding for finding in starts_over if finding is not None]
@@ -359,10 +359,12 @@ def _of_lagging(log: QuorumLog, best: QuorumLog) -> Finding:
 def _beside_the_first(ranked: Sequence[QuorumLog]) -> list[QuorumSurvivor]:
     """Each with what it has in common with the first."""
     best = ranked[0]
-    survivors = [QuorumSurvivor(best, best.end, Counter())]
+    survivors = [QuorumSurvivor(log=best, common_end=best.end, lacks=Counter())]
     for log in ranked[1:]:
         end = common_end(best, log)
-        survivors.append(QuorumSurvivor(log, end, contradicts=None if end is None else _contradiction(best, log, end)))
+        survivors.append(
+            QuorumSurvivor(log=log, common_end=end, contradicts=None if end is None else _contradiction(best, log, end))
+        )
     return survivors
 
 

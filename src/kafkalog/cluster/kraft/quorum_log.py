@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.cluster.kraft.batch_columns import BatchColumns
 from kafkalog.cluster.kraft.metadata_log import UNCOMMITTED_TAILS, gap
@@ -327,7 +328,7 @@ def _read_log(found: QuorumLog, partition: Partition, limits: Limits) -> None:
             latest_election=None if found.state is None else found.state.leader_epoch,
         )
         judged = tuple(
-            snapshot if snapshot.problem else structs.replace(snapshot, problem=why_impossible(snapshot, log))
+            snapshot if snapshot.problem else replace(snapshot, problem=why_impossible(snapshot, log))
             for snapshot in found.snapshots
         )
         if judged == found.snapshots:

@@ -34,7 +34,7 @@ from kafkalog.log.directories.partition import Partition, open_segment
 __all__ = ["LogEnd", "MetadataSnapshot", "control_records", "latest", "read_snapshots", "why_impossible"]
 
 
-class MetadataSnapshot(Struct, frozen=True):
+class MetadataSnapshot(Struct, frozen=True, kw_only=True):
     """A snapshot of the metadata: everything below `end`; one that is not whole stops a node that reads it."""
 
     file: str
@@ -61,7 +61,7 @@ class MetadataSnapshot(Struct, frozen=True):
         return self.epoch, self.end
 
 
-class LogEnd(Struct, frozen=True):
+class LogEnd(Struct, frozen=True, kw_only=True):
     """What is known of the log that snapshots are compared with."""
 
     start: int

@@ -24,7 +24,7 @@ __all__ = ["FirstBatches", "StartedOver", "metadata_before"]
 _TRANSACTION, _VERSION = "Bootstrap records", "metadata.version"
 
 
-class StartedOver(Struct, frozen=True):
+class StartedOver(Struct, frozen=True, kw_only=True):
     """Where the metadata starts over, and what it held before."""
 
     offset: int
@@ -85,5 +85,5 @@ def metadata_before(
         log.snapshots = tuple(each for each in log.snapshots if os.path.basename(each[2]) in whole)
         image = log.state(offset).image
         if image.topics or image.acls:
-            return StartedOver(offset, epoch, len(image.topics), len(image.acls))
+            return StartedOver(offset=offset, epoch=epoch, topics=len(image.topics), acls=len(image.acls))
     return None

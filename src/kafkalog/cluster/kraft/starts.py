@@ -58,7 +58,7 @@ class Starts(Struct, frozen=True):
         return level >= _REGISTRATION_COUNTS_SINCE
 
 
-class _State(Struct, frozen=True):
+class _State(Struct, frozen=True, kw_only=True):
     partition: PartitionImage
     sessions: frozenset[int]
     """old ones that have not ended"""
@@ -75,7 +75,7 @@ class _State(Struct, frozen=True):
 def possible_leaders(partition: PartitionImage, topic: TopicRules, starts: Starts) -> frozenset[int] | None:
     """Everybody who may lead in the end, `NO_LEADER` for none; None where there are too many ways to try."""
     walk = _Walk(partition, topic, starts)
-    first = frozenset({_State(_without_epochs(partition), walk.sessions)})
+    first = frozenset({_State(partition=_without_epochs(partition), sessions=walk.sessions)})
     racing = starts.running if starts.racing is None else starts.racing
     states = walk.after_the_race(first, racing & walk.involved)
     if states is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from kafkalog.cluster.layout.record_types import RecordTypes
 from kafkalog.codec.messages.control import control_layout

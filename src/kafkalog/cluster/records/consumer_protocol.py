@@ -38,7 +38,7 @@ _VERSION = Struct(">h")
 TopicPartition = tuple[str, int]
 
 
-class Subscription(msgspec.Struct, frozen=True):
+class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     """What a member asked for, and what it had before."""
 
     topics: tuple[str, ...]
@@ -98,7 +98,14 @@ def read_subscription(data: bytes, protocol: str | None) -> Subscription:
             generation = decode(COOPERATIVE_STICKY_USER_DATA, 0, user_data).fields["generation"]
         except FormatError:
             generation = -1
-    return Subscription(tuple(fields["topics"]), owned, generation, fields.get("rack_id"), user_data, decoded.version)
+    return Subscription(
+        topics=tuple(fields["topics"]),
+        owned=owned,
+        generation=generation,
+        rack=fields.get("rack_id"),
+        user_data=user_data,
+        version=decoded.version,
+    )
 
 
 def _sticky_memory(user_data: bytes | None) -> tuple[tuple[TopicPartition, ...], int]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.cluster.records.beside import checkpoint_in
 from kafkalog.cluster.records.coordinator_records import CoordinatorRecord, decode_record

@@ -37,7 +37,7 @@ class LastMarker(Struct, frozen=True):
     producer_epoch: int
 
 
-class Producer(Struct, frozen=True):
+class Producer(Struct, frozen=True, kw_only=True):
     """One producer in one partition; `coordinator_epoch` and `transaction_start` are None where there is none."""
 
     producer_id: int
@@ -53,7 +53,7 @@ class Producer(Struct, frozen=True):
     """of the last transaction that ended in this log; None if its log holds no marker of this producer"""
 
 
-class PartitionProducers(Struct, frozen=True):
+class PartitionProducers(Struct, frozen=True, kw_only=True):
     """The producers of one partition, by id."""
 
     partition: Partition
@@ -91,7 +91,7 @@ class _Tracker:
         if marker is not None:
             is_commit = marker.marker.type is ControlType.COMMIT
             self._markers[header.producer_id] = LastMarker(is_commit, header.max_timestamp, header.producer_epoch)
-        state = self.known.get(header.producer_id) or ProducerStateEntry(header.producer_id)
+        state = self.known.get(header.producer_id) or ProducerStateEntry(producer_id=header.producer_id)
         append = ProducerAppendInfo(state, AppendOrigin.REPLICATION)
         with contextlib.suppress(InvalidTxnStateError):  # a broker refuses the batch; here it is in the log
             append.append(header, lambda: marker)
@@ -157,12 +157,12 @@ def _read(partition: Partition, limits: Limits) -> PartitionProducers:
     producers = tracker.producers()
     starts = [each.transaction_start for each in producers if each.transaction_start is not None]
     return PartitionProducers(
-        partition,
-        producers,
-        max(min(starts, default=end), partition.log_start_offset),
-        end,
-        latest,
-        (*reader.findings, *tracker.findings, *findings),
+        partition=partition,
+        producers=producers,
+        last_stable_offset=max(min(starts, default=end), partition.log_start_offset),
+        log_end_offset=end,
+        last_timestamp=latest,
+        findings=(*reader.findings, *tracker.findings, *findings),
     )
 
 

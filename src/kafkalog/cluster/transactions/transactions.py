@@ -53,7 +53,7 @@ _STATES = frozenset(TransactionState)
 _UNDECIDED = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
 
-class TransactionalId(Struct, frozen=True):
+class TransactionalId(Struct, frozen=True, kw_only=True):
     """The last that a coordinator wrote of one transactional id."""
 
     transactional_id: str
@@ -168,7 +168,7 @@ def read_transactions(
     return TransactionalIds(ids, tuple(each.partition or 0 for each in places), tuple(findings), logs, listed)
 
 
-class OpenTransaction(Struct, frozen=True):
+class OpenTransaction(Struct, frozen=True, kw_only=True):
     """A transaction without its marker in one partition.
 
     `hanging` is None if no coordinator's log that could know was read whole.
@@ -205,7 +205,6 @@ class OpenTransaction(Struct, frozen=True):
             "completed it and does not write the marker again; consumers of committed data stop there"
         )
         return f"{told}. Do not abort it: its records are committed" if decided is Decided.COMMIT else told
-
 
 
 def open_transactions(

@@ -28,7 +28,7 @@ from kafkalog.log.walk.segment import Segment
 __all__ = ["DecidedPartition", "OpenProducer", "Waiting"]
 
 
-class OpenProducer(Struct, frozen=True):
+class OpenProducer(Struct, frozen=True, kw_only=True):
     """A producer whose transaction nobody has decided."""
 
     producer_id: int
@@ -177,4 +177,6 @@ class DecidedPartition:
     def _open_producer(self, producer_id: int, first: int, records: int) -> OpenProducer:
         known = self._known.get(producer_id)
         name, state = (None, None) if known is None else (known.transactional_id, known.state)
-        return OpenProducer(producer_id, name, state, first, records)
+        return OpenProducer(
+            producer_id=producer_id, transactional_id=name, state=state, first_offset=first, records=records
+        )

@@ -40,7 +40,7 @@ def entity_name(part: str) -> str:
     return unquote_plus(part)
 
 
-class Endpoint(Struct, frozen=True):
+class Endpoint(Struct, frozen=True, kw_only=True):
     """One listener of a broker."""
 
     listener: str
@@ -57,7 +57,7 @@ class Endpoint(Struct, frozen=True):
         return f"{self.listener}://{host}:{self.port}"
 
 
-class BrokerRegistration(Struct, frozen=True):
+class BrokerRegistration(Struct, frozen=True, kw_only=True):
     """`/brokers/ids/N`; what a version of the format does not have is None or empty."""
 
     chroot: str
@@ -99,10 +99,10 @@ def _endpoint(text: object, protocols: Mapping[str, object]) -> Endpoint | None:
         return None
     protocol = protocols.get(match["listener"])
     return Endpoint(
-        match["listener"],
-        match["host"],
-        int(match["port"]),
-        protocol if isinstance(protocol, str) else match["listener"],
+        listener=match["listener"],
+        host=match["host"],
+        port=int(match["port"]),
+        security_protocol=protocol if isinstance(protocol, str) else match["listener"],
     )
 
 

@@ -30,7 +30,7 @@ _LONGEST_OFFSET = 20
 _LARGEST_OFFSET = (1 << 63) - 1
 
 
-class OldOffset(Struct, frozen=True):
+class OldOffset(Struct, frozen=True, kw_only=True):
     """One committed offset: `/consumers/G/offsets/T/P`."""
 
     topic: str
@@ -42,7 +42,7 @@ class OldOffset(Struct, frozen=True):
     """when that was, by the clock of ZooKeeper's leader, ms"""
 
 
-class OldGroup(Struct, frozen=True):
+class OldGroup(Struct, frozen=True, kw_only=True):
     """One group below one chroot."""
 
     group: str
@@ -160,7 +160,9 @@ def _offsets(tree: Tree, base: str, problems: list[str]) -> list[OldOffset]:
         text = _text(node)
         digits = text.removeprefix("-")
         if digits.isascii() and digits.isdigit() and len(digits) < _LONGEST_OFFSET and int(digits) <= _LARGEST_OFFSET:
-            found.append(OldOffset(topic, number, int(text), node.mzxid, node.mtime))
+            found.append(
+                OldOffset(topic=topic, partition=number, offset=int(text), zxid=node.mzxid, timestamp=node.mtime)
+            )
         else:
             problems.append(f"{base}/offsets/{topic}/{number} holds no offset: {text[:60]!r}")
     return found

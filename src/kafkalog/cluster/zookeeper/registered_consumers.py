@@ -52,7 +52,7 @@ def is_client_id(text: str) -> bool:
     return _OF_CLIENTS.fullmatch(text) is not None
 
 
-class RegisteredConsumer(Struct, frozen=True):
+class RegisteredConsumer(Struct, frozen=True, kw_only=True):
     """One registration.  Of a pattern there is one subscription: the regular expression and its number of streams."""
 
     consumer_id: str
@@ -81,7 +81,7 @@ def registered_consumer(name: str, data: bytes | None) -> RegisteredConsumer:
     timestamp = (
         int(stamp) if isinstance(stamp, str) and stamp.isascii() and stamp.isdigit() and len(stamp) < 19 else None
     )
-    return RegisteredConsumer(name, pattern, subscription, timestamp)
+    return RegisteredConsumer(consumer_id=name, pattern=pattern, subscription=subscription, timestamp=timestamp)
 
 
 def streams_by_topic(

@@ -29,7 +29,7 @@ _LOST = "what lies between is lost, or is in another server's log"
 _UNREADABLE = codes_with(Trait.UNREAD_STATE)
 
 
-class Replay(Struct):
+class Replay(Struct, kw_only=True):
     """The tree and how it came about."""
 
     tree: Tree
@@ -177,10 +177,10 @@ def tree_at(directory: ZooKeeperDirectory, zxid: int | None = None, limits: Limi
     for _ in replayer:
         pass
     return Replay(
-        replayer.tree,
-        replayer.zxid,
-        replayer.snapshot.path if replayer.snapshot is not None else None,
-        replayer.transactions,
-        replayer.digests_checked,
-        replayer.findings,
+        tree=replayer.tree,
+        zxid=replayer.zxid,
+        snapshot=replayer.snapshot.path if replayer.snapshot is not None else None,
+        transactions=replayer.transactions,
+        digests_checked=replayer.digests_checked,
+        findings=replayer.findings,
     )

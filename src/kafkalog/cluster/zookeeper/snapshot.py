@@ -7,9 +7,9 @@ compressed as a whole (`.gz`, `.snappy`).  Every count is compared with the byte
 from __future__ import annotations
 
 import zlib
-from dataclasses import replace
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.cluster.layout import zookeeper as layout
 from kafkalog.cluster.records.messages import read
@@ -33,7 +33,7 @@ _COMPRESSED = {".gz": Codec.GZIP, ".snappy": Codec.SNAPPY}
 _DIGEST_BYTES, _SEAL_BYTES, _ZXID_BYTES = 20, 13, 8
 
 
-class Snapshot(Struct, frozen=True):
+class Snapshot(Struct, frozen=True, kw_only=True):
     """What one file holds."""
 
     path: str
@@ -120,7 +120,7 @@ def parse_snapshot(data: bytes, source: str) -> Snapshot:
         reader.seal()
     if bytes_left(reader.stream):
         raise FormatError("bytes after the nodes that are not a digest with its seal", position=reader.stream.tell())
-    return Snapshot(source, tree, digest_zxid, digest, newest)
+    return Snapshot(path=source, tree=tree, digest_zxid=digest_zxid, digest=digest, newest_zxid=newest)
 
 
 def read_snapshot(path: str, limits: Limits = DEFAULT_LIMITS) -> Snapshot:

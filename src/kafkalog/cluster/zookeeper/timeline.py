@@ -26,7 +26,7 @@ _ENDS = (TransactionType.CLOSE_SESSION, TransactionType.DELETE)
 _NO_LEADER = -1
 
 
-class Span(Struct, frozen=True):
+class Span(Struct, frozen=True, kw_only=True):
     """The time from one transaction to another; the end is None while it lasts."""
 
     from_zxid: int
@@ -46,7 +46,7 @@ class ControllerTerm(Struct, frozen=True):
     span: Span
 
 
-class BrokerLife(Struct, frozen=True):
+class BrokerLife(Struct, frozen=True, kw_only=True):
     """One registration of a broker; `epoch` is the node's czxid, which is the broker epoch from 2.2 on."""
 
     chroot: str
@@ -56,7 +56,7 @@ class BrokerLife(Struct, frozen=True):
     span: Span
 
 
-class LeaderChange(Struct, frozen=True):
+class LeaderChange(Struct, frozen=True, kw_only=True):
     """One change of a partition's state; `before` is None where it begins, `after` where it was deleted."""
 
     zxid: int
@@ -76,7 +76,7 @@ class LeaderChange(Struct, frozen=True):
         return self.after is not None and (self.before is None or self.before.leader_epoch != self.after.leader_epoch)
 
 
-class Timeline(Struct):
+class Timeline(Struct, kw_only=True):
     """Everything in order."""
 
     terms: list[ControllerTerm] = field(default_factory=list)
@@ -159,7 +159,7 @@ class _Watcher:
             return
         if term is None:
             self.terms[chroot] = len(self.found.terms)
-            span = Span(node.czxid, node.ctime)
+            span = Span(from_zxid=node.czxid, from_time=node.ctime)
             self.found.terms.append(ControllerTerm(chroot, controller_id(node.data), epoch, node.ephemeral_owner, span))
         elif at is not None:  # up to 2.0 the epoch follows in a transaction of its own, from 2.2 on the data
             self.found.terms[at] = replace(term, broker=controller_id(node.data), epoch=epoch)
@@ -176,8 +176,10 @@ class _Watcher:
             del self.lives[chroot, name]
         if node is not None:
             self.lives[chroot, name] = len(self.found.brokers)
-            span = Span(node.czxid, node.ctime)
-            self.found.brokers.append(BrokerLife(chroot, name, node.czxid, node.ephemeral_owner, span))
+            span = Span(from_zxid=node.czxid, from_time=node.ctime)
+            self.found.brokers.append(
+                BrokerLife(chroot=chroot, broker=name, epoch=node.czxid, session=node.ephemeral_owner, span=span)
+            )
 
     def _state(self, path: str, key: tuple[str, str, int], transaction: Transaction) -> None:
         node = self.tree.nodes.get(path)

@@ -51,7 +51,7 @@ class Operation(Struct, frozen=True):
         return self.fields.get("path")
 
 
-class Transaction(Struct, frozen=True):
+class Transaction(Struct, frozen=True, kw_only=True):
     """A logged transaction; `operations` holds one change, or those of a multi."""
 
     session: int
@@ -115,7 +115,13 @@ def parse_transaction(payload: bytes) -> Transaction:
     if operation.type is TransactionType.MULTI:
         operations = tuple(_part(each) for each in operation.fields["txns"] or ())
     return Transaction(
-        fields["client_id"], fields["cxid"], fields["zxid"], fields["time"], operation.type, operations, digest
+        session=fields["client_id"],
+        cxid=fields["cxid"],
+        zxid=fields["zxid"],
+        time=fields["time"],
+        type=operation.type,
+        operations=operations,
+        digest=digest,
     )
 
 

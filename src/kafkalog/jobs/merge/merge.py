@@ -42,7 +42,6 @@ from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts
 __all__ = ["MergeResult", "MergedDirectory", "MergedRange", "merge_directories", "merge_replicas"]
 
 
-
 def merge_replicas(
     copies: Sequence[PathLike],
     target: PathLike,
@@ -111,7 +110,7 @@ def merge_directories(
     work = _Work(shelf, dict(config or {}), _now(at), limits, on_read, wanted)
     work.refuse_half_done()
     metadata = [each for each in shelf.copies if each[0] == CLUSTER_METADATA_TOPIC]
-    result = MergedDirectory(target, left_out=list(shelf.left_out), unreadable=list(shelf.unreadable))
+    result = MergedDirectory(target=target, left_out=list(shelf.left_out), unreadable=list(shelf.unreadable))
     result.left_out += [copy.path for key in metadata for copy in shelf.copies.pop(key)]
     if not shelf.copies:
         raise UsageError(f"no partition to merge is in {', '.join(shelf.paths)}")

@@ -101,7 +101,7 @@ class Unread(Struct, frozen=True):
     end: int
 
 
-class _Mark(Struct, frozen=True):
+class _Mark(Struct, frozen=True, kw_only=True):
     """The last batch that was seen, to go on after it if it is still there."""
 
     base_offset: int
@@ -251,4 +251,11 @@ class Follower:
             self._tracker.take(batch, segment)
         self._end = max(self._end, header.next_offset)
         end = batch.position + batch.size
-        self._mark = _Mark(segment.base_offset, batch.position, end, batch.last_offset, header.crc, header.next_offset)
+        self._mark = _Mark(
+            base_offset=segment.base_offset,
+            start=batch.position,
+            end=end,
+            last_offset=batch.last_offset,
+            crc=header.crc,
+            next_offset=header.next_offset,
+        )

@@ -30,7 +30,7 @@ LONGEST = "longest"
 
 
 @checked()
-class Inventory(Struct, frozen=True):
+class Inventory(Struct, frozen=True, kw_only=True):
     """Everything that was found, in the order of the paths."""
 
     paths: tuple[str, ...]
@@ -274,10 +274,10 @@ def open_all(
     with looking_once():
         opened.take(_distinct(paths), missing_too=missing_too)
         return Inventory(
-            tuple(os.fspath(path) for path in paths),
-            tuple(opened.log_dirs.values()),
-            tuple(opened.apart()),
-            tuple(opened.unreadable),
+            paths=tuple(os.fspath(path) for path in paths),
+            log_dirs=tuple(opened.log_dirs.values()),
+            standalone=tuple(opened.apart()),
+            unreadable=tuple(opened.unreadable),
         )
 
 

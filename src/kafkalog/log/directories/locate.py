@@ -31,7 +31,7 @@ from kafkalog.log.walk.sliced import Sliced, run_slices
 __all__ = ["Located", "index_findings_of_offset", "index_findings_of_time", "locate", "looking_for_newest", "newest"]
 
 
-class Located(Struct, frozen=True):
+class Located(Struct, frozen=True, kw_only=True):
     """The first batch that reaches an offset."""
 
     segment: str

@@ -38,7 +38,7 @@ _TASK_GROUPS = 32
 """What a process is given at once, at most: sending each small partition by itself takes time too."""
 
 
-class ProgressState(Struct, frozen=True):
+class ProgressState(Struct, frozen=True, kw_only=True):
     """How far a phase is; a log counts as done when it was read to its end, or when its partition is done."""
 
     phase: str
@@ -174,13 +174,13 @@ class Workers:
             return
         self._on_progress(
             ProgressState(
-                self._phase,
-                len(self._sizes),
-                self._segments,
-                self._bytes,
-                self._partitions_done,
-                self._segments_done,
-                self._bytes_done,
+                phase=self._phase,
+                partitions=len(self._sizes),
+                segments=self._segments,
+                bytes=self._bytes,
+                partitions_done=self._partitions_done,
+                segments_done=self._segments_done,
+                bytes_done=self._bytes_done,
             )
         )
 

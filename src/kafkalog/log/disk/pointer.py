@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import replace
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.codec.common.advice import Advice, Ask, Sentence
 from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError

@@ -68,7 +68,7 @@ REPORTED_AND_READ = codes_with(Trait.READ_PAST)
 """What may be wrong with a header without ending a consumer's reading, and is worth telling."""
 
 
-class ConsumerView(Struct, frozen=True):
+class ConsumerView(Struct, frozen=True, kw_only=True):
     """Which offsets of a partition are wanted, and which batches that hold them are not."""
 
     start_offset: int
@@ -127,7 +127,7 @@ def consumer_view(
     """
     check_isolation_level(isolation_level)
     start = max(partition.log_start_offset, start_offset or 0)
-    view = ConsumerView(start, NO_END if end_offset is None else end_offset, batches=batches)
+    view = ConsumerView(start_offset=start, end_offset=NO_END if end_offset is None else end_offset, batches=batches)
     if isolation_level == READ_UNCOMMITTED:
         return view
     found = partition.transactions(through_damage=through_damage, limits=limits)

@@ -104,7 +104,9 @@ class RecordReader:
         self._all = all_records
         if all_records:
             low = _LOWEST if start_offset is None else start_offset
-            self._view = ConsumerView(low, _HIGHEST if end_offset is None else end_offset, batches=batches)
+            self._view = ConsumerView(
+                start_offset=low, end_offset=_HIGHEST if end_offset is None else end_offset, batches=batches
+            )
         else:
             self._view = consumer_view(
                 partition, start_offset, end_offset, isolation_level=isolation_level, batches=batches,

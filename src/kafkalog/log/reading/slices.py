@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Fault
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["NO_END", "Damage", "Slice", "SliceReader"]
 
 
-class Slice(Struct, frozen=True):
+class Slice(Struct, frozen=True, kw_only=True):
     """Bytes of one log file, from the beginning of a batch on, and the offsets that are wanted of them."""
 
     path: str
@@ -65,7 +65,7 @@ class Slice(Struct, frozen=True):
         return self.end - self.start
 
 
-class Damage(Struct, frozen=True):
+class Damage(Struct, frozen=True, kw_only=True):
     """Bytes that cannot be read as records, or not all of them."""
 
     finding: Finding
@@ -102,7 +102,12 @@ class SliceReader:
         files: HeldFiles | None = None,
     ) -> None:
         self._slice = wanted
-        view = ConsumerView(wanted.start_offset, wanted.end_offset, tuple(aborted or ()), batches)
+        view = ConsumerView(
+            start_offset=wanted.start_offset,
+            end_offset=wanted.end_offset,
+            aborted=tuple(aborted or ()),
+            batches=batches,
+        )
         self._selection = BatchSelection(view, opens_from=wanted.opens_from)
         self._open = FileSource if files is None else files.open
         self._assembler = assembler
@@ -172,7 +177,7 @@ class SliceReader:
                 detail = f"the file has {size} bytes, and had at least {wanted.end} when it was listed"
                 finding = Finding(FindingCode.TORN_TAIL, Severity.ERROR, position, self.next_offset, detail)
                 damage = self._damage(finding, position, wanted.end, NO_END)
-                yield structs.replace(damage, is_missing=True)
+                yield replace(damage, is_missing=True)
 
     def _scanner(self, source: FileSource, position: int) -> Scanner | RunScanner:
         if not self._assembler.takes_runs:
@@ -180,9 +185,7 @@ class SliceReader:
         from kafkalog.codec.headers.run_scanner import RunScanner
 
         wanted = self._slice
-        return RunScanner(
-            source, position=position, end=wanted.end, likely_end=wanted.likely_end, limits=self._limits
-        )
+        return RunScanner(source, position=position, end=wanted.end, likely_end=wanted.likely_end, limits=self._limits)
 
     def _found(self, scanner: Scanner | RunScanner) -> Iterator[RecordBatch | BatchRun | MessageRun | None]:
         if isinstance(scanner, Scanner):
@@ -233,7 +236,7 @@ class SliceReader:
         error = replace(finding, severity=Severity.ERROR, file=self._slice.path)
         low = self._slice.start_offset
         is_told_before = self._slice.is_shared and start == self._slice.start and first_offset < low
-        return Damage(error, start, end, self.next_offset, is_told_before=is_told_before)
+        return Damage(finding=error, start=start, end=end, next_offset=self.next_offset, is_told_before=is_told_before)
 
     def _batch(self, batch: RecordBatch) -> Iterable[pa.RecordBatch | Damage]:
         """What a batch completes: nothing, most of the time; it is taken as that is read."""
@@ -254,7 +257,7 @@ class SliceReader:
         yield from self._faults(self._assembler.flush())
         end = batch.position + batch.size
         damage = self._damage(transaction.finding, batch.position, end, batch.header.first_offset)
-        yield structs.replace(damage, finding=transaction.finding, next_offset=batch.header.first_offset)
+        yield replace(damage, finding=transaction.finding, next_offset=batch.header.first_offset)
 
     def _told(self, batch: RecordBatch) -> Iterator[Damage]:
         """What is wrong with the header of a batch that is read all the same."""
@@ -262,7 +265,7 @@ class SliceReader:
             if finding.code in REPORTED_AND_READ:
                 end = batch.position + batch.size
                 damage = self._damage(finding, batch.position, end, batch.header.first_offset)
-                yield structs.replace(damage, finding=replace(finding, file=self._slice.path), goes_on=True)
+                yield replace(damage, finding=replace(finding, file=self._slice.path), goes_on=True)
 
     def _passed_by(self, batch: RecordBatch, expected: int) -> Iterator[pa.RecordBatch | Damage]:
         """A batch that no consumer reads past, valid checksum or not."""
@@ -283,7 +286,7 @@ class SliceReader:
                 first = batch.header.first_offset
                 damage = self._damage(piece.finding, batch.position, end, first)
                 lost = first if piece.finding.offset is None else piece.finding.offset
-                yield structs.replace(damage, next_offset=max(lost, self._slice.start_offset))
+                yield replace(damage, next_offset=max(lost, self._slice.start_offset))
             else:
                 yield piece
             del piece

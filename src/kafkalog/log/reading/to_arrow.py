@@ -147,7 +147,7 @@ def _all_reported(
 
 def _elsewhere(finding: Finding, offset: int) -> Damage:
     """Damage that is not met between the rows."""
-    return Damage(finding, finding.position or 0, finding.position or 0, offset)
+    return Damage(finding=finding, start=finding.position or 0, end=finding.position or 0, next_offset=offset)
 
 
 def _undamaged(
@@ -209,8 +209,8 @@ def _slices(
         yield (
             segment,
             Slice(
-                segment.path, start, segment.size, segment.base_offset, low, high, is_last=following is None,
-                next_base=following, likely_end=likely_end, opens_from=low,
+                path=segment.path, start=start, end=segment.size, base_offset=segment.base_offset, start_offset=low,
+                end_offset=high, is_last=following is None, next_base=following, likely_end=likely_end, opens_from=low,
             ),
         )  # fmt: skip
 

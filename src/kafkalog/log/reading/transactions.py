@@ -11,7 +11,6 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -65,8 +64,7 @@ def marker_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS, *, whole: boo
     return None if marker is None else Marker(marker, decoded.records[0].timestamp)
 
 
-@dataclass(frozen=True)
-class Undecided(AbortedTransaction):
+class Undecided(AbortedTransaction, frozen=True):
     """What is there, up to `last_offset`, of a transaction whose end lies behind damage; held back as an aborted one.
 
     Unlike one that is just open, which a broker holds back too, it is told of.

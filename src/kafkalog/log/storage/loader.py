@@ -59,7 +59,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
     """told of each segment that was recovered; its files may be closed until they are needed"""
 
 
-class LoadedLog(Struct):
+class LoadedLog(Struct, kw_only=True):
     """What the broker knows of a partition after it opened it."""
 
     log_start_offset: int
@@ -133,7 +133,13 @@ class LogLoader:
         for segment in segments:
             segment.store()
         return LoadedLog(
-            log_start, next_offset, recovery_point, segments, self._first_scanned, self._cut_at, self._emptied
+            log_start_offset=log_start,
+            log_end_offset=next_offset,
+            recovery_point=recovery_point,
+            segments=segments,
+            first_scanned=self._first_scanned,
+            cut_at=self._cut_at,
+            emptied=self._emptied,
         )
 
     def _log_start(self) -> int:

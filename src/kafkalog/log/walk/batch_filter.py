@@ -29,7 +29,7 @@ ProducerIds: TypeAlias = int | Iterable[int] | None
 Codecs: TypeAlias = Codec | str | int | Iterable[Codec | str | int] | None
 
 
-class BatchFilter(Struct, frozen=True):
+class BatchFilter(Struct, frozen=True, kw_only=True):
     """All conditions must hold; one that is None always does.
 
     Entries of magic 0 and 1 have no producer and are neither transactional nor control; the codec is the wrapper's.
@@ -94,4 +94,4 @@ def batch_filter(
     wanted = None
     if codecs is not None:
         wanted = frozenset(as_codec(each) for each in ([codecs] if isinstance(codecs, str | int) else codecs))
-    return BatchFilter(ids, wanted, transactional, control)
+    return BatchFilter(producer_ids=ids, codecs=wanted, transactional=transactional, control=control)

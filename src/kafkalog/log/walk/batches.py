@@ -7,8 +7,9 @@ consumer cannot cross: the walk stops there with a finding, unless it is told to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.framing import first_batch_bytes
@@ -239,9 +240,7 @@ def large_log_scanner(source: Source) -> RunScanner | None:
 class LateRuns:
     """Batches one by one up to a position, and runs from there on."""
 
-    def __init__(
-        self, source: Source, position: int, end: int, limits: Limits, *, check_crc: bool = True
-    ) -> None:
+    def __init__(self, source: Source, position: int, end: int, limits: Limits, *, check_crc: bool = True) -> None:
         self._source = source
         self._end = end
         self._limits = limits
@@ -274,4 +273,4 @@ class LateRuns:
 
 def _at_a_batch(batch: RecordBatch) -> EndOfWalk:
     """Ended by a batch that nobody reads past."""
-    return EndOfWalk(batch.position, StopReason.CORRUPT, (), None)
+    return EndOfWalk(position=batch.position, stop=StopReason.CORRUPT, findings=(), resumed=None)

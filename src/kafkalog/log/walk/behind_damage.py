@@ -7,10 +7,10 @@ This says how much there is after it, in the same segment and in all later ones.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, Unread
@@ -32,7 +32,7 @@ _ENDING = codes_with(Trait.NO_BATCH | Trait.ENDS_READING) - {FindingCode.OFFSET_
 """What a consumer does not read past."""
 
 
-class BehindDamage(Struct):
+class BehindDamage(Struct, kw_only=True):
     """Sound batches after the first damage of a partition, and the records in them that a consumer would see."""
 
     batches: int = 0

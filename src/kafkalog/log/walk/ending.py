@@ -8,10 +8,10 @@ gives anything up; and `CopyWalk`, which remembers the place for its next walk o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason, outline_of
 from kafkalog.codec.framing import header_bytes
@@ -43,7 +43,7 @@ class FinishedWalk(Protocol):
         """What ended it."""
 
 
-class EndOfWalk(Struct, frozen=True):
+class EndOfWalk(Struct, frozen=True, kw_only=True):
     """Where a walk ended, and why."""
 
     position: int
@@ -85,7 +85,9 @@ def end_of_walk(
     if stop is StopReason.CORRUPT and not has_later and walk.findings[-1].code is FindingCode.CRC_MISMATCH:
         zeroed = _zeroed_batch(resync.source, position, walk.findings[-1])
         if zeroed is not None:
-            return EndOfWalk(position, StopReason.ZERO_TAIL, (*walk.findings[:-1], zeroed), None)
+            return EndOfWalk(
+                position=position, stop=StopReason.ZERO_TAIL, findings=(*walk.findings[:-1], zeroed), resumed=None
+            )
     resumed = None
     if stop not in (StopReason.END, StopReason.ZERO_TAIL) and (
         through_damage or (stop is StopReason.TORN_TAIL and not has_later)
@@ -95,10 +97,10 @@ def end_of_walk(
     if behind is None and stop is StopReason.TORN_TAIL and not has_later:
         behind = resync.behind_mended(position)  # which may be no batch to go on with, but one that was written later
     if stop not in _TAILS or (behind is None and not has_later):
-        return EndOfWalk(position, stop, tuple(walk.findings), resumed)
+        return EndOfWalk(position=position, stop=stop, findings=tuple(walk.findings), resumed=resumed)
     more = "another segment follows" if behind is None else f"a sound batch begins at byte {behind}"
     findings = (_as_damage(finding, more) for finding in walk.findings)
-    return EndOfWalk(position, StopReason.CORRUPT, tuple(findings), resumed)
+    return EndOfWalk(position=position, stop=StopReason.CORRUPT, findings=tuple(findings), resumed=resumed)
 
 
 def _zeroed_batch(source: Source, position: int, mismatch: Finding) -> Finding | None:

@@ -8,7 +8,8 @@ target and the entry's own offset; else earlier entries are tried, and at last t
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kafkalog.codec.index_files import OFFSET_ENTRY, OffsetEntry
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, Limits

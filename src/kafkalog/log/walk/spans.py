@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import overload
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION
@@ -74,7 +73,7 @@ def spans(
     starts = [(0, segment.base_offset), *cuts]
     ends = [*cuts, (size, next_offset)]
     found_spans = [Span(at, end, low, high, low) for (at, low), (end, high) in zip(starts, ends, strict=True)]
-    return [*found_spans[:-1], structs.replace(found_spans[-1], is_followed=is_followed)]
+    return [*found_spans[:-1], replace(found_spans[-1], is_followed=is_followed)]
 
 
 def likely_spans(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["SegmentSummary", "summarize"]
 
 
-class SegmentSummary(Struct, frozen=True):
+class SegmentSummary(Struct, frozen=True, kw_only=True):
     """Facts of one segment; offsets and timestamps (ms) are None where there is no batch, or none with a timestamp."""
 
     segment: Segment

@@ -36,7 +36,7 @@ _BATCHES_AT_ONCE = 64
 _LARGEST_PARTITION = 2**31 - 1
 
 
-class Built(Struct):
+class Built(Struct, kw_only=True):
     """One partition that was written."""
 
     topic: str
@@ -113,7 +113,7 @@ class _Builder:
             raise UsageError(f"{path} already exists; with append, records are added to it")
 
     def _built(self, topic: str, partition: int, log: Log) -> Built:
-        return Built(topic, partition, log.path, log.end_offset)
+        return Built(topic=topic, partition=partition, path=log.path, first_offset=log.end_offset)
 
     def _open(self, topic: str, partition: int, records: pa.RecordBatch) -> Built:
         self._check_new(self.logs.directories.path_of(topic, partition))

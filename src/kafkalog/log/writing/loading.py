@@ -79,7 +79,7 @@ class SealedSegment(Struct, frozen=True):
     """ms; without timestamps the time of the last change, as Kafka's retention takes it"""
 
 
-class Loaded(Struct):
+class Loaded(Struct, kw_only=True):
     """A log that can be appended to."""
 
     sealed: list[SealedSegment]
@@ -299,11 +299,11 @@ def _loaded(loader: LogLoader, directory: str) -> Loaded:
     loader.producers.on_high_watermark_updated(loaded.log_end_offset)
     *inactive, active = loaded.segments
     return Loaded(
-        [sealed(segment) for segment in inactive],
-        active,
-        loaded.log_end_offset,
-        loaded.log_start_offset,
-        loader.producers,
+        sealed=[sealed(segment) for segment in inactive],
+        active=active,
+        end_offset=loaded.log_end_offset,
+        log_start_offset=loaded.log_start_offset,
+        producers=loader.producers,
     )
 
 

@@ -192,7 +192,7 @@ class OpenedLog:
         active.flush()
         fs.sync_directory(self.path)
         self._recovery_point = 0
-        return Loaded([], active, 0, 0, self._new_producers())
+        return Loaded(sealed=[], active=active, end_offset=0, log_start_offset=0, producers=self._new_producers())
 
     def _new_producers(self) -> ProducerStateManager:
         try:

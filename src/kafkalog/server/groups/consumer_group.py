@@ -19,7 +19,7 @@ EMPTY, STABLE, RECONCILING = "Empty", "Stable", "Reconciling"
 _NOTHING: frozenset[Place] = frozenset()
 
 
-class Wishes(Struct, frozen=True):
+class Wishes(Struct, frozen=True, kw_only=True):
     """What a member wants to read; `topics` are those that are there, by name or because `pattern` matches them."""
 
     names: frozenset[str] = frozenset()
@@ -34,7 +34,7 @@ class Wishes(Struct, frozen=True):
         return sum(map(len, self.names)) + len(self.pattern or "")
 
 
-class ConsumerMember(Struct):
+class ConsumerMember(Struct, kw_only=True):
     """A consumer, and how far it has come towards its target."""
 
     id: str
@@ -69,7 +69,7 @@ class ConsumerMember(Struct):
         return self.assigned | self.revoking
 
 
-class ConsumerGroup(Struct):
+class ConsumerGroup(Struct, kw_only=True):
     """All its members; whoever calls holds the coordinator's lock."""
 
     id: str

@@ -149,7 +149,7 @@ class ConsumerGroups:
             raise _RefusedError(Code.UNKNOWN_MEMBER_ID, f"{name} has no members")
         if len(self._groups) >= _MOST_GROUPS:
             raise _RefusedError(Code.COORDINATOR_NOT_AVAILABLE, "there are too many groups")
-        return ConsumerGroup(name)
+        return ConsumerGroup(id=name)
 
     def _member(self, group: ConsumerGroup, request: Request, host: str, now: float) -> ConsumerMember:
         """Who says this: a member, or somebody who is to become one."""
@@ -170,8 +170,10 @@ class ConsumerGroups:
             raise _RefusedError(Code.UNKNOWN_MEMBER_ID, f"{body['member_id']} is not a member of {group.id}")
         if len(group.members) >= _MOST_MEMBERS:
             raise _RefusedError(Code.GROUP_MAX_SIZE_REACHED, f"{group.id} has {_MOST_MEMBERS} members")
-        return ConsumerMember(body["member_id"] or _new_id(), instance, body["rack_id"], request.client_id or "", host,
-                              0.0, now)  # fmt: skip
+        return ConsumerMember(
+            id=body["member_id"] or _new_id(), instance_id=instance, rack_id=body["rack_id"],
+            client_id=request.client_id or "", client_host=host, rebalance_s=0.0, expires=now,
+        )  # fmt: skip
 
     @staticmethod
     def _replaced(group: ConsumerGroup, standing: ConsumerMember, body: Fields) -> ConsumerMember:
@@ -198,7 +200,7 @@ class ConsumerGroups:
                 found |= matching(text, tuple(counts))
             except PatternError as error:
                 raise _RefusedError(Code.INVALID_REGULAR_EXPRESSION, str(error)) from None
-        return Wishes(known, text, frozenset(found), counts)
+        return Wishes(names=known, pattern=text, topics=frozenset(found), among=counts)
 
     def _refuse_too_much(self, new: ConsumerMember | None, growth: int) -> None:
         """Where the members of all groups are too many, or say too much."""

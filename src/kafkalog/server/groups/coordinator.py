@@ -120,7 +120,7 @@ class Coordinator:
                 return Code.COORDINATOR_NOT_AVAILABLE, None, None
             if body["member_id"]:
                 return Code.UNKNOWN_MEMBER_ID, None, None
-            group = self._groups[body["group_id"]] = Group(body["group_id"])
+            group = self._groups[body["group_id"]] = Group(id=body["group_id"])
         protocols = [(each["name"], each["metadata"]) for each in body["protocols"]]
         if not group.accepts(body["protocol_type"], protocols, body["member_id"]):
             return Code.INCONSISTENT_GROUP_PROTOCOL, None, group

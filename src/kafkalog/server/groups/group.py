@@ -28,7 +28,7 @@ class State(enum.Enum):
     DEAD = "Dead"
 
 
-class Member(Struct):
+class Member(Struct, kw_only=True):
     """A consumer."""
 
     id: str
@@ -63,7 +63,7 @@ class Member(Struct):
         return next((data for name, data in self.protocols if name == protocol), b"")
 
 
-class Group(Struct):
+class Group(Struct, kw_only=True):
     """All its members; whoever calls holds the coordinator's lock."""
 
     id: str

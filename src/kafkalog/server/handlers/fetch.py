@@ -55,7 +55,7 @@ _NOTHING = b""
 Computed = Callable[[Request, Connection, Callable[[], Answer]], Later]
 
 
-class _Found(Struct):
+class _Found(Struct, kw_only=True):
     """What there is for one partition."""
 
     code: Code = Code.NONE
@@ -185,21 +185,21 @@ class FetchHandler:
     def _read(self, key: Key, asked: Asked, work: _Work, left: int, *, at_least_one: bool) -> _Found:
         name = self._catalog.names.get(key[0]) if work.uses_ids else key[0]
         if name is None:
-            return _Found(Code.UNKNOWN_TOPIC_ID, aborted=[])
+            return _Found(code=Code.UNKNOWN_TOPIC_ID, aborted=[])
         log = self._catalog.log(name, key[1])
         if log is None:
-            return _Found(absent_code(self._catalog, name), aborted=[])
+            return _Found(code=absent_code(self._catalog, name), aborted=[])
         code = epoch_error(log, asked.leader_epoch)
         if code is not Code.NONE:
-            return _Found(code)
+            return _Found(code=code)
         if work.is_replica:  # nobody follows this one
-            return _Found(Code.NOT_LEADER_OR_FOLLOWER if asked.leader_epoch < 0 else Code.UNKNOWN_LEADER_EPOCH)
+            return _Found(code=Code.NOT_LEADER_OR_FOLLOWER if asked.leader_epoch < 0 else Code.UNKNOWN_LEADER_EPOCH)
         try:
             return self._of_log(log, asked, work.committed, left, at_least_one)
         except DamagedError:
-            return _Found(Code.CORRUPT_MESSAGE)
+            return _Found(code=Code.CORRUPT_MESSAGE)
         except (KafkaLogError, OSError):
-            return _Found(Code.KAFKA_STORAGE_ERROR)
+            return _Found(code=Code.KAFKA_STORAGE_ERROR)
 
     def _of_log(self, log: ServedLog, asked: Asked, committed: bool, left: int, at_least_one: bool) -> _Found:
         bounds = log.bounds()
@@ -214,19 +214,19 @@ class FetchHandler:
                 upper = stable = min(transactions.last_stable_offset, bounds.end)
         elif (known := log.committed) is not None:  # told to all, as far as it is known
             stable = min(known.last_stable_offset, bounds.end)
-        found = _Found(Code.NONE, bounds.end, stable, bounds.start)
+        found = _Found(code=Code.NONE, high_watermark=bounds.end, last_stable_offset=stable, log_start=bounds.start)
         found.diverging = _diverging(log, asked, bounds.end)
         if found.diverging == _NOWHERE:
-            return _Found(Code.OFFSET_OUT_OF_RANGE)
+            return _Found(code=Code.OFFSET_OUT_OF_RANGE)
         if found.diverging is not None:
             return found
         if not bounds.start <= asked.offset <= bounds.end:
-            return _Found(Code.OFFSET_OUT_OF_RANGE)
+            return _Found(code=Code.OFFSET_OUT_OF_RANGE)
         if transactions is not None and asked.offset >= upper and transactions.ended_by is not None:
-            return _Found(Code.CORRUPT_MESSAGE)
+            return _Found(code=Code.CORRUPT_MESSAGE)
         most = min(asked.max_bytes, left)
         if asked.offset < upper and most < 0:
-            return _Found(Code.UNKNOWN_SERVER_ERROR)
+            return _Found(code=Code.UNKNOWN_SERVER_ERROR)
         found.aborted = [] if committed else None
         if most <= 0 and not at_least_one:
             return found

@@ -43,7 +43,7 @@ class SessionError(Exception):
         super().__init__(code)
 
 
-class Asked(Struct):
+class Asked(Struct, kw_only=True):
     """A partition in a fetch: what is wanted, and what was said of it last."""
 
     offset: int
@@ -56,11 +56,14 @@ class Asked(Struct):
     @classmethod
     def of(cls, fields: Fields) -> Asked:
         """What a partition of a request asks."""
-        return cls(fields["fetch_offset"], fields["partition_max_bytes"], fields.get("current_leader_epoch", -1),
-                   fields.get("last_fetched_epoch", -1))  # fmt: skip
+        return cls(
+            offset=fields["fetch_offset"], max_bytes=fields["partition_max_bytes"],
+            leader_epoch=fields.get("current_leader_epoch", -1),
+            last_fetched_epoch=fields.get("last_fetched_epoch", -1),
+        )  # fmt: skip
 
 
-class FetchSession(Struct):
+class FetchSession(Struct, kw_only=True):
     """What one client wants; `partitions` in the order in which they are answered."""
 
     id: int
@@ -115,7 +118,9 @@ class Sessions:
             number = 0
             while number in self._all or number == 0:
                 number = secrets.randbelow(_LAST_EPOCH) + 1
-            session = FetchSession(number, INITIAL_EPOCH + 1, uses_ids, partitions, now, weight)
+            session = FetchSession(
+                id=number, epoch=INITIAL_EPOCH + 1, uses_ids=uses_ids, partitions=partitions, used=now, weight=weight
+            )
             self._all[number] = session
             return session
 

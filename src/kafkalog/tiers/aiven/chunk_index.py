@@ -10,11 +10,11 @@ import base64
 import binascii
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError

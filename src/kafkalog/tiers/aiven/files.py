@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError, StorageError

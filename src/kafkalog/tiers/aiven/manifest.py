@@ -37,7 +37,7 @@ class WrappedKey(Struct, frozen=True):
     """what is authenticated beside the data"""
 
 
-class Described(Struct, frozen=True):
+class Described(Struct, frozen=True, kw_only=True):
     """What the segment is: `RemoteLogSegmentMetadata`, as the broker had it."""
 
     topic: str
@@ -52,7 +52,7 @@ class Described(Struct, frozen=True):
     leader_epochs: tuple[LeaderEpoch, ...]
 
 
-class Manifest(Struct, frozen=True):
+class Manifest(Struct, frozen=True, kw_only=True):
     """What one says."""
 
     chunks: ChunkIndex

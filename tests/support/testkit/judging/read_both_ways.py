@@ -34,7 +34,9 @@ def read(
 def _read(path: Path, schema: pa.Schema, kernel: bool, tolerant: bool, low: int, high: int, bounds: Bounds) -> Read:
     work = thresholds.ENOUGH_BYTES if kernel else 0
     assembler = ArrowAssembler(schema, topic="t", partition=1, bounds=bounds, work_bytes=work)
-    part = Slice(str(path), 0, path.stat().st_size, 0, low, high, is_last=True)
+    part = Slice(
+        path=str(path), start=0, end=path.stat().st_size, base_offset=0, start_offset=low, end_offset=high, is_last=True
+    )
     reader = SliceReader(part, assembler, tolerant=tolerant)
     damage: list[tuple[int, Finding]] = []
     told: list[tuple[int, Finding]] = []
@@ -68,7 +70,12 @@ def each_column_by_itself(path: Path, low: int, high: int) -> list[int]:
         tables = []
         for work in (0, thresholds.ENOUGH_BYTES):
             assembler = ArrowAssembler(record_schema([name]), topic="t", partition=1, bounds=Bounds(), work_bytes=work)
-            pieces = SliceReader(Slice(str(path), 0, path.stat().st_size, 0, low, high), assembler)
+            pieces = SliceReader(
+                Slice(
+                    path=str(path), start=0, end=path.stat().st_size, base_offset=0, start_offset=low, end_offset=high
+                ),
+                assembler,
+            )
             tables.append(pa.Table.from_batches([each for each in pieces if not isinstance(each, Damage)]))
         assert tables[0].equals(tables[1]), name
         rows.append(tables[0].num_rows)

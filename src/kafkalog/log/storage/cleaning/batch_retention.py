@@ -34,7 +34,7 @@ class CleanedCounts(Struct):
         self.records_without_key += without_key
 
 
-class BatchRetention(Struct):
+class BatchRetention(Struct, kw_only=True):
     """Decides for the batches of a log, in order, over all segments of a pass."""
 
     offsets: OffsetMap

@@ -67,7 +67,7 @@ class CleanableLog(Struct, kw_only=True):
         return [] if offset > last else self.segments.between(offset, last)
 
 
-class Dirty(Struct, frozen=True):
+class Dirty(Struct, frozen=True, kw_only=True):
     """What of a log a pass would clean; sizes are of whole log files, in bytes."""
 
     first_offset: int
@@ -105,12 +105,12 @@ def dirty_part(log: CleanableLog, checkpoint: int | None, now_ms: int) -> Dirty:
     upper_bound = (inactive[0] if inactive else log.segments.last).base_offset
     cleanable = log.segments.between(min(first, upper_bound), upper_bound)
     return Dirty(
-        first,
-        upper_bound,
-        sum(segment.log.size for segment in log.segments.between(-1, first)),
-        sum(segment.log.size for segment in cleanable),
-        _is_overdue(log, first, now_ms),
-        is_reset,
+        first_offset=first,
+        upper_bound=upper_bound,
+        clean_bytes=sum(segment.log.size for segment in log.segments.between(-1, first)),
+        cleanable_bytes=sum(segment.log.size for segment in cleanable),
+        is_overdue=_is_overdue(log, first, now_ms),
+        is_reset=is_reset,
     )
 
 

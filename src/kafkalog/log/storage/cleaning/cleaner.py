@@ -63,13 +63,13 @@ class Cleaner:
         end = offsets.latest_offset + 1
         transactions = CleanedTransactions()
         retention = BatchRetention(
-            offsets,
-            transactions,
-            {entry.producer_id: entry for entry in log.producers.producers.values()},
-            bound,
-            self._now_ms,
-            settings.delete_retention_ms,
-            self.counts,
+            offsets=offsets,
+            transactions=transactions,
+            producers={entry.producer_id: entry for entry in log.producers.producers.values()},
+            upper_bound=bound,
+            now_ms=self._now_ms,
+            delete_retention_ms=settings.delete_retention_ms,
+            counts=self.counts,
         )
         groups = segment_groups(
             log.segments.between(0, end), settings.segment_bytes, settings.segment_index_bytes, bound

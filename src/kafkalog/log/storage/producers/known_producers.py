@@ -125,7 +125,9 @@ class ProducerStateManager:
 
     def prepare(self, producer_id: int, origin: AppendOrigin = AppendOrigin.REPLICATION) -> ProducerAppendInfo:
         """Begin to take in batches of a producer."""
-        return ProducerAppendInfo(self.producers.get(producer_id) or ProducerStateEntry(producer_id), origin)
+        return ProducerAppendInfo(
+            self.producers.get(producer_id) or ProducerStateEntry(producer_id=producer_id), origin
+        )
 
     def update(self, append: ProducerAppendInfo) -> None:
         """Take over what an append has learned."""

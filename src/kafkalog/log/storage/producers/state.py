@@ -87,7 +87,7 @@ class BatchMetadata(NamedTuple):
 _NO_BATCH = BatchMetadata(NO_SEQUENCE, NO_OFFSET, 0)
 
 
-class ProducerStateEntry(Struct):
+class ProducerStateEntry(Struct, kw_only=True):
     """What is known of one producer."""
 
     producer_id: int
@@ -153,12 +153,12 @@ class ProducerStateEntry(Struct):
     def from_entry(cls, entry: ProducerEntry) -> ProducerStateEntry:
         """A producer from its entry in a snapshot; negative offsets mean none."""
         return cls(
-            entry.producer_id,
-            entry.producer_epoch,
-            entry.coordinator_epoch,
-            entry.timestamp,
-            entry.current_txn_first_offset if entry.current_txn_first_offset >= 0 else None,
-            (BatchMetadata(entry.last_sequence, entry.last_offset, entry.offset_delta),)
+            producer_id=entry.producer_id,
+            producer_epoch=entry.producer_epoch,
+            coordinator_epoch=entry.coordinator_epoch,
+            last_timestamp=entry.timestamp,
+            current_txn_first_offset=entry.current_txn_first_offset if entry.current_txn_first_offset >= 0 else None,
+            batches=(BatchMetadata(entry.last_sequence, entry.last_offset, entry.offset_delta),)
             if entry.last_offset >= 0
             else (),
         )
@@ -174,11 +174,11 @@ class ProducerAppendInfo:
         self._current = current
         self._origin = origin
         self.state = ProducerStateEntry(
-            current.producer_id,
-            current.producer_epoch,
-            current.coordinator_epoch,
-            current.last_timestamp,
-            current.current_txn_first_offset,
+            producer_id=current.producer_id,
+            producer_epoch=current.producer_epoch,
+            coordinator_epoch=current.coordinator_epoch,
+            last_timestamp=current.last_timestamp,
+            current_txn_first_offset=current.current_txn_first_offset,
         )
         self.started: list[int] = []
 
