@@ -9,13 +9,6 @@ import click
 
 from kafkalog.cli.clusters.against import compared
 from kafkalog.cli.clusters.departures import print_departures
-from kafkalog.cli.clusters.elections_lines import (
-    BrokerLine,
-    ControllerLine,
-    ZookeeperControllerLine,
-    ZookeeperPartitionLine,
-    ZookeeperStateLine,
-)
 from kafkalog.cli.clusters.metadata import (
     CHANGE_COLUMNS,
     metadata_log,
@@ -31,6 +24,13 @@ from kafkalog.cli.options.numbers import BROKER_ID
 from kafkalog.cli.options.past import AS_OF_POSITION, Position
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for, settings_in
 from kafkalog.cli.options.selection import selection_options
+from kafkalog.cli.shapes.elections_lines import (
+    BrokerLine,
+    ControllerLine,
+    ZookeeperControllerLine,
+    ZookeeperPartitionLine,
+    ZookeeperStateLine,
+)
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.cross_check import KnownTopic, cluster_ids, known_from_image, known_from_zookeeper
 from kafkalog.cluster.kraft.departures import kraft_departures

@@ -13,11 +13,11 @@ from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.paths import PATHS
 from kafkalog.cli.output import print_json, remark
 from kafkalog.cli.progress import RecoveryProgress
-from kafkalog.cli.repairing.plan_lines import plan_line
 from kafkalog.cli.repairing.plan_text import print_plans
 from kafkalog.cli.repairing.unplanned import Unplanned
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.settings import EVERY, given_words, options_of, planning_options
+from kafkalog.cli.shapes.plan_lines import plan_line
 from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding
