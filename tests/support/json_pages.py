@@ -81,10 +81,10 @@ def docstrings(module: str) -> dict[str, str]:
                 collect(node.body, f"{node.name}.")
             text = after.value if isinstance(after, ast.Expr) else None
             if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                target = node.target if isinstance(node, ast.AnnAssign) else None
-                target = node.targets[0] if isinstance(node, ast.Assign) else target
-                if isinstance(target, ast.Name):
-                    found[prefix + target.id] = text.value
+                targets = node.targets if isinstance(node, ast.Assign) else []
+                targets = [node.target] if isinstance(node, ast.AnnAssign) else targets
+                for name in (each.id for each in targets if isinstance(each, ast.Name)):
+                    found[prefix + name] = text.value
 
     collect(ast.parse(inspect.getsource(importlib.import_module(module))).body, "")
     return {name: " ".join(text.split()) for name, text in found.items()}
@@ -244,7 +244,7 @@ def _elsewhere(schema: Any, common: set[str]) -> Any:
         return [_elsewhere(each, common) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    made_ = {key: _elsewhere(value, common) for key, value in schema.items()}
+    made_: Schema = {key: _elsewhere(value, common) for key, value in schema.items()}
     if str(made_.get("$ref", "")).removeprefix("#/$defs/") in common:
         made_["$ref"] = f"common{SUFFIX}{made_['$ref']}"
     return made_

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from typing import Any
 
 import click
 
@@ -53,14 +53,18 @@ from kafkalog.log.directories.selection import Selection
 __all__ = ["command"]
 
 
+def _span(span: Span) -> dict[str, Any]:
+    return {name: getattr(span, name) for name in ("from_zxid", "from_time", "to_zxid", "to_time", "ended_by")}
+
+
 def _lines(found: Timeline) -> Iterator[ZookeeperControllerLine | BrokerLine | ZookeeperPartitionLine]:
     for term in found.terms:
         yield ZookeeperControllerLine(
-            chroot=term.chroot, broker=term.broker, epoch=term.epoch, session=term.session, **asdict(term.span)
+            chroot=term.chroot, broker=term.broker, epoch=term.epoch, session=term.session, **_span(term.span)
         )
     for life in found.brokers:
         yield BrokerLine(
-            chroot=life.chroot, broker=life.broker, epoch=life.epoch, session=life.session, **asdict(life.span)
+            chroot=life.chroot, broker=life.broker, epoch=life.epoch, session=life.session, **_span(life.span)
         )
     for change in found.changes:
         yield ZookeeperPartitionLine(

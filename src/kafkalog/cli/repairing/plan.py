@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import click
+from msgspec import structs
 
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.paths import PATHS
@@ -100,7 +101,7 @@ def show(
             for root, stands in stands_of.items():
                 for sentence in stands.sentences(in_options):
                     writer.write(escape_controls(f"{root}: {sentence}"))
-        words = replace(words, locked=frozenset(root for root, stands in stands_of.items() if stands.locked))
+        words = structs.replace(words, locked=frozenset(root for root, stands in stands_of.items() if stands.locked))
         problems = [made.sentence for made in made_all if isinstance(made, Unplanned)]
         print_plans([made for made in made_all if isinstance(made, Plan)], words, every=every, problems=problems)
     for made in made_all:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cli.dump.kcat.envelope import envelope
 from kafkalog.cli.dump.kcat.format import KcatFormat, default_format
 from kafkalog.cli.dump.kcat.serdes import serdes
@@ -20,8 +21,7 @@ from kafkalog.words.escapes import escape_controls
 __all__ = ["KcatSink", "kcat_format_of"]
 
 
-@dataclass
-class KcatSink:
+class KcatSink(Struct):
     """kcat's words: bytes as they are, but for a terminal."""
 
     writer: LineWriter
