@@ -235,7 +235,9 @@ def _closed(writer: _Writer) -> dict[str, type]:
 def _whole(name: str, body: Schema, parts: dict[str, type], common: dict[str, type]) -> Schema:
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"{name}{SUFFIX}"}
     defined = {each: _Writer().of_struct(kind) for each, kind in parts.items()}
-    return _elsewhere({**head, **body, **({"$defs": defined} if defined else {})}, set(common) - set(parts))
+    whole = {**head, **body, **({"$defs": defined} if defined else {})}
+    made_: Schema = _elsewhere(whole, set(common) - set(parts))
+    return made_
 
 
 def _elsewhere(schema: Any, common: set[str]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -79,7 +80,8 @@ class TextSink(Struct):
             self.writer.write(self._text.line(batch, record))
 
 
-class JsonSink(Struct):
+@dataclass
+class JsonSink:
     """One JSON object for each record."""
 
     writer: LineWriter

@@ -6,9 +6,11 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field, replace
 
-from kafkalog.classes import dataclass
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kafkalog.codec.errors import StorageError
 from kafkalog.jobs.compact.cleaning import Compaction, CompactionRules, plan_directory
 from kafkalog.log.directories.selection import ALL, Selection
@@ -34,14 +36,13 @@ from kafkalog.recovery.facts.unreadable import around_unreadable
 __all__ = ["CompactionResult", "compact", "compact_all", "plan_compaction"]
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionResult:
+class CompactionResult(Struct, frozen=True):
     """What a compaction did; `run_id` is None if there was nothing to do."""
 
     done: Compaction
     run_id: str | None
     quarantine: str | None
-    earlier: CompletedRuns = field(default_factory=CompletedRuns)
+    earlier: CompletedRuns = msgspec.field(default_factory=CompletedRuns)
 
     @property
     def changed(self) -> bool:
@@ -49,14 +50,13 @@ class CompactionResult:
         return self.run_id is not None or bool(self.earlier.completed)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(Struct, frozen=True):
     """What is asked for."""
 
     config: Mapping[str, str]
     at: int | None
     select: Selection
-    lacking: Mapping[str, StorageError] = field(default_factory=dict)
+    lacking: Mapping[str, StorageError] = {}
 
     def rules(self, topics: TopicFacts) -> CompactionRules:
         CleanerConfig.from_names(self.config)

@@ -7,9 +7,8 @@ Nothing says who of several controllers wins the vote: everybody whose log a maj
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.departures import TopicRules, topic_rules
 from kafkalog.cluster.kraft.fencing import fencing_order, software_level
 from kafkalog.cluster.kraft.metadata_image import Broker, MetadataImage, PartitionImage

@@ -7,7 +7,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Self
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.recovery.facts.topic_ids import check_topic_id
@@ -17,8 +18,7 @@ __all__ = ["Wanted"]
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What is to be put back, and how."""
 
     topic: str

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-
-from msgspec import Struct
+from dataclasses import dataclass
 
 from kafkalog.cli.dump.kcat.envelope import envelope
 from kafkalog.cli.dump.kcat.format import KcatFormat, default_format
@@ -21,7 +20,8 @@ from kafkalog.words.escapes import escape_controls
 __all__ = ["KcatSink", "kcat_format_of"]
 
 
-class KcatSink(Struct):
+@dataclass
+class KcatSink:
     """kcat's words: bytes as they are, but for a terminal."""
 
     writer: LineWriter
