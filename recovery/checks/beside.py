@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -22,8 +22,7 @@ from kafkalog.tiers.tiering import NO_TIERING, LocalStart, Tiering, tier_gap
 __all__ = ["Beside", "Told", "verify_beside"]
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """What a log directory tells of one live partition in it: no more than another process needs to check that."""
 
     log_start: int
@@ -52,12 +51,11 @@ class Told:
             yield from missing_segments(partition.path, [found.lost], self.log_start, bases)
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
+class Beside(Struct, frozen=True):
     """What is beside a partition in its log directory."""
 
-    log_starts: Offsets = field(default_factory=dict)
-    high_watermarks: Offsets = field(default_factory=dict)
+    log_starts: Offsets = {}
+    high_watermarks: Offsets = {}
     tiering: Tiering = NO_TIERING
     """with the names and the checkpoint of the log directory"""
 

@@ -10,7 +10,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import LOST_AND_FOUND, DirectoryState, FileKind, segment_file
@@ -31,8 +32,7 @@ _SMALLEST_BATCH = 26
 """bytes of an empty message of magic 0, with its offset and size (`Records.LOG_OVERHEAD`, `LegacyRecord`)"""
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
+class _Held(Struct, frozen=True):
     """The sound batches at the beginning of a file."""
 
     batches: int

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import field
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.common.shapes import plain, shaped
 from kafkalog.codec.findings import Finding, FindingCode, FindingJson, Severity
 from kafkalog.codec.insides import Insides
@@ -22,8 +20,7 @@ from kafkalog.tiers.tiering import LocalStart, TieringJson
 __all__ = ["IN_USE", "BrokerStart", "DirectoryJson", "DirectoryReport", "PartitionReport", "VerifyReport"]
 
 
-@dataclass(slots=True)
-class PartitionReport:
+class PartitionReport(Struct):
     """What the checks of one partition directory saw."""
 
     path: str
@@ -43,7 +40,7 @@ class PartitionReport:
     """the offset after the last of those; 0 where there is none"""
     insides: Insides = Insides.NOT_EXAMINED
     """whether the records of all batches up to the damage can be read"""
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = []
     local_start: LocalStart | None = None
     """where a tiered log's local part begins; None if the log is not tiered, as far as is known"""
 
@@ -60,8 +57,7 @@ class PartitionReport:
         return offset_reached(max(self.log_end_offset, self.end_behind_damage), self.findings)
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerStart:
+class BrokerStart(Struct, frozen=True):
     """What a broker with default settings would make of a log directory."""
 
     outcome: str | None
@@ -76,13 +72,12 @@ IN_USE = "another process, such as a running broker, has the directory open"
 """In place of what a start would do, if a process holds the lock."""
 
 
-@dataclass(slots=True)
-class DirectoryReport:
+class DirectoryReport(Struct):
     """One log directory; or what was pointed at itself: a partition directory, a segment, a path not to be read."""
 
     path: str
-    partitions: list[PartitionReport] = field(default_factory=list)
-    directory_findings: list[Finding] = field(default_factory=list)
+    partitions: list[PartitionReport] = []
+    directory_findings: list[Finding] = []
     """about the directory itself; each partition has its own"""
     broker: BrokerStart | None = None
     """None where `path` is not a log directory, or only some of its partitions were chosen"""
@@ -171,8 +166,7 @@ class DirectoryJson(Struct, frozen=True, kw_only=True):
     """the partitions, in order"""
 
 
-@dataclass(slots=True)
-class VerifyReport:
+class VerifyReport(Struct):
     """All directories that were checked."""
 
     paths: Sequence[str]

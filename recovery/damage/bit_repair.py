@@ -13,7 +13,8 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.compression.specs import codec_spec
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.framing import BATCH_CRC_START, MAGIC_POSITION
@@ -50,8 +51,7 @@ class Proof(enum.IntEnum):
     """and a checksum of the content itself agrees (gzip)"""
 
 
-@dataclass(frozen=True, slots=True)
-class BitRepair:
+class BitRepair(Struct, frozen=True):
     """One bit to turn over: `position` is a byte from the start of the batch, `bit` 0 is the lowest."""
 
     position: int
@@ -68,8 +68,7 @@ class BitRepair:
         return bytes(repaired)
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbors:
+class Neighbors(Struct, frozen=True):
     """What is around a damaged batch: offset that it should begin with, and base offset of the batch after it."""
 
     next_offset: int | None = None

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafkalog.classes import dataclass
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kafkalog.codec.compression.specs import LAST_CODECS
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, StopReason
@@ -50,8 +52,7 @@ Unopened: TypeAlias = tuple[int, int, int]
 NOTHING_UNOPENED: Mapping[Unopened, int] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Bytes of a log that hold sound batches, one after the other."""
 
     path: str
@@ -59,8 +60,7 @@ class Span:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(Struct, frozen=True):
     """Bytes of a log that cannot be read, and what is known of the records that were in them."""
 
     path: str
@@ -97,8 +97,7 @@ class Damage:
         return last is None or max(last, self.expected_offset if self.is_readable else last) >= log_start
 
 
-@dataclass(slots=True)
-class Census:
+class Census(Struct):
     """What can be read of one partition."""
 
     records: int = 0
@@ -106,14 +105,14 @@ class Census:
     """of those, records that who reads in order passes over: after ones with higher offsets, or above the log's end"""
     epoch_falls: int = 0
     """batches whose leader epoch is lower than one before: one of the two is wrong"""
-    offsets: OffsetRanges = field(default_factory=OffsetRanges)
-    spans: list[Span] = field(default_factory=list)
-    damages: list[Damage] = field(default_factory=list)
+    offsets: OffsetRanges = msgspec.field(default_factory=OffsetRanges)
+    spans: list[Span] = []
+    damages: list[Damage] = []
     epoch: int = -1
     """the largest leader epoch of a sound batch"""
-    missing: list[tuple[int, int]] = field(default_factory=list)
+    missing: list[tuple[int, int]] = []
     """offsets between two segments of a log that has no other gap: a segment is gone, or the end of one"""
-    unopened: dict[Unopened, int] = field(default_factory=dict)
+    unopened: dict[Unopened, int] = {}
     """messages that cannot be opened, and the offset after the batch before each: it has the offsets from there on"""
 
     @property

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.names import SWAP, FileKind
 from kafkalog.log.storage.content import Content, Slice
 
@@ -15,12 +15,11 @@ __all__ = ["KeptBytes"]
 _LOGS = (FileKind.LOG.value, FileKind.LOG.value + SWAP)
 
 
-@dataclass(slots=True)
-class _Ranges:
+class _Ranges(Struct):
     """Disjoint ranges in ascending order, ends exclusive; what continues each other is one."""
 
-    starts: list[int] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
+    starts: list[int] = []
+    ends: list[int] = []
 
     def add(self, start: int, end: int) -> None:
         """Take in a range that begins no earlier than any before it."""

@@ -6,7 +6,8 @@ what is lost is reported as exact offset ranges.
 
 from __future__ import annotations
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.framing import MAGIC_POSITION
 from kafkalog.codec.insides import Insides, look_inside
@@ -23,8 +24,7 @@ from kafkalog.recovery.damage.soundness import Cut, SoundLog, walk_segments
 __all__ = ["salvage"]
 
 
-@dataclass(slots=True)
-class _Stop:
+class _Stop(Struct):
     """Where and why a stretch of sound batches ended."""
 
     position: int

@@ -13,10 +13,10 @@ keeps it; so does this walk, which asks `rules.out_of_place` and no verdict (ADR
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.model import AnyHeader
@@ -35,8 +35,7 @@ __all__ = ["Cut", "SoundLog", "bytes_above", "end_of_last_sound", "sound_prefix"
 _TAIL_CODES = codes_with(Trait.TAIL)
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """Where the sound part ends inside a partition: everything from here on goes."""
 
     path: str
@@ -53,22 +52,21 @@ class Cut:
         return Severity.WARNING if self.code in _TAIL_CODES else Severity.ERROR
 
 
-@dataclass(slots=True)
-class SoundLog:
+class SoundLog(Struct):
     """The result of a walk over the segments of one partition."""
 
     cut: Cut | None = None
     end_offset: int | None = None
     """offset after the last sound batch; None if there is none"""
-    sizes: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, int] = {}
     """path of each log file -> its sound bytes; files after the cut are not listed"""
-    contents: dict[str, Content] = field(default_factory=dict)
+    contents: dict[str, Content] = {}
     """path -> what is kept of a log that is not kept from its start on: pieces of it, or a repaired byte"""
-    lost: list[tuple[int, int]] = field(default_factory=list)
+    lost: list[tuple[int, int]] = []
     """first and last offset of every range that is gone, damage having been passed"""
-    resumed: list[int | None] = field(default_factory=list)
+    resumed: list[int | None] = []
     """of each damaged place but a tail the first offset after it; None where the log does not go on"""
-    repairs: list[Finding] = field(default_factory=list)
+    repairs: list[Finding] = []
     """bits that were turned over, with their proof"""
     repeat: Cut | None = None
     """the first batch that is kept although its first offset was there before"""
@@ -111,8 +109,7 @@ _NONE = -1
 """No offset yet: every offset of a sound batch is higher."""
 
 
-@dataclass(slots=True)
-class _Front:
+class _Front(Struct):
     """The latest batch that reaches the highest offset so far."""
 
     path: str
@@ -123,8 +120,7 @@ class _Front:
     """the indexes of its segment cannot hold its offset"""
 
 
-@dataclass(slots=True)
-class _Rest:
+class _Rest(Struct):
     """Where the batches after the front begin, all of which end below it."""
 
     path: str

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.compression import decompress_before_damage
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.framing import BATCH_CRC_START, BATCH_MAGIC, MAGIC_POSITION, entry_size
@@ -19,8 +20,7 @@ _WRONG_CHECKSUM = "the checksum does not fit, and nothing tells which of its byt
 _UNPROVEN = "unproven: the checksum does not fit, and any of them may be what is damaged"
 
 
-@dataclass(frozen=True, slots=True)
-class RecordsBeforeDamage:
+class RecordsBeforeDamage(Struct, frozen=True):
     """The records of one batch, all if it is sound; `batch` has the bytes that are there.
 
     Of a batch whose checksum is wrong, records are given only if it is not compressed: a decompressor makes of damaged

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.parsing.trace import FieldSpan
 from kafkalog.recovery.explain.before_damage import RecordsBeforeDamage
 
@@ -24,8 +25,7 @@ class PartRole(enum.StrEnum):
     """the first entry after the damage that is proven to belong to the log"""
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainedPart:
+class ExplainedPart(Struct, frozen=True):
     """One structure of the file."""
 
     role: PartRole
@@ -40,8 +40,7 @@ class ExplainedPart:
     """if they were asked for, and this is not a neighbor: those that decode, up to damage"""
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """A file, or the part of it that was asked for; `page` is the page of docs/format that has its fields."""
 
     path: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, structs
+
 from kafkalog.codec.findings import Finding, Severity, StopReason
 from kafkalog.codec.limits import MIB, Limits
 from kafkalog.codec.model import AnyHeader, RecordBatch
@@ -28,8 +29,7 @@ _LARGEST_DAMAGE = 64 * MIB
 """Bytes of a damaged place that are held and read, at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """The place that is asked for: a byte of the file, or an offset; neither is the first damage, or the start."""
 
     position: int | None = None
@@ -51,8 +51,7 @@ class Wanted:
         return self.position is None and self.offset is None
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """A stretch of the log: an entry, or damage up to the next entry, with the headers around it."""
 
     start: int
@@ -111,7 +110,7 @@ def with_records(source: Source, part: ExplainedPart, limits: Limits) -> Explain
         return part
     start, end = part.span.position, part.span.end
     data = source.read(start, min(end - start, limits.batch_bytes))
-    return replace(part, records=records_before_damage(bytes(data), start, limits))
+    return structs.replace(part, records=records_before_damage(bytes(data), start, limits))
 
 
 def _start(source: Source, topic: str | None, *, most: int, limits: Limits) -> Iterator[ExplainedPart]:
@@ -166,7 +165,7 @@ def _entry(
 def _header_of(part: ExplainedPart) -> ExplainedPart:
     """Without what comes after the header, which a neighbor is not shown for."""
     kept = [child for child in part.span.children if not child.name.startswith(("records", "unpacked", "compressed"))]
-    return replace(part, span=replace(part.span, children=kept, note=None), breaks=())
+    return structs.replace(part, span=replace(part.span, children=kept, note=None), breaks=())
 
 
 def _name(data: memoryview) -> str:

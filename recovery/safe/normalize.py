@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.findings import FindingCode, Severity, StopReason, severity_of_unfinished
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
@@ -59,8 +60,7 @@ _NUMBERED = (*(kind.value for kind in (FileKind.LOG, *INDEX_KINDS, FileKind.PROD
 _WORDS = re.compile(r"\s+", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """Something that was put out of the way, and why; code and severity are those that `verify` gives it."""
 
     path: str
@@ -113,8 +113,7 @@ def _checkpoint(path: str, reason: str) -> Change:
     return Change(path, reason, FindingCode.CHECKPOINT_INVALID, Severity.ERROR)
 
 
-@dataclass(slots=True)
-class Checkpoints:
+class Checkpoints(Struct):
     """The two offset checkpoints that recovery reads, as far as they can be read."""
 
     recovery_points: dict[tuple[str, int], int]

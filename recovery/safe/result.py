@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+import msgspec
+from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import PartitionName
 from kafkalog.log.storage.tree import Tree
@@ -16,27 +16,26 @@ from kafkalog.recovery.safe.normalize import Change
 __all__ = ["RecoveredPartition", "SafeResult"]
 
 
-@dataclass(slots=True)
-class RecoveredPartition:
+class RecoveredPartition(Struct):
     """Result of a recovery for one partition directory; nothing is changed if there is a `refusal`."""
 
     directory: str
     name: PartitionName
     refusal: str | None = None
     """why it is left as it is"""
-    changes: list[Change] = field(default_factory=list)
+    changes: list[Change] = []
     """what was put out of the way in it"""
     cut: Cut | None = None
     repeat: Cut | None = None
     """the first batch that is kept although its offset was there before"""
-    repairs: list[Finding] = field(default_factory=list)
+    repairs: list[Finding] = []
     """bits that were turned over"""
-    lost: list[tuple[int, int]] = field(default_factory=list)
+    lost: list[tuple[int, int]] = []
     """first and last offset of ranges that are gone inside the log that is kept"""
     loaded: LoadedPartition | None = None
     """the directory as a start loads it afterwards; None if there is a refusal"""
-    files: ChangedFiles = field(default_factory=ChangedFiles)
-    removed_directories: list[str] = field(default_factory=list)
+    files: ChangedFiles = msgspec.field(default_factory=ChangedFiles)
+    removed_directories: list[str] = []
     """inside it"""
     log_start: int = 0
     is_whole: bool = False
@@ -50,14 +49,13 @@ class RecoveredPartition:
             self.files.put(tree, self.loaded)
 
 
-@dataclass(slots=True)
-class SafeResult:
+class SafeResult(Struct):
     """Result of a recovery for a log directory: the tree that it leaves, and why."""
 
     tree: Tree
-    recovered: list[RecoveredPartition] = field(default_factory=list)
+    recovered: list[RecoveredPartition] = []
     """partition directories, in the order of a broker's start"""
-    changes: list[Change] = field(default_factory=list)
+    changes: list[Change] = []
     """what was put out of the way, and why; that in partition directories too"""
     helped: frozenset[str] = frozenset()
     """partition directories that hold what several copies held, or leave damaged segments to the remote tier"""

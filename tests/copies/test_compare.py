@@ -12,7 +12,7 @@ import pytest
 
 import kafkalog.copies.copy_walk as copy_walk
 from kafkalog import FindingCode, UsageError, compare
-from kafkalog.cli.looking.compare_lines import partition_line
+from kafkalog.cli.shapes.compare_lines import partition_line
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scanner import scan
 from kafkalog.codec.text import LeaderEpoch

@@ -30,35 +30,35 @@ BLOCK = re.compile(r"(<!-- begin fields -->\n).*?(<!-- end -->)", re.DOTALL)
 
 LINES = {
     "build": "kafkalog.log.writing.building:Built",
-    "compact": "kafkalog.cli.repairing.compact_lines:CompactLine",
-    "compare": "kafkalog.cli.looking.compare_lines:Line",
-    "dump": "kafkalog.cli.dump.dump_lines:Line",
-    "elections": "kafkalog.cli.clusters.elections_lines:Line",
+    "compact": "kafkalog.cli.shapes.compact_lines:CompactLine",
+    "compare": "kafkalog.cli.shapes.compare_lines:Line",
+    "dump": "kafkalog.cli.shapes.dump_lines:Line",
+    "elections": "kafkalog.cli.shapes.elections_lines:Line",
     "explain": "kafkalog.cli.looking.explain:Line",
     "export": "kafkalog.cli.records.export:ExportLine",
     "find": "kafkalog.cli.records.find:Line",
     "groups": "kafkalog.cluster.groups.old_group_lines:Line",
-    "index-rebuild": "kafkalog.cli.repairing.plan_lines:ResultLine",
+    "index-rebuild": "kafkalog.cli.shapes.plan_lines:ResultLine",
     "index-verify": "kafkalog.cli.repairing.index:IndexVerifyLine",
-    "ls": "kafkalog.cli.looking.ls_lines:LsLine",
-    "merge": "kafkalog.cli.repairing.merge_lines:Line",
-    "metadata": "kafkalog.cli.clusters.metadata_lines:Line",
-    "offsets": "kafkalog.cli.clusters.offsets_lines:Line",
-    "plan": "kafkalog.cli.repairing.plan_lines:PlanLine",
-    "quorum-recover": "kafkalog.cli.clusters.quorum_recover_lines:QuorumRecoverLine",
-    "quorum-show": "kafkalog.cli.clusters.quorum_lines:Line",
-    "recover": "kafkalog.cli.repairing.plan_lines:ResultLine",
-    "remote": "kafkalog.cli.looking.remote_lines:Line",
-    "replay": "kafkalog.cli.records.replay_lines:Line",
+    "ls": "kafkalog.cli.shapes.ls_lines:LsLine",
+    "merge": "kafkalog.cli.shapes.merge_lines:Line",
+    "metadata": "kafkalog.cli.shapes.metadata_lines:Line",
+    "offsets": "kafkalog.cli.shapes.offsets_lines:Line",
+    "plan": "kafkalog.cli.shapes.plan_lines:PlanLine",
+    "quorum-recover": "kafkalog.cli.shapes.quorum_recover_lines:QuorumRecoverLine",
+    "quorum-show": "kafkalog.cli.shapes.quorum_lines:Line",
+    "recover": "kafkalog.cli.shapes.plan_lines:ResultLine",
+    "remote": "kafkalog.cli.shapes.remote_lines:Line",
+    "replay": "kafkalog.cli.shapes.replay_lines:Line",
     "retention": "kafkalog.cli.looking.retention:RetentionLine",
-    "runs": "kafkalog.cli.repairing.runs_lines:Line",
+    "runs": "kafkalog.cli.shapes.runs_lines:Line",
     "schemas": "kafkalog.cli.clusters.schemas:Line",
     "serve": "kafkalog.cli.records.serve:ServeLine",
     "staging": "kafkalog.cli.repairing.staging:StagingLine",
     "top": "kafkalog.cli.records.top:TopLine",
     "transactions": "kafkalog.cluster.transactions.transaction_lines:Line",
-    "triage": "kafkalog.cli.looking.triage_lines:Line",
-    "undelete": "kafkalog.cli.repairing.undelete_lines:Line",
+    "triage": "kafkalog.cli.shapes.triage_lines:Line",
+    "undelete": "kafkalog.cli.shapes.undelete_lines:Line",
     "undo": "kafkalog.cli.repairing.undo:UndoLine",
     "verify": "kafkalog.recovery.checks.report:DirectoryJson",
     "zk": "kafkalog.cluster.zookeeper.node_lines:ZkLine",
@@ -81,10 +81,10 @@ def docstrings(module: str) -> dict[str, str]:
                 collect(node.body, f"{node.name}.")
             text = after.value if isinstance(after, ast.Expr) else None
             if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                target: ast.expr | None = node.target if isinstance(node, ast.AnnAssign) else None
-                target = node.targets[0] if isinstance(node, ast.Assign) else target
-                if isinstance(target, ast.Name):
-                    found[prefix + target.id] = text.value
+                targets = node.targets if isinstance(node, ast.Assign) else []
+                targets = [node.target] if isinstance(node, ast.AnnAssign) else targets
+                for name in (each.id for each in targets if isinstance(each, ast.Name)):
+                    found[prefix + name] = text.value
 
     collect(ast.parse(inspect.getsource(importlib.import_module(module))).body, "")
     return {name: " ".join(text.split()) for name, text in found.items()}
@@ -235,7 +235,9 @@ def _closed(writer: _Writer) -> dict[str, type]:
 def _whole(name: str, body: Schema, parts: dict[str, type], common: dict[str, type]) -> Schema:
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"{name}{SUFFIX}"}
     defined = {each: _Writer().of_struct(kind) for each, kind in parts.items()}
-    return _elsewhere({**head, **body, **({"$defs": defined} if defined else {})}, set(common) - set(parts))
+    whole = {**head, **body, **({"$defs": defined} if defined else {})}
+    made_: Schema = _elsewhere(whole, set(common) - set(parts))
+    return made_
 
 
 def _elsewhere(schema: Any, common: set[str]) -> Any:
@@ -244,7 +246,7 @@ def _elsewhere(schema: Any, common: set[str]) -> Any:
         return [_elsewhere(each, common) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    made_ = {key: _elsewhere(value, common) for key, value in schema.items()}
+    made_: Schema = {key: _elsewhere(value, common) for key, value in schema.items()}
     if str(made_.get("$ref", "")).removeprefix("#/$defs/") in common:
         made_["$ref"] = f"common{SUFFIX}{made_['$ref']}"
     return made_

@@ -15,8 +15,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 import click
+from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.width import terminal_width
 from kafkalog.words import wrapping
@@ -53,8 +53,7 @@ class Kind(enum.Enum):
     """a length of time in milliseconds, shown in a unit that suits it"""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """What a table has to know about a column."""
 
     name: str

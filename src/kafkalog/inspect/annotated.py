@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding
@@ -26,8 +27,7 @@ _INDEXES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FieldBytes:
+class FieldBytes(Struct, frozen=True):
     """One field of a layout: where it lies in the file, its bytes, and what it says."""
 
     position: int
@@ -38,8 +38,7 @@ class FieldBytes:
     meaning: str
 
 
-@dataclass(frozen=True, slots=True)
-class AnnotatedBytes:
+class AnnotatedBytes(Struct, frozen=True):
     """What stands at a position of a file; `layout` is what is read there."""
 
     layout: str

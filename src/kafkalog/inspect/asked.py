@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import field
 from typing import TYPE_CHECKING
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.directories.selection import ALL, Selection
 
@@ -37,12 +37,11 @@ class Watch:
         return nullcontext(_unseen_state)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """Which partitions, by which settings, and how much of it."""
 
     chosen: Selection = ALL
-    config: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, str] = {}
     """settings under Kafka's names"""
     at: int | None = None
     """the time in ms to treat as now"""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+import msgspec
+from msgspec import Struct
+
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.codec.findings import Finding, Severity, Unread
 from kafkalog.copies.comparison import Comparison
@@ -21,8 +22,7 @@ from kafkalog.recovery.decide.plan import BrokerForecast
 __all__ = ["Damage", "Directory", "Examined", "PartitionFacts", "Planned", "ReportFacts", "TopicFacts"]
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionFacts:
+class PartitionFacts(Struct, frozen=True):
     """One partition directory; offsets, and timestamps in ms, are None where no batch tells them."""
 
     path: str
@@ -54,8 +54,7 @@ class PartitionFacts:
         return self.topic if self.number is None else f"{self.topic}-{self.number}"
 
 
-@dataclass(frozen=True, slots=True)
-class TopicFacts:
+class TopicFacts(Struct, frozen=True):
     """What the partitions of a topic hold together, copies included."""
 
     name: str
@@ -66,8 +65,7 @@ class TopicFacts:
     last_timestamp: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Directory:
+class Directory(Struct, frozen=True):
     """One log directory, as its own files tell."""
 
     path: str
@@ -82,8 +80,7 @@ class Directory:
     """what an operator should know first"""
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(Struct, frozen=True):
     """A finding with what stands at its place."""
 
     finding: Finding
@@ -92,8 +89,7 @@ class Damage:
     """findings of this code in this file that it stands for"""
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(Struct, frozen=True):
     """What `plan` says of one log directory."""
 
     path: str
@@ -110,8 +106,8 @@ class Planned:
     partitions: int = 0
     """that the plan is about"""
     is_worth_a_look: bool = True
-    choice: RecoveryChoice = field(default_factory=RecoveryChoice)
-    declined: Mapping[str, str] = field(default_factory=dict)
+    choice: RecoveryChoice = msgspec.field(default_factory=RecoveryChoice)
+    declined: Mapping[str, str] = {}
     deleted: str | None = None
     asked_for: tuple[str, ...] = ()
     """partition directories, where the plan is for some alone"""
@@ -135,8 +131,7 @@ class Planned:
         return any(each.measured.may_lose for each in self.choice.ways)
 
 
-@dataclass(frozen=True, slots=True)
-class Examined:
+class Examined(Struct, frozen=True):
     """All that was counted while segments were walked over."""
 
     partitions: tuple[PartitionFacts, ...]
@@ -159,8 +154,7 @@ class Examined:
         return sum(not each.words for each in self.partitions)
 
 
-@dataclass(frozen=True, slots=True)
-class ReportFacts:
+class ReportFacts(Struct, frozen=True):
     """Everything that a report says."""
 
     paths: tuple[str, ...]
@@ -184,7 +178,7 @@ class ReportFacts:
     runs: tuple[tuple[str, tuple[RunInfo, ...]], ...]
     """by log directory"""
     deep: bool
-    unread: tuple[str, ...] = field(default=())
+    unread: tuple[str, ...] = msgspec.field(default=())
     """what could not be examined, and why"""
 
     @property

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.groups.offsets import CommittedOffset, read_offsets
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -24,8 +25,7 @@ __all__ = ["GroupLoss", "commits_of", "group_losses"]
 _NO_EPOCH = -1
 
 
-@dataclass(frozen=True, slots=True)
-class GroupLoss:
+class GroupLoss(Struct, frozen=True):
     """A commit that lies beyond what the group's log and the leader's have in common; offsets are inclusive."""
 
     group: str

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -37,8 +38,7 @@ from kafkalog.tiers.tiering import LocalStart
 __all__ = ["DirectoryHealth", "PartitionHealth", "health", "health_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionHealth:
+class PartitionHealth(Struct, frozen=True):
     """One partition directory, every batch of it walked over and its checksum compared.
 
     Offsets, and timestamps in ms, are None where no batch tells them.
@@ -174,8 +174,7 @@ def _missing(segments: Sequence[SegmentSummary]) -> list[tuple[int, int]]:
     return missing.found
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryHealth:
+class DirectoryHealth(Struct, frozen=True):
     """A log directory with the partitions that are meant, or what was pointed at itself."""
 
     path: str

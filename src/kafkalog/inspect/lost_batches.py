@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import BatchOutline, Finding, FindingCode, outline_of
@@ -37,8 +38,7 @@ _MOST_OFFSETS = 1 << 24
 _OF_BATCHES = codes_with(Trait.TAIL | Trait.NO_BATCH) - {FindingCode.LIMIT_EXCEEDED}
 
 
-@dataclass(frozen=True, slots=True)
-class LostBatch:
+class LostBatch(Struct, frozen=True):
     """What the bytes at a damaged place of a log tell."""
 
     outline: BatchOutline | None = None

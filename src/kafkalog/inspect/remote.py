@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -35,8 +36,7 @@ __all__ = ["RemoteView", "inspect_remote"]
 Key = tuple[str, str, int]
 
 
-@dataclass(slots=True)
-class RemoteView:
+class RemoteView(Struct):
     """All tiered logs, and what is wrong."""
 
     partitions: list[RemotePartition]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import FileKind
@@ -17,8 +17,7 @@ from kafkalog.tiers.segments import RemoteSegment
 __all__ = ["LocalPart", "RemotePartition", "RemoteRow"]
 
 
-@dataclass(frozen=True, slots=True)
-class LocalPart:
+class LocalPart(Struct, frozen=True):
     """What one log directory has of a tiered log."""
 
     partition: Partition
@@ -36,8 +35,7 @@ class LocalPart:
         return self.begins <= first and last < self.end
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteRow:
+class RemoteRow(Struct, frozen=True):
     """One remote segment, by the events, by the listing, or by both."""
 
     topic: str
@@ -55,7 +53,7 @@ class RemoteRow:
     """all of its offsets are in a log directory too"""
     belongs: bool | None
     """a broker reads some of it for this log, as its leader epochs are; None where nothing tells"""
-    sizes: Mapping[FileKind, int] = field(default_factory=dict)
+    sizes: Mapping[FileKind, int] = {}
     """bytes of the files that its objects hold, of those that are there and agree with the listing"""
     doubts: tuple[StorageError, ...] = ()
     """objects of which the listing and what says their sizes do not agree, or of which that cannot be read"""
@@ -66,8 +64,7 @@ class RemoteRow:
         return _size(self.segment, self.listed)
 
 
-@dataclass(slots=True)
-class RemotePartition:
+class RemotePartition(Struct):
     """One tiered log in both tiers."""
 
     topic: str
@@ -81,7 +78,7 @@ class RemotePartition:
     settings: Mapping[str, str] | None
     """those of the topic that are about tiers; None where the cluster's metadata says nothing of it"""
     has_events: bool
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = []
 
     @property
     def log_start(self) -> int | None:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.cluster.rules.internal_topics import INTERNAL_TOPIC_SETTINGS
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
@@ -44,8 +43,7 @@ class SegmentRetention(Struct, frozen=True):
     """base offset of the older segment that it has to wait for; null if it waits for none"""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionRetention:
+class PartitionRetention(Struct, frozen=True):
     """What retention will take of one partition."""
 
     path: str
@@ -136,8 +134,7 @@ def _settings(
     return CleanerConfig.from_names(values), origins
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
+class _Facts(Struct, frozen=True):
     base_offset: int
     size: int
     largest_timestamp: int

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -72,8 +73,7 @@ _MISPLACED = codes_with(Trait.MISPLACED)
 _TAILS = {FindingCode.TORN_TAIL: Kind.TORN, FindingCode.ZERO_TAIL: Kind.ZEROS}
 
 
-@dataclass(frozen=True, slots=True)
-class BatchFacts:
+class BatchFacts(Struct, frozen=True):
     """What, of one batch, the report adds up; offsets are inclusive, the timestamp in ms (-1: none)."""
 
     position: int
@@ -95,8 +95,7 @@ class Listener(Protocol):
         """One batch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """Bytes of one kind, from `start` to before `end`; offsets are inclusive and None where no batch tells them."""
 
     kind: Kind
@@ -131,8 +130,7 @@ class Stretch:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentMap:
+class SegmentMap(Struct, frozen=True):
     """One segment in stretches that cover all of it, in order."""
 
     segment: Segment

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
 
 __all__ = ["Series", "Timeline"]
 
@@ -24,8 +23,7 @@ _OTHERS = ""
 """Topics beyond the first thousand, together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(Struct, frozen=True):
     """Equal buckets from `start` (ms since 1970) on; what lies outside is only counted."""
 
     start: int
@@ -44,15 +42,14 @@ class Series:
         return self.start + self.width * max((len(each) for each in self.topics.values()), default=0)
 
 
-@dataclass(slots=True)
-class Timeline:
+class Timeline(Struct):
     """Told of batches one after the other."""
 
     width: int = _WIDTHS[0]
     """of a bucket, ms"""
     untimed: int = 0
-    _buckets: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
-    _names: set[str] = field(default_factory=set)
+    _buckets: dict[int, dict[str, tuple[int, int]]] = {}
+    _names: set[str] = set()
     _entries: int = 0
 
     def add(self, topic: str, timestamp: int, records: int, size: int) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import enum
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
+from msgspec.structs import replace
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import MIB
@@ -46,8 +46,7 @@ class By(enum.StrEnum):
     """the same key and value in the same topic; only what is there more than once is a group"""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """Records that have everything in common that they were grouped by; the rest is None."""
 
     records: int
@@ -73,8 +72,7 @@ class Group:
         return self.records * 60_000 / (self.last_timestamp - self.first_timestamp)
 
 
-@dataclass(frozen=True, slots=True)
-class TopGroups:
+class TopGroups(Struct, frozen=True):
     """The largest groups first, what all records together come to, and how sure the counts are."""
 
     groups: Sequence[Group]
@@ -203,13 +201,12 @@ def _digest(value: Any) -> bytes | None:
     return None if found is None else hashlib.blake2b(found, digest_size=16).digest()
 
 
-@dataclass
-class _Counted:
+class _Counted(Struct):
     """Groups so far, in a table of one row each, and rows that are not grouped yet."""
 
     names: tuple[str, ...]
     is_repeats: bool
-    pending: list[Any] = field(default_factory=list)
+    pending: list[Any] = []
     pending_rows: int = 0
     pending_bytes: int = 0
     records: int = 0

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.findings import Unread
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import PartitionFacts, Planned, ReportFacts
@@ -40,8 +41,7 @@ _LOOKED_AT = 8
 _STANDS = (RunState.FINISHED, RunState.CUT_SHORT, RunState.HALF_PURGED)
 
 
-@dataclass(frozen=True, slots=True)
-class LossRow:
+class LossRow(Struct, frozen=True):
     """One line of the table: what a partition loses permanently and by a simple start, and when that was written."""
 
     partition: str

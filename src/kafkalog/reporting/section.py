@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.reporting.markup import Content, Markup, element
 
 __all__ = ["Section", "section"]
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """One entry of the index."""
 
     anchor: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import ReportFacts
 from kafkalog.recovery.broker.node.answer import StartOutcome
@@ -23,8 +24,7 @@ _MEANINGS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ReportVerdict:
+class ReportVerdict(Struct, frozen=True):
     """What it comes to."""
 
     code: ExitCode

@@ -6,7 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import Protocol
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.common.shell import shell_line, shell_option
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.recovery.decide.choice import RecoveryChoice
@@ -45,8 +46,7 @@ class PlannedFor(Protocol):
         """The ways of what was planned."""
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """What a command that is recommended in place of this one repeats."""
 
     words: Sequence[str] = ()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.wording import counted
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.wrapping import folded, wrapped
@@ -32,8 +33,7 @@ _FEWEST = 2
 """Lines at most of each part; losses take what the other parts leave.  A sentence gets two lines, or is left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
+class Loss(Struct, frozen=True):
     """What one partition loses: a sentence for one line, or for two."""
 
     place: str
@@ -52,8 +52,7 @@ class Loss:
         return f"  {self.place}: {self.offsets}{written}{eye}"
 
 
-@dataclass(frozen=True, slots=True)
-class FirstScreen:
+class FirstScreen(Struct, frozen=True):
     """The parts of the screen, in its order; each text is one sentence, not wrapped yet."""
 
     title: str

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Final
 
-from kafkalog.classes import dataclass
+import msgspec
+from msgspec import Struct
+
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
@@ -41,8 +43,7 @@ FIRST_END_THE_RUN: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
+class Outlook(Struct, frozen=True):
     """What is foreseen for one log directory."""
 
     root: str
@@ -57,7 +58,7 @@ class Outlook:
     """what follows each forecast, if the plan is not for the whole directory"""
     note: str = ""
     commands: Sequence[str] = ()
-    findings: Sequence[Finding] = field(default=())
+    findings: Sequence[Finding] = msgspec.field(default=())
     """of the plan; their files are relative to the directory"""
 
 

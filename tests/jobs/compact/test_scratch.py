@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 import kafkalog
-from kafkalog.cli.repairing.compact_lines import CompactLine
+from kafkalog.cli.shapes.compact_lines import CompactLine
 from kafkalog.codec.common.shapes import shaped
 from kafkalog.jobs.compact import cleaning
 from kafkalog.log.directories import workers

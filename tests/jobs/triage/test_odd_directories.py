@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafkalog.cli.looking.triage_lines import partition_line
+from kafkalog.cli.shapes.triage_lines import partition_line
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import FindingCode
 from kafkalog.jobs.triage.outcome import PartitionTriage

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kafkalog.cli.looking.triage_lines import partition_line
+from kafkalog.cli.shapes.triage_lines import partition_line
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.departures import Known
 from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState

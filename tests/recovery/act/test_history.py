@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog import RecoveryRefused, UsageError, runs
-from kafkalog.cli.repairing.runs_lines import run_line
+from kafkalog.cli.shapes.runs_lines import run_line
 from kafkalog.recovery import Recovery, recover, undo
 from kafkalog.recovery.act import machine_id as machine
 from kafkalog.recovery.act import quarantine

@@ -29,7 +29,7 @@ ENDS = {"torn_tail", "zero_tail", "batch_size_invalid", "crc_mismatch"}
 
 def listed(findings: Iterable[Finding], root: Path | None = None) -> list[dict[str, object]]:
     """As JSON has them; a plan's paths are relative to its directory."""
-    rows = plain(shaped(findings, list[FindingJson]))
+    rows: list[dict[str, object]] = plain(shaped(findings, list[FindingJson]))
     for row in rows:
         if root is not None and row["file"] is not None:
             row["file"] = str(root / str(row["file"]))

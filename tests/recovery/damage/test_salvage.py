@@ -54,7 +54,7 @@ def flip(log: Path, position: int, bit: int = 0) -> None:
 def salvage(root: Path, **options: object) -> list[list[int]]:
     """Recover in mode salvage; the gaps that were reported."""
     result = recover(Recovery(mode="salvage", config=SETTINGS, at=AT, **options), root)[0]  # type: ignore[arg-type]
-    return list(map(list, result.plan.as_dict()["partitions"][0]["gaps"]))  # type: ignore[no-any-return]
+    return list(map(list, result.plan.as_dict()["partitions"][0]["gaps"]))
 
 
 @pytest.mark.parametrize("field", ["crc", "attributes", "records", "batch_length"])

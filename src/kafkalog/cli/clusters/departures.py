@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kafkalog.cli.clusters.elections_lines import LeaderAndIsrLine, WithoutLine, ZookeeperWithoutLine
 from kafkalog.cli.lines import print_lines
+from kafkalog.cli.shapes.elections_lines import LeaderAndIsrLine, WithoutLine, ZookeeperWithoutLine
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.cluster.kraft.metadata_image import PartitionImage
 from kafkalog.cluster.kraft.metadata_json import partition_json

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kafkalog.cli.clusters.metadata_lines import SettingLine
 from kafkalog.cli.lines import print_lines
+from kafkalog.cli.shapes.metadata_lines import SettingLine
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.cluster.rules.config_defaults import default_settings
 from kafkalog.cluster.rules.configuration import Setting, effective_of_broker, effective_of_topic

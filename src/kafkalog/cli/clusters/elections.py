@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from typing import Any
 
 import click
 
 from kafkalog.cli.clusters.against import compared
 from kafkalog.cli.clusters.departures import print_departures
-from kafkalog.cli.clusters.elections_lines import (
-    BrokerLine,
-    ControllerLine,
-    ZookeeperControllerLine,
-    ZookeeperPartitionLine,
-    ZookeeperStateLine,
-)
 from kafkalog.cli.clusters.metadata import (
     CHANGE_COLUMNS,
     metadata_log,
@@ -31,6 +24,13 @@ from kafkalog.cli.options.numbers import BROKER_ID
 from kafkalog.cli.options.past import AS_OF_POSITION, Position
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for, settings_in
 from kafkalog.cli.options.selection import selection_options
+from kafkalog.cli.shapes.elections_lines import (
+    BrokerLine,
+    ControllerLine,
+    ZookeeperControllerLine,
+    ZookeeperPartitionLine,
+    ZookeeperStateLine,
+)
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.cross_check import KnownTopic, cluster_ids, known_from_image, known_from_zookeeper
 from kafkalog.cluster.kraft.departures import kraft_departures
@@ -53,14 +53,18 @@ from kafkalog.log.directories.selection import Selection
 __all__ = ["command"]
 
 
+def _span(span: Span) -> dict[str, Any]:
+    return {name: getattr(span, name) for name in ("from_zxid", "from_time", "to_zxid", "to_time", "ended_by")}
+
+
 def _lines(found: Timeline) -> Iterator[ZookeeperControllerLine | BrokerLine | ZookeeperPartitionLine]:
     for term in found.terms:
         yield ZookeeperControllerLine(
-            chroot=term.chroot, broker=term.broker, epoch=term.epoch, session=term.session, **asdict(term.span)
+            chroot=term.chroot, broker=term.broker, epoch=term.epoch, session=term.session, **_span(term.span)
         )
     for life in found.brokers:
         yield BrokerLine(
-            chroot=life.chroot, broker=life.broker, epoch=life.epoch, session=life.session, **asdict(life.span)
+            chroot=life.chroot, broker=life.broker, epoch=life.epoch, session=life.session, **_span(life.span)
         )
     for change in found.changes:
         yield ZookeeperPartitionLine(

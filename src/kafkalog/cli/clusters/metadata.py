@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from kafkalog.cli.clusters.against import compared
 from kafkalog.cli.clusters.effective import Configured, print_effective
-from kafkalog.cli.clusters.metadata_lines import PartitionLine
 from kafkalog.cli.clusters.zookeeper_paths import one_chroot
 from kafkalog.cli.lines import finish, partitions_with, print_lines
 from kafkalog.cli.options.common import CHROOT, JSON, REPLICA, SHOW_SECRETS
@@ -22,6 +21,7 @@ from kafkalog.cli.options.past import AS_OF_POSITION, Position
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for, settings_in
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import print_json
+from kafkalog.cli.shapes.metadata_lines import PartitionLine
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.cross_check import known_from_image, known_from_zookeeper
 from kafkalog.cluster.kraft.metadata_history import PartitionChange, partition_changes

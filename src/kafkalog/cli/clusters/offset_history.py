@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from kafkalog.cli.clusters.offsets_lines import CommittedLine, RemovedLine
 from kafkalog.cli.lines import finish, partitions_with, print_lines
 from kafkalog.cli.options.names import chosen_names
 from kafkalog.cli.output import remark
+from kafkalog.cli.shapes.offsets_lines import CommittedLine, RemovedLine
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.groups.group_lines import offset_line
 from kafkalog.cluster.groups.offset_history import OffsetChange, OffsetHistory, read_offset_history

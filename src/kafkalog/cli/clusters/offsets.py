@@ -10,7 +10,6 @@ from msgspec import structs
 from kafkalog.cli.clusters.known_topics import groups_at_hand, known_topics
 from kafkalog.cli.clusters.log_ends import LogEnds
 from kafkalog.cli.clusters.offset_history import show_history
-from kafkalog.cli.clusters.offsets_lines import MigratedLine, OffsetLine, ShareLine
 from kafkalog.cli.clusters.reset_csv import reset_lines
 from kafkalog.cli.clusters.share_text import groups_in, print_share_state, share_lag
 from kafkalog.cli.clusters.zookeeper_paths import (
@@ -29,6 +28,7 @@ from kafkalog.cli.options.past import AT_ZXID, as_of_time
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.selection import selection_options, topic_names
 from kafkalog.cli.output import LineWriter
+from kafkalog.cli.shapes.offsets_lines import MigratedLine, OffsetLine, ShareLine
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.cross_check import KnownTopic, known_from_zookeeper
 from kafkalog.cluster.groups.group_lines import offset_line, share_line

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from kafkalog.cli.clusters.quorum_lines import quorum_lines
 from kafkalog.cli.clusters.quorum_recover import recover_command
 from kafkalog.cli.clusters.quorum_text import print_left_out, print_quorum
 from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.strict import StrictCommand
+from kafkalog.cli.shapes.quorum_lines import quorum_lines
 from kafkalog.cluster.kraft.quorum import read_what_is_left
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 

@@ -9,7 +9,6 @@ import click
 from msgspec import structs
 
 from kafkalog.cli.acting import Acting, Declined
-from kafkalog.cli.clusters.quorum_recover_lines import QuorumRecoverLine, plan_line, result_line
 from kafkalog.cli.clusters.quorum_text import print_quorum_plan, print_quorum_result
 from kafkalog.cli.options.common import CONFIG, JSON, QUARANTINE, YES
 from kafkalog.cli.options.endpoints import Endpoint, NodeEndpoint, VoterList
@@ -19,6 +18,7 @@ from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import print_json
 from kafkalog.cli.settings import parse_settings
+from kafkalog.cli.shapes.quorum_recover_lines import QuorumRecoverLine, plan_line, result_line
 from kafkalog.codec.errors import UsageError
 from kafkalog.jobs.quorum.planned import QuorumPlan
 from kafkalog.jobs.quorum.request import QuorumRecovery, QuorumWay

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from kafkalog.cli.clusters.quorum_lines import LeftOutLine
 from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.sentences import SentenceWriter
+from kafkalog.cli.shapes.quorum_lines import LeftOutLine
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.kraft.quorum import KnownVoter, LeftOut, Quorum, QuorumSurvivor
 from kafkalog.cluster.kraft.quorum_log import QuorumLog

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.zookeeper import ZooKeeperDirectory, open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.cluster_id import bad_cluster_ids
@@ -51,8 +52,7 @@ def one_chroot(places: Sequence[str], chroot: str | None, what: str) -> str:
     return places[0]
 
 
-@dataclass(frozen=True, slots=True)
-class OldConsumers:
+class OldConsumers(Struct, frozen=True):
     """What ZooKeeper's directory says of consumers."""
 
     tree: Tree

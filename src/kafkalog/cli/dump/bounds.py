@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cli.dump.options import Options
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
@@ -24,8 +25,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _TIME = re.compile(r"([se])@([0-9]{1,19})", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """The bounds of one partition.
 
     The first offset, the one not read any more, and the time (ms) at which reading ends.
@@ -41,8 +41,7 @@ class Bounds:
         return self.start_offset is not None and self.end_offset is not None and self.start_offset >= self.end_offset
 
 
-@dataclass(frozen=True)
-class Begin:
+class Begin(Struct, frozen=True):
     """What the options say, the same for all partitions."""
 
     word: str | None = None

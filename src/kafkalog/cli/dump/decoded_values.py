@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cli.dump.options import Options
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.model import Record
@@ -25,19 +25,17 @@ _MOST_PROBLEMS = 50
 _OTHERS = "for yet another reason, which its line says"
 
 
-@dataclass
-class _Problem:
+class _Problem(Struct):
     first_offset: int
     records: int = 0
 
 
-@dataclass
-class ShownValues:
+class ShownValues(Struct):
     """Puts what keys and values say into lines."""
 
     decoder: ValueDecoder
     masks: frozenset[str]
-    _problems: dict[str, _Problem] = field(default_factory=dict)
+    _problems: dict[str, _Problem] = {}
 
     @classmethod
     def of(cls, options: Options, paths: Sequence[str], findings: list[Finding]) -> ShownValues:

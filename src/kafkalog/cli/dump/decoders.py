@@ -11,7 +11,8 @@ import struct
 from collections.abc import Callable
 from typing import Protocol
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.model import Record
@@ -85,8 +86,7 @@ def _class(name: str) -> Callable[[bytes], str]:
     )
 
 
-@dataclass(frozen=True)
-class DecoderClasses:
+class DecoderClasses(Struct, frozen=True):
     """`--key-decoder-class` and `--value-decoder-class`, by their functions."""
 
     key: Callable[[bytes], str]
@@ -110,8 +110,7 @@ class DecoderClasses:
         return {"key": key, "value": value}
 
 
-@dataclass(frozen=True)
-class _Coordinator:
+class _Coordinator(Struct, frozen=True):
     """`OffsetsMessageParser`, `TransactionLogMessageParser`, `ShareGroupStateMessageParser`."""
 
     topic: str
@@ -141,8 +140,7 @@ class _Coordinator:
                 "value": shown["value"] if found.value is not None else None}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Framed:
+class _Framed(Struct, frozen=True):
     """`ClusterMetadataLogMessageParser`, `RemoteMetadataLogMessageParser`: records without keys."""
 
     topic: str

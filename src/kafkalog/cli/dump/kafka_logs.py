@@ -10,9 +10,9 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cli.dump.bounds import Bounds
 from kafkalog.cli.dump.decoders import Decoder, DecoderClasses, PlainDecoder, data_decoder
 from kafkalog.cli.dump.forms import decoded_topic
@@ -41,12 +41,11 @@ _MOST_GAPS = 1000
 """pairs of offsets that are listed for a file"""
 
 
-@dataclass
-class _Gaps:
+class _Gaps(Struct):
     """Offsets that do not follow each other."""
 
     last: int = -1
-    pairs: list[tuple[int, int]] = field(default_factory=list)
+    pairs: list[tuple[int, int]] = []
     more: int = 0
 
     def next(self, offset: int) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
+from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.cli.options.common import REPLICA, SHOW_SECRETS
 from kafkalog.cli.options.numbers import Whole
 from kafkalog.cli.options.paths import SERVER_PROPERTIES
@@ -24,8 +24,7 @@ _COUNT = Whole(0, 2**63 - 1)
 _BYTES = Whole(1, 2**31 - 1)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Struct, frozen=True, kw_only=True):
     """Every option of the command by its parameter's name; offsets and times have inclusive starts, exclusive ends."""
 
     paths: tuple[str, ...]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cli.dump.patterns import Pattern
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import Record, RecordBatch
@@ -12,8 +13,7 @@ from kafkalog.codec.model import Record, RecordBatch
 __all__ = ["RecordFilter"]
 
 
-@dataclass(frozen=True)
-class RecordFilter:
+class RecordFilter(Struct, frozen=True):
     """All conditions must hold; a condition that is None or empty always does.  Times are ms, the end exclusive."""
 
     start_time: int | None = None

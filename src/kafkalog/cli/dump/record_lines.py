@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from binascii import b2a_base64
 from collections.abc import Callable
-from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalog.classes import dataclass
+import msgspec
+from msgspec import Struct
+
 from kafkalog.cli.dump.decoders import Decoder, PlainDecoder, control_decoded
 from kafkalog.cli.dump.redaction import Redaction
 from kafkalog.codec.batch_fields import BATCH_FIELDS, OF_RECORDS, POSITION
@@ -91,11 +92,10 @@ def _control_text(record: Record, *, decode: bool) -> str:
     return escape_controls(f" {name}{colon} {_texts(fields)}")
 
 
-@dataclass(frozen=True)
-class RecordText:
+class RecordText(Struct, frozen=True):
     """Makes the lines that kafka-dump-log prints for records."""
 
-    decoder: Decoder = field(default_factory=PlainDecoder)
+    decoder: Decoder = msgspec.field(default_factory=PlainDecoder)
     """shows keys and values"""
     redaction: Redaction | None = None
     with_metadata: bool = False

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import field
 from typing import NamedTuple
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cli.dump.bounds import Bounds
 from kafkalog.cli.dump.record_filter import RecordFilter
 from kafkalog.cli.dump.record_lines import batch_line, record_object
@@ -37,8 +37,7 @@ class OfBatches(NamedTuple):
     transactional: bool | None
 
 
-@dataclass
-class Walk:
+class Walk(Struct):
     """One run: what is wanted, how far it is, and what was found."""
 
     wanted: RecordFilter
@@ -47,7 +46,7 @@ class Walk:
     isolation_level: str
     max_records: int | None
     progress: ByteProgress
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = []
     printed: int = 0
     is_incomplete: bool = False
     """whether a record was left out that could not be shown as it was asked for"""

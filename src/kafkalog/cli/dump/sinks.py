@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from kafkalog.classes import dataclass
+import msgspec
+from msgspec import Struct
+
 from kafkalog.cli.dump.decoders import Decoder, PlainDecoder, decoder_of, decodes
 from kafkalog.cli.dump.record_lines import RecordText, record_object
 from kafkalog.cli.dump.redaction import Redaction
@@ -46,8 +48,7 @@ def heading_lines(path: str, base_offset: int) -> list[str]:
     return lines
 
 
-@dataclass
-class TextSink:
+class TextSink(Struct):
     """Lines as kafka-dump-log prints them for records, each segment's under its heading."""
 
     writer: LineWriter
@@ -55,7 +56,7 @@ class TextSink:
     show_secrets: bool
     with_metadata: bool
     redaction: Redaction | None
-    _text: RecordText = field(default_factory=RecordText)
+    _text: RecordText = msgspec.field(default_factory=RecordText)
     _heading: str | None = None
 
     def begin(self, partition: Partition) -> None:

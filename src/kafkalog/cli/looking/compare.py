@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from kafkalog.cli.lines import half_done_in, print_lines
-from kafkalog.cli.looking.compare_lines import group_line, partition_line, summary_line
 from kafkalog.cli.looking.compare_text import print_comparison, print_losses
 from kafkalog.cli.options.common import JOBS, JSON
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import report_findings
 from kafkalog.cli.progress import ByteProgress, total_bytes
+from kafkalog.cli.shapes.compare_lines import group_line, partition_line, summary_line
 from kafkalog.codec.errors import UnknownName
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import click
 
-from kafkalog.cli.looking.ls_lines import DeletedSegmentLine, LsLine, PartitionLine, SegmentLine
 from kafkalog.cli.options.common import JOBS, JSON
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.selection import selected, selection_options
 from kafkalog.cli.output import behind_text, print_json, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.sentences import SentenceWriter
+from kafkalog.cli.shapes.ls_lines import DeletedSegmentLine, LsLine, PartitionLine, SegmentLine
 from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
 from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.errors import UsageError

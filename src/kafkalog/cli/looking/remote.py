@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from kafkalog.cli.looking.remote_lines import rebuilt_line, segment_line, summary_line
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.numbers import Whole
 from kafkalog.cli.options.paths import SERVER_PROPERTIES, log_directories, settings_in
@@ -14,6 +13,7 @@ from kafkalog.cli.options.remote import Remote, remote_options
 from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import print_json, report_findings
+from kafkalog.cli.shapes.remote_lines import rebuilt_line, segment_line, summary_line
 from kafkalog.cli.tables import Column, Kind, print_table, size_text
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC

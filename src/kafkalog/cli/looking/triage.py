@@ -8,13 +8,13 @@ from contextlib import contextmanager
 import click
 
 from kafkalog.cli.lines import print_lines
-from kafkalog.cli.looking.triage_lines import partition_line, refused_line, summary_line
 from kafkalog.cli.looking.triage_text import print_triage
 from kafkalog.cli.options.common import JOBS, JSON
 from kafkalog.cli.options.order import START_ORDER
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import report_findings
+from kafkalog.cli.shapes.triage_lines import partition_line, refused_line, summary_line
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.jobs.triage.run import triage
 from kafkalog.log.directories.selection import Selection

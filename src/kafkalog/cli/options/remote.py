@@ -7,8 +7,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.common.shell import shell_option
 from kafkalog.codec.errors import UsageError
 
@@ -20,8 +20,7 @@ __all__ = ["Remote", "remote_options"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True)
-class Remote:
+class Remote(Struct, frozen=True):
     """The remote tier that a command line names, if it does, and how it is read."""
 
     uri: str | None

@@ -17,7 +17,7 @@ from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT, time_range_options
 from kafkalog.cli.output import LineWriter, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
-from kafkalog.cli.records.replay_lines import plan_lines, result_lines
+from kafkalog.cli.shapes.replay_lines import plan_lines, result_lines
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.compression.specs import Codec
 from kafkalog.codec.errors import UsageError

@@ -14,8 +14,8 @@ from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.progress import RecoveryProgress
-from kafkalog.cli.repairing.compact_lines import CompactLine, compact_line
 from kafkalog.cli.settings import parse_settings, request_option
+from kafkalog.cli.shapes.compact_lines import CompactLine, compact_line
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.common.shell import shell_word

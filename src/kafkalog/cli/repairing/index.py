@@ -15,9 +15,9 @@ from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import print_json, remark
 from kafkalog.cli.progress import ByteProgress, RecoveryProgress, total_bytes
-from kafkalog.cli.repairing.plan_lines import result_line
 from kafkalog.cli.repairing.plan_text import print_plan
 from kafkalog.cli.settings import parse_settings, request_option
+from kafkalog.cli.shapes.plan_lines import result_line
 from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, FindingJson

@@ -11,9 +11,9 @@ from kafkalog.cli.options.common import CONFIG, JSON
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import print_json
 from kafkalog.cli.progress import ByteProgress, total_bytes
-from kafkalog.cli.repairing.merge_lines import PartitionLine, summary_line
 from kafkalog.cli.repairing.merge_text import print_directory, print_partition
 from kafkalog.cli.settings import parse_settings
+from kafkalog.cli.shapes.merge_lines import PartitionLine, summary_line
 from kafkalog.codec.errors import UsageError
 from kafkalog.copies.preview import merge_preview
 from kafkalog.jobs.merge.merge import merge_directories, merge_replicas

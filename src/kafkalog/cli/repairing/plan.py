@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import click
@@ -14,11 +13,11 @@ from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.paths import PATHS
 from kafkalog.cli.output import print_json, remark
 from kafkalog.cli.progress import RecoveryProgress
-from kafkalog.cli.repairing.plan_lines import plan_line
 from kafkalog.cli.repairing.plan_text import print_plans
 from kafkalog.cli.repairing.unplanned import Unplanned
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.settings import EVERY, given_words, planning_options, recovery_asked
+from kafkalog.cli.shapes.plan_lines import plan_line
 from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding
@@ -102,7 +101,7 @@ def show(
             for root, stands in stands_of.items():
                 for sentence in stands.sentences(in_options):
                     writer.write(escape_controls(f"{root}: {sentence}"))
-        words = replace(words, locked=frozenset(root for root, stands in stands_of.items() if stands.locked))
+        words = structs.replace(words, locked=frozenset(root for root, stands in stands_of.items() if stands.locked))
         problems = [made.sentence for made in made_all if isinstance(made, Unplanned)]
         print_plans([made for made in made_all if isinstance(made, Plan)], words, every=every, problems=problems)
     for made in made_all:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.repairing.ways_text import DONE, is_done, print_ways, sentence_of_damage_left, sentences_of_log_starts

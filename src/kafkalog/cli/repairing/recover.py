@@ -16,11 +16,11 @@ from kafkalog.cli.options.remote import Remote, remote_options
 from kafkalog.cli.output import print_json
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.repairing import plan as plan_command
-from kafkalog.cli.repairing.plan_lines import result_line
 from kafkalog.cli.repairing.plan_text import print_plan
 from kafkalog.cli.repairing.result_text import print_result
 from kafkalog.cli.repairing.unplanned import Unplanned
 from kafkalog.cli.settings import EVERY, given_words, planning_options, recovery_asked, request_option
+from kafkalog.cli.shapes.plan_lines import result_line
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery import Plan, RecoveryResult

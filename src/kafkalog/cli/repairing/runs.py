@@ -12,7 +12,7 @@ from kafkalog.cli.options.common import JSON, MOVED, YES
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.times import Age
 from kafkalog.cli.output import LineWriter, print_json
-from kafkalog.cli.repairing.runs_lines import PurgeLine, RunsLine, run_line
+from kafkalog.cli.shapes.runs_lines import PurgeLine, RunsLine, run_line
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.wording import counted

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingJson
@@ -15,8 +16,7 @@ from kafkalog.words.exit_codes import sentence_of
 __all__ = ["Unplanned"]
 
 
-@dataclass(frozen=True, slots=True)
-class Unplanned:
+class Unplanned(Struct, frozen=True):
     """A directory, and why nothing is known of it: the operating system did not give it out, or it was declined."""
 
     root: str

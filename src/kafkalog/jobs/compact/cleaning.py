@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.errors import FormatError, RecoveryRefused
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -55,18 +56,16 @@ _MOST_GROWTH = 4
 _GIVE_ID = Sentence(Ask.RECOVER_TOPIC_ID, " gives it one")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionRules:
+class CompactionRules(Struct, frozen=True, kw_only=True):
     """What decides besides the bytes."""
 
     topics: TopicFacts
     now_ms: int
-    config: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, str] = {}
     """settings under Kafka's names; what the cluster knew of a topic wins"""
 
 
-@dataclass(slots=True)
-class CompactedPartition:
+class CompactedPartition(Struct):
     """One compacted partition: what a pass has to do, and what it leaves; sizes in bytes."""
 
     name: str
@@ -89,7 +88,7 @@ class CompactedPartition:
     """those of aborted transactions and of control batches too"""
     records_without_key: int = 0
     """dropped among them, because nothing could ever supersede them"""
-    deleted_segments: list[int] = field(default_factory=list)
+    deleted_segments: list[int] = []
     """base offsets of those that retention, or the log's start, let go"""
 
 
@@ -189,16 +188,14 @@ def _live(directory: str) -> PartitionName | None:
     return name
 
 
-@dataclass(frozen=True, slots=True)
-class _LeftAlone:
+class _LeftAlone(Struct, frozen=True):
     """A partition that is not touched."""
 
     why: str
     finding: Finding | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Cleaned:
+class _Cleaned(Struct, frozen=True):
     """What a pass makes of one partition."""
 
     partition: CompactedPartition

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from typing import Annotated
 
 import msgspec
+from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.arguments import check_fields
 from kafkalog.codec.common.asked import Option
 from kafkalog.codec.errors import StorageError, UsageError
@@ -39,14 +38,13 @@ from kafkalog.recovery.facts.unreadable import around_unreadable
 __all__ = ["Compaction", "CompactionResult", "compact", "compact_into", "plan_compaction"]
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionResult:
+class CompactionResult(Struct, frozen=True):
     """What a compaction did; `run_id` is None if there was nothing to do."""
 
     done: CompactionPlan
     run_id: str | None
     quarantine: str | None
-    earlier: CompletedRuns = field(default_factory=CompletedRuns)
+    earlier: CompletedRuns = msgspec.field(default_factory=CompletedRuns)
 
     @property
     def changed(self) -> bool:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.codec.encode.batch import build_control_batch
 from kafkalog.codec.errors import RecoveryRefused
@@ -40,8 +41,7 @@ __all__ = ["NewMetadata", "actions_of", "broken_snapshots", "content_elsewhere",
 NOBODY = -1
 
 
-@dataclass(frozen=True, slots=True)
-class NewMetadata:
+class NewMetadata(Struct, frozen=True):
     """A metadata directory as it will be."""
 
     files: dict[str, Content]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.quorum import KnownVoter, Quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.codec.kraft import VoterNode

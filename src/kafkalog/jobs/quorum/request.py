@@ -7,9 +7,10 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import field, replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.errors import UsageError
 from kafkalog.jobs.quorum.expiry import refuse_settings
@@ -33,8 +34,7 @@ class QuorumWay(enum.StrEnum):
     """a broker's copy becomes a controller"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumRecovery:
+class QuorumRecovery(Struct, frozen=True, kw_only=True):
     """The request."""
 
     way: QuorumWay
@@ -44,7 +44,7 @@ class QuorumRecovery:
     """directories of controllers that will not be: they are read only"""
     brokers: tuple[str, ...] = ()
     """directories of brokers, read only; the first one is the source of `FROM_BROKER`"""
-    endpoints: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    endpoints: Mapping[int, tuple[str, int]] = {}
     """node -> (host, port)"""
     voters: tuple[int, ...] | None = None
     """ids of all who will vote; None: those of the given directories"""
@@ -66,9 +66,9 @@ class QuorumRecovery:
     """the time from which retention counts, in ms; None: the clock's"""
     stamp: int | None = None
     """the time that the new batch carries, in ms; None: the clock's"""
-    config: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, str] = {}
     """settings of the brokers, by which data expires"""
-    properties: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    properties: Mapping[int, Mapping[str, str]] = {}
     """node -> its own properties, of which the lines to set keep what they can"""
 
     def checked(self) -> QuorumRecovery:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+import msgspec
+from msgspec import Struct
+
 from kafkalog.cluster.kraft.quorum_log import root_of_metadata
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
@@ -29,18 +30,16 @@ from kafkalog.recovery.facts.survey import survey
 __all__ = ["QuorumResult", "plan_quorum", "recover_quorum"]
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryRun:
+class DirectoryRun(Struct, frozen=True):
     """What was done to one directory; `run_id` is None if there was nothing to do."""
 
     root: str
     run_id: str | None
     quarantine: str | None
-    earlier: CompletedRuns = field(default_factory=CompletedRuns)
+    earlier: CompletedRuns = msgspec.field(default_factory=CompletedRuns)
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumResult:
+class QuorumResult(Struct, frozen=True):
     """What `recover_quorum` did; each directory has a run of its own."""
 
     plan: QuorumPlan

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused
@@ -24,8 +25,7 @@ _SMALLEST, _LARGEST = 0, 1
 """levels of kraft.version that every release with dynamic voters supports"""
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumMember:
+class QuorumMember(Struct, frozen=True):
     """A controller of the new quorum."""
 
     node: int

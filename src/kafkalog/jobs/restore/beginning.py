@@ -10,7 +10,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS
@@ -26,8 +27,7 @@ __all__ = ["Beginning", "beginning_of", "is_missed", "local_logs", "sound_end"]
 Key = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
+class Beginning(Struct, frozen=True):
     """A partition directory in which nothing is local."""
 
     name: str

@@ -11,10 +11,10 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import field
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.records.framed_records import encode_remote_log_metadata
 from kafkalog.cluster.rules.java import signed
 from kafkalog.codec.errors import StorageError
@@ -39,15 +39,14 @@ _MASK = 0xFFFFFFFF
 _NEEDED = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 
 
-@dataclass(slots=True)
-class RebuiltEvents:
+class RebuiltEvents(Struct):
     """What was written."""
 
     path: str
     segments: int = 0
-    by_partition: dict[int, int] = field(default_factory=dict)
+    by_partition: dict[int, int] = {}
     """partition of the topic -> events in it"""
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = []
     """segments without events, and why"""
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.jobs.restore.in_place import beginnings_in, with_beginnings
 from kafkalog.jobs.restore.whole_logs import bring_back
 from kafkalog.log.directories.selection import Selection
@@ -17,8 +18,7 @@ from kafkalog.tiers.remote_tier import RemoteTier
 __all__ = ["RemoteLogs"]
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteLogs:
+class RemoteLogs(Struct, frozen=True):
     """Tiered logs in a remote tier, for `Recovery.remote_logs`."""
 
     tier: RemoteTier

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.findings import StopReason
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
@@ -45,8 +46,7 @@ __all__ = ["BroughtBack", "bring_back"]
 Key = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class BroughtBack:
+class BroughtBack(Struct, frozen=True):
     """What was written of one log."""
 
     name: str

@@ -7,11 +7,10 @@ Nothing says who of several controllers wins the vote: everybody whose log a maj
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.departures import TopicRules, topic_rules
 from kafkalog.cluster.kraft.fencing import fencing_order, software_level
 from kafkalog.cluster.kraft.metadata_image import Broker, MetadataImage, PartitionImage

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import (
@@ -45,8 +45,7 @@ _READ = (DirectoryState.LIVE, DirectoryState.FUTURE)
 _TAKES = (ConsequenceKind.DELETED, ConsequenceKind.STRAY, ConsequenceKind.FUTURE_TRUNCATED)
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaLog:
+class ReplicaLog(Struct, frozen=True):
     """One broker's log of a partition, as the broker will have it when it is up."""
 
     node: int
@@ -67,20 +66,19 @@ class ReplicaLog:
         return (-1 if last is None else last), self.end
 
 
-@dataclass(slots=True)
-class BrokerDisks:
+class BrokerDisks(Struct):
     """The log directories of one broker, as far as they were given."""
 
     node: int
     directories: list[LogDir]
     beside: Sequence[str] = ()
     """directories that do not say whose they are, and that are this broker's as far as is known"""
-    logs: dict[Key, ReplicaLog] = field(default_factory=dict)
-    futures: dict[str, tuple[Key, ReplicaLog]] = field(default_factory=dict)
+    logs: dict[Key, ReplicaLog] = {}
+    futures: dict[str, tuple[Key, ReplicaLog]] = {}
     """path of a `-future` directory -> partition, and its log"""
-    lost_by_start: list[str] = field(default_factory=list)
+    lost_by_start: list[str] = []
     """what its start takes from directories that are put away or half moved, in sentences"""
-    online: list[LogDir] = field(default_factory=list)
+    online: list[LogDir] = []
     """those that its start does not take offline"""
     refusal: str | None = None
     """why it does not start"""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.jobs.triage.logs import BrokerDisks
 
 __all__ = ["ELECTION_COMMAND", "Key", "KnownReplicas", "Memory"]
@@ -17,8 +18,7 @@ ELECTION_COMMAND = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class KnownReplicas:
+class KnownReplicas(Struct, frozen=True):
     """What is known of a partition at the moment of the cut."""
 
     replicas: tuple[int, ...]

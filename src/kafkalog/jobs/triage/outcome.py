@@ -7,12 +7,10 @@ then fetches up to the leader's end: however short the leader's log is, all logs
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import field
 
 import msgspec
 from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.cluster.zookeeper.election import NO_LEADER
 from kafkalog.copies.common_history import common_past
 from kafkalog.jobs.triage.logs import ReplicaLog
@@ -80,8 +78,7 @@ def _steps(order: str, held: str, elect: int | None) -> str:
     return f"{hold}start {order}{election}" + (f"; then {held}" if held else "")
 
 
-@dataclass(slots=True)
-class PartitionTriage:
+class PartitionTriage(Struct):
     """One partition."""
 
     topic: str
@@ -96,11 +93,11 @@ class PartitionTriage:
     """brokers that are started and have a log of it"""
     best: tuple[int, ...] = ()
     """whose copies go furthest, and of these have the fewest flaws"""
-    flaws: Mapping[int, int] = field(default_factory=dict)
+    flaws: Mapping[int, int] = {}
     """broker -> places that consumers do not read in its copy, where several go furthest and they differ"""
-    outcomes: dict[int, dict[int, int]] = field(default_factory=dict)
+    outcomes: dict[int, dict[int, int]] = {}
     """leader -> broker -> log end offset after following"""
-    losses: dict[int, dict[int, FollowerLoss]] = field(default_factory=dict)
+    losses: dict[int, dict[int, FollowerLoss]] = {}
     """leader -> broker -> what it loses"""
     advice: StartAdvice = StartAdvice("nothing")
 

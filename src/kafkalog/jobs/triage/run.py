@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from functools import partial
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -34,8 +34,7 @@ _MOST_ORDERS = 64
 """of starts that are compared"""
 
 
-@dataclass(slots=True)
-class Triage:
+class Triage(Struct):
     """What a start will make of a cluster."""
 
     cluster_id: str | None
@@ -48,7 +47,7 @@ class Triage:
     """of starts, one after the other once the controllers alone have fenced all, under which most are led best"""
     worse_in_best_order: int
     """partitions that even then may be led by a copy that is not the best, or by nobody"""
-    not_starting: dict[int, str] = field(default_factory=dict)
+    not_starting: dict[int, str] = {}
     """broker -> why it does not start"""
     without_disks: tuple[int, ...] = ()
     """registered brokers of which no directory was given: they are taken to stay down"""
@@ -56,11 +55,11 @@ class Triage:
     """what comes before the first broker of `best_order`; a sentence without its end"""
     unclean_election: str = ""
     """how an unclean election is asked for, where an advice names one"""
-    lost_by_start: list[str] = field(default_factory=list)
+    lost_by_start: list[str] = []
     """what brokers' own starts take before any election, in sentences"""
-    unknown: list[UnknownPartition] = field(default_factory=list)
+    unknown: list[UnknownPartition] = []
     """partitions in the brokers' directories that the metadata does not know: lost to the cluster"""
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = []
 
     @property
     def at_risk(self) -> list[PartitionTriage]:

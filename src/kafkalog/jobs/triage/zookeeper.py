@@ -6,9 +6,8 @@ Of several servers the one leads whose log ends last (`FastLeaderElection.totalO
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from kafkalog.classes import dataclass
 from kafkalog.cluster.zookeeper import Replay, Tree, ZooKeeperDirectory, open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.cluster_id import bad_cluster_ids, cluster_id
 from kafkalog.cluster.zookeeper.departures import Known, partition_states, unclean_allowed

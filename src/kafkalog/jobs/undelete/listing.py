@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.jobs.undelete.below_start import below_start_in

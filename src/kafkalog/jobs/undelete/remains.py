@@ -13,9 +13,10 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kafkalog.codec.common.advice import Advice, Ask, Sentence
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import StopReason
@@ -80,8 +81,7 @@ class RemainsKind(enum.StrEnum):
     """records in live segments, below the log start offset; only listed"""
 
 
-@dataclass(frozen=True, slots=True)
-class RemainsSegment:
+class RemainsSegment(Struct, frozen=True):
     """One log file with what is beside it."""
 
     base_offset: int
@@ -103,8 +103,7 @@ class RemainsSegment:
     """the first damage in the log; what is sound behind it counts"""
 
 
-@dataclass(frozen=True, slots=True)
-class Remains:
+class Remains(Struct, frozen=True):
     """What is left of one partition in one directory."""
 
     topic: str

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.names import DELETED, FileKind
@@ -53,8 +52,7 @@ class UndeletePlan:
     mode: str = MODE
 
 
-@dataclass(frozen=True, slots=True)
-class UndeleteResult:
+class UndeleteResult(Struct, frozen=True):
     """What was restored, and the run that `undo` can reverse."""
 
     done: UndeletePlan

@@ -10,7 +10,8 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import (
@@ -42,8 +43,7 @@ from kafkalog.recovery.safe.result import SafeResult
 __all__ = ["TakenOut", "undelete_into"]
 
 
-@dataclass(frozen=True, slots=True)
-class TakenOut:
+class TakenOut(Struct, frozen=True):
     """What was written, and where it came from."""
 
     target: str

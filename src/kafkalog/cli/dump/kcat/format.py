@@ -10,7 +10,8 @@ import re
 import struct
 from collections.abc import Callable
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cli.dump.kcat.serdes import unpack
 from kafkalog.cli.dump.redaction import size_of
 from kafkalog.codec.errors import UsageError
@@ -90,8 +91,7 @@ def _parts(text: str) -> list[bytes | str]:
     return found
 
 
-@dataclass(frozen=True)
-class KcatFormat:
+class KcatFormat(Struct, frozen=True):
     """A parsed format, with what else changes how a record is printed."""
 
     parts: tuple[bytes | str, ...]

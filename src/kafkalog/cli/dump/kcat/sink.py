@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from kafkalog.classes import dataclass
 from kafkalog.cli.dump.kcat.envelope import envelope
 from kafkalog.cli.dump.kcat.format import KcatFormat, default_format
 from kafkalog.cli.dump.kcat.serdes import serdes

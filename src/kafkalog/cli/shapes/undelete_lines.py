@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from kafkalog.cli.shared_lines import UnreadableLine
+from kafkalog.cli.shapes.shared_lines import UnreadableLine
 from kafkalog.codec.common.shapes import shaped
 from kafkalog.jobs.undelete.results import PutBack, UndeleteResult
 from kafkalog.jobs.undelete.taking_out import TakenOut

@@ -82,7 +82,7 @@ class BrokerLine(Struct, frozen=True):
 
 
 class SummaryLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="summary"):
-    """All of them; the last line."""
+    """Summary of all topic-partitions; the last line."""
 
     cluster_id: str | None
     """of meta.properties"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from kafkalog.cli.clusters.metadata_lines import PartitionLine
+from kafkalog.cli.shapes.metadata_lines import PartitionLine
 from kafkalog.cluster.kraft.metadata_json import PartitionStateJson
 
 __all__ = [
