@@ -134,6 +134,12 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
         expected = self._expected.get(root)
         return None if expected is None else expected.survey
 
+    def compare(self, opened: Transaction, planned: _Planned) -> None:
+        expected = self._expected.get(planned.root)
+        if planned.plan is not None and expected is not None:
+            _check_as_readable(expected, planned.plan)
+        super().compare(opened, planned)
+
     def describe(self, planned: _Planned) -> None:
         if self._on_plan is not None and planned.plan is not None:
             self._on_plan(planned.plan)
@@ -141,9 +147,6 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
     def consent(self, planned: _Planned) -> None:
         if planned.plan is None:
             return
-        expected = self._expected.get(planned.plan.root)
-        if expected is not None:
-            _check_as_readable(expected, planned.plan)
         refuse_declined(planned.plan, accept_loss=self._request.accept_loss)
 
     def report(self, planned: _Planned) -> ResultJson | None:

@@ -66,6 +66,12 @@ class Job(ABC, Generic[Planned, Result]):
         """The survey of the plan that was agreed to; None: any plan will do."""
         return None
 
+    def compare(self, opened: Transaction, planned: Planned) -> None:
+        """Raise `RecoveryRefused` if the plan is not the one that was agreed to."""
+        changes, agreed = self.changes(planned), self.agreed(opened.root)
+        if changes is not None and agreed is not None:
+            opened.refuse_changed(agreed, changes.survey)
+
     def describe(self, planned: Planned) -> None:
         """Show a plan, whether it will be carried out or not."""
 
@@ -177,11 +183,10 @@ def _plan(job: Job[Planned, Result], opened: Transaction) -> Planned | None:
 
 def _agree(job: Job[Planned, Result], opened: Transaction, planned: Planned) -> None:
     """Raise `RecoveryRefused` if a plan is not the one that was agreed to, or cannot be carried out."""
-    changes, agreed = job.changes(planned), job.agreed(opened.root)
-    if changes is not None and agreed is not None:
-        opened.refuse_changed(agreed, changes.survey)
+    job.compare(opened, planned)
     job.describe(planned)
     job.consent(planned)
+    changes = job.changes(planned)
     if changes is not None:
         opened.refuse_place(changes)
 

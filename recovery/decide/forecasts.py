@@ -89,7 +89,8 @@ class SurveyedDirectory:
         self, tree: Tree, rules: Rules, workers: Workers | None = None, start: BrokerResult | None = None
     ) -> SafeResult:
         """What a recovery by some rules leaves of a tree; `start` is the broker's result on it, if that is known."""
-        return rules.mode.spec.carry_out(_Carrier(self, rules, workers, start), tree)
+        result: SafeResult = rules.mode.spec.carry_out(_Carrier(self, rules, workers, start), tree)
+        return result
 
 
 @dataclass(frozen=True, slots=True)

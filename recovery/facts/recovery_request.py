@@ -25,7 +25,6 @@ from kafkalog.recovery.facts.topic_ids import check_topic_id
 from kafkalog.recovery.modes.table import Mode
 
 if TYPE_CHECKING:
-    from kafkalog.recovery.decide.plan import Plan
     from kafkalog.recovery.facts.survey import Survey
 
 __all__ = [
@@ -36,11 +35,11 @@ __all__ = [
 class RemoteLogSource(Protocol):
     """The parts of tiered logs that are in a remote tier, for a recovery; `kafkalog.jobs.restore` implements it."""
 
-    def beginnings(self, survey: Survey, select: Selection, facts: TopicFacts) -> Callable[[Plan], Plan] | None:
+    def beginnings(self, survey: Survey, select: Selection, facts: TopicFacts) -> Callable[[Any], Any] | None:
         """Find the logs that can only begin after their remote part, because nothing usable of them is local.
 
-        Returns a function that adds them to a plan; None if there are none.  Raises `StorageError` if the tier cannot
-        be read, and `RecoveryRefused` if no event names the segments of such a log.
+        Returns a function of a `Plan` that adds them to it; None if there are none.  Raises `StorageError` if the tier
+        cannot be read, and `RecoveryRefused` if no event names the segments of such a log.
         """
 
     def restore(self, root: str, select: Selection) -> None:

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
     from kafkalog.log.storage.tree import Tree
-    from kafkalog.recovery.safe.result import SafeResult
+
+Result = TypeVar("Result", covariant=True)
 
 __all__ = ["Carrier", "Help", "ModeSpec", "WayFacts", "WaySpec"]
 
 
-class Carrier(Protocol):
+class Carrier(Protocol[Result]):
     """What can be done to the tree of a log directory; each call returns what it leaves."""
 
-    def safely(self, tree: Tree) -> SafeResult:
+    def safely(self, tree: Tree) -> Result:
         """Keep what is sound, as the rules say."""
 
-    def set_aside(self, tree: Tree) -> SafeResult:
+    def set_aside(self, tree: Tree) -> Result:
         """Take the partitions out."""
 
-    def merge(self, tree: Tree) -> SafeResult:
-        """Put what this and other copies hold together in the place of damaged partitions."""
+    def merge(self, tree: Tree) -> Result:
+        """Put what this and other copies hold together in place of damaged partitions."""
 
-    def leave_to_remote(self, tree: Tree) -> SafeResult:
+    def leave_to_remote(self, tree: Tree) -> Result:
         """Take out damaged segments of which the remote tier has copies."""
 
 
@@ -93,7 +94,7 @@ class ModeSpec(Struct, frozen=True, kw_only=True):
     """when it is used, after the word "when" """
     way: WaySpec | None = None
     """the way that it takes; None: that of mode safe"""
-    carry_out: Callable[[Carrier, Tree], SafeResult] = lambda carrier, tree: carrier.safely(tree)
+    carry_out: Callable[[Carrier[Any], Tree], Any] = lambda carrier, tree: carrier.safely(tree)
     """what it leaves of a tree"""
     is_compared: bool = False
     """a plan carries it out, in memory, for every partition that loses something, to compare it with mode safe"""

@@ -30,7 +30,7 @@ KRAFT = [case for case in broker_cases() if case.case["mode"] == "kraft"]
 
 def image_json(image: MetadataImage, *, show_secrets: bool = False) -> dict[str, Any]:
     """What is printed of an image."""
-    state = MetadataState(image=image, as_of=None)
+    state = MetadataState(image=image, snapshot=None)
     return in_json(state_json(state, show_secrets=show_secrets))  # type: ignore[no-any-return]
 
 

@@ -35,7 +35,7 @@ def test_a_room_is_small_and_says_what_is_in_it(room: Path) -> None:
 def test_no_module_lies_outside_of_a_room_but_public_calls_and_what_joins_rooms() -> None:
     outside = {str(path.relative_to(ROOT)) for package in PACKAGES.values() for path in (ROOT / package).glob("*.py")}
     doors = {f"{package}/__init__.py" for package in PACKAGES.values()}
-    names = "run", "options", "recovery_job", "rebuilding", "undoing", "results", "vouching", "duplicates"
+    names = "run", "settled_rules", "recovery_job", "rebuilding", "undoing", "results", "vouching", "duplicates"
     calls = {f"recovery/{name}.py" for name in names}
     joining = {f"src/kafkalog/cluster/{name}.py" for name in ("coordinator_logs", "cross_check")}
     assert outside == doors | calls | joining

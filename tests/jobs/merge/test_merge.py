@@ -8,10 +8,10 @@ import random
 import shutil
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import kafkalog.copies.copy_walk as copy_walk
 from kafkalog import RecoveryRefused, UsageError, merge_directories, merge_preview, open_all, verify

@@ -81,7 +81,7 @@ def test_an_unfinished_run(name: str, foreign: bool, torn: Path, monkeypatch: py
     assert ("--complete" in sentence) is foreign
     assert "another machine" in sentence or not foreign
     told, text = in_ls(torn)
-    assert told == plain(shaped(found, StandingJson))
+    assert told == json.loads(json.dumps(plain(shaped(found, StandingJson))))
     assert sentence in text.splitlines()[1]
 
 

@@ -1,0 +1,18 @@
+"""`kafkalog.types` gives the classes of what is returned, and nothing that is called."""
+
+from __future__ import annotations
+
+import inspect
+
+import kafkalog
+import kafkalog.types
+
+
+def test_they_are_classes_that_are_not_at_the_top() -> None:
+    names: list[str] = vars(kafkalog.types)["__all__"]
+    assert all(inspect.isclass(getattr(kafkalog.types, name)) for name in names)
+    assert not set(names) & set(vars(kafkalog)["__all__"])
+
+
+def test_a_report_is_of_its_type() -> None:
+    assert kafkalog.types.VerifyReport.__module__ == "kafkalog.recovery.checks.report"
