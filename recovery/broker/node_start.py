@@ -549,7 +549,8 @@ class _Start:
         controller alone.
         """
         detail = f"the only voter's metadata goes back to offset {loaded.end}: what came after it, if anything, is lost"
-        kind = ConsequenceKind.METADATA_GOES_BACK if self.role is Role.CONTROLLER else ConsequenceKind.OTHER
+        is_alone = self.role is Role.CONTROLLER
+        kind = ConsequenceKind.METADATA_GOES_BACK if is_alone else ConsequenceKind.METADATA_MAY_GO_BACK
         self.consequences.append(StartConsequence(kind, detail, loaded.directory))
 
     def _begun_anew(self, replay: Replay, bootstrap: Bootstrap) -> Replay:

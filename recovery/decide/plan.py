@@ -287,7 +287,7 @@ def plan_of(
     )
     ways = compared.ways
     if kafka.is_loaded or rules.mode is not Mode.KAFKA:
-        ways = _with_refusals(ways, rules.mode, refusal_in_every_mode(survey, actions), refused)
+        ways = _with_refusals(ways, rules.mode, refusal_in_every_mode(survey, actions, rules.facts), refused)
     unknown = _why_not_predicted(survey, kafka)
     if unknown is not None:
         broker = replace(broker, outcome=None, exception=None, message=unknown)
