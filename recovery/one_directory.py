@@ -16,7 +16,7 @@ from kafkalog.recovery.act.transaction import Transaction
 from kafkalog.recovery.act.unfinished_business import sentence_of_stranger
 from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.decide.choosing import compare_ways
-from kafkalog.recovery.decide.closed_in_order import checks_of, left_by, left_in_place
+from kafkalog.recovery.decide.closed_in_order import checks_of, is_for_full, left_by, left_in_place
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory, forecast
 from kafkalog.recovery.decide.node_part import start_now, with_node
 from kafkalog.recovery.decide.plan import Plan, plan_of
@@ -59,7 +59,11 @@ def plan_survey(found: Survey, workers: Workers, options: RecoveryOptions, *, co
             else:
                 plan, _ = plan_of_directory(SurveyedDirectory(readable, rules, copies=options.copies), at_work)
                 left = left_by(plan.actions, plan.findings, readable, tiering, forecasts.checked)
-            plan = replace(plan, findings=[*plan.findings, *left]) if compare else plan
+            if compare:
+                remaining = list(left)
+                is_able = rules.mode in (Mode.SAFE, Mode.SALVAGE) and not rules.full
+                needs_full = is_able and any(map(is_for_full, remaining))
+                plan = replace(plan, findings=[*plan.findings, *remaining], needs_full=needs_full)
         return with_node(plan, rules, forecasts.kafka) if compare else plan
 
     whole = around_unreadable(found.without(options.lacking), make, workers)

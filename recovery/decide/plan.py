@@ -42,7 +42,7 @@ from kafkalog.recovery.checks.unfinished_moves import unfinished_moves
 from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, ActionKind, RecoveryAction, difference, marker_first
 from kafkalog.recovery.decide.aftermath import LossConsequence, consequences
 from kafkalog.recovery.decide.choice import RecoveryChoice
-from kafkalog.recovery.decide.closed_in_order import findings_of_checks
+from kafkalog.recovery.decide.closed_in_order import findings_of_checks, is_for_full
 from kafkalog.recovery.decide.deleted_data import note_of_deleted
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory
 from kafkalog.recovery.decide.partition_plan import PartitionPlan, partition_plans
@@ -138,6 +138,9 @@ class Plan:
     """`meta.properties` has a version that is not known here; a Kafka that is new enough may start on it"""
     waits_for_a_run: bool = False
     """an execution that was cut short comes first: a recovery in any mode completes that one and does no more"""
+
+    needs_full: bool = False
+    """an error is left that a full examination mends"""
 
     @property
     def needs_consent(self) -> bool:
@@ -324,8 +327,9 @@ def plan_of(
     )
     if mark_clean or plan.is_worth_a_look:
         return plan
-    unseen = findings_of_checks(survey, rules.facts.tiering, forecasts.checked)  # else all would be said to be well
-    return replace(plan, findings=[*plan.findings, *unseen])
+    unseen = list(findings_of_checks(survey, rules.facts.tiering, forecasts.checked))  # else all would be well
+    needs_full = rules.mode in (Mode.SAFE, Mode.SALVAGE) and not rules.full and any(map(is_for_full, unseen))
+    return replace(plan, findings=[*plan.findings, *unseen], needs_full=needs_full)
 
 
 def _named_in(survey: Survey, rules: Rules, findings: Sequence[Finding]) -> tuple[str, ...]:
