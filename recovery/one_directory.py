@@ -18,9 +18,10 @@ from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.decide.choosing import compare_ways
 from kafkalog.recovery.decide.closed_in_order import checks_of, is_for_full, left_by, left_in_place
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory, forecast
-from kafkalog.recovery.decide.node_part import start_now, with_node
+from kafkalog.recovery.decide.node_part import start_now, with_nodes
 from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.unreadable import around_unreadable
 from kafkalog.recovery.options import RecoveryOptions
@@ -64,7 +65,7 @@ def plan_survey(found: Survey, workers: Workers, options: RecoveryOptions, *, co
                 is_able = rules.mode in (Mode.SAFE, Mode.SALVAGE) and not rules.full
                 needs_full = is_able and any(map(is_for_full, remaining))
                 plan = replace(plan, findings=[*plan.findings, *remaining], needs_full=needs_full)
-        return with_node(plan, rules, forecasts.kafka) if compare else plan
+        return plan
 
     whole = around_unreadable(found.without(options.lacking), make, workers)
     return whole if with_beginnings is None else with_beginnings(whole)
@@ -88,14 +89,28 @@ class OneDirectory:
         if self._survey is not None:
             self._survey.close()
 
-    def plan(self, expected: Plan | None, on_plan: Callable[[Plan], None] | None) -> None:
-        """Decide what is to be done; `on_plan` is told of a plan, whether it can be carried out or not."""
+    def plan(self, expected: Plan | None) -> None:
+        """Plan what is to be done, but for what the node does; no plan if a run is to be completed."""
         if self._options.rules.rebuild_indexes:
             self._opened.refuse_unfinished()
         if self._opened.earlier.fitting:
             refuse_completing(self._opened.earlier, self._options)
             return
-        plan = self._make_plan(expected)
+        self._make_plan(expected)
+
+    @property
+    def rules(self) -> Rules:
+        """What is asked for of it."""
+        return self._options.rules
+
+    @property
+    def planned(self) -> Plan | None:
+        """The plan; None if a run is to be completed, or before there is one."""
+        return self._plan
+
+    def decide(self, plan: Plan, expected: Plan | None, on_plan: Callable[[Plan], None] | None) -> None:
+        """Take the plan, in which the node was asked; `on_plan` is told of it, whether it can be carried out or not."""
+        self._plan = plan
         if on_plan is not None:
             on_plan(plan)
         if expected is not None:
@@ -117,7 +132,8 @@ class OneDirectory:
         """Do it: complete what was cut short, or else what was planned."""
         if self._plan is None:
             completed = self._opened.complete(lambda: self._why_not_clean(None))
-            return RecoveryResult(self._make_plan(), None, None, completed, notes=self._notes())
+            (plan,) = with_nodes([self._make_plan()], {self._opened.root: self.rules})
+            return RecoveryResult(plan, None, None, completed, notes=self._notes())
         plan, notes = self._plan, self._notes()
         earlier = self._opened.settle()
         if not plan.changes:

@@ -14,6 +14,7 @@ from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.transaction import Keeping, transaction
 from kafkalog.recovery.act.working_copy import copy_for
 from kafkalog.recovery.damage.bit_repair import Proof
+from kafkalog.recovery.decide.node_part import with_nodes
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.duplicates import refuse_duplicates
 from kafkalog.recovery.facts.modes import Mode
@@ -106,17 +107,20 @@ def plan_one(
     also: Sequence[PathLike] = (),
     jobs: int = 1,
     on_progress: OnProgress | None = None,
+    is_one_of_several: bool = False,
 ) -> Plan:
     """Plan as `plan` does, with everything that is asked for in one object.
 
-    `also` are more paths of the same log directory.
+    `also` are more paths of the same log directory.  With `is_one_of_several` the node is not asked: `with_nodes` does
+    that for all plans together.
     """
     refuse_copies(options)
     root, only = chosen_directories([path, *also], options.select)
     workers = Workers(jobs, on_progress)
     options = replace(options, rules=options.rules.settled([root]))
     with survey(root, only=only, on_read=workers.read, tolerant=True) as found:
-        return plan_survey(found, workers, options)
+        made = plan_survey(found, workers, options)
+        return made if is_one_of_several else with_nodes([made], {root: options.rules})[0]
 
 
 def _paths(given: Sequence[PathLike]) -> tuple[str, ...]:
@@ -236,7 +240,17 @@ def recover_all(
             directories.append(directory)
             try:
                 with _about(opened.root, len(places)):
-                    directory.plan(before, on_plan)
+                    directory.plan(before)
+            except RecoveryRefused as declined:
+                refused.append(declined)
+        made = [each.planned for each in directories if each.planned is not None]
+        asked = {plan.root: plan for plan in with_nodes(made, {each.root: settled[each.root].rules for each in made})}
+        for directory, (opened, _only), before in zip(directories, transactions, wanted, strict=True):
+            if directory.planned is None:
+                continue
+            try:
+                with _about(opened.root, len(places)):
+                    directory.decide(asked[opened.root], before, on_plan)
             except RecoveryRefused as declined:
                 refused.append(declined)
         if refused:

@@ -80,6 +80,8 @@ class BrokerForecast:
     node: NodeStart | None = None
     """what the whole node does when it is started; None if that was not asked"""
 
+    logs: BrokerResult | None = field(default=None, repr=False, compare=False)
+    """what loading the logs comes to, until the start of the node is asked with it; None afterwards"""
     is_of_node: bool = False
     """`outcome` is the node's and not that of its logs, which would load"""
 
@@ -287,6 +289,7 @@ def plan_of(
         kafka.clean,
         compared.lost_by_kafka() if kafka.is_loaded else None,
         tuple(rules.facts.strays(name for name, partition in kafka.partitions.items() if partition.stray is None)),
+        logs=None if choice is None else kafka,
     )
     ways = compared.ways
     if kafka.is_loaded or rules.mode is not Mode.KAFKA:

@@ -133,11 +133,13 @@ def open_partitions(
     offline: list[StartConsequence] = []
     faults: list[Fault] = []
     messages: list[str] = []
+    for root, result in results.items():  # all logs are loaded before a checkpoint of `_READ_LATER` is read
+        if result.outcome == StartResult.START_FAILS:
+            message = in_full(result.message or "", root)
+            raise ends(Part.LOGS, "unreadable", root, result.exception or "", message)
     for root, result in results.items():
         message = in_full(result.message or "", root)
         unread = None if result.outcome != StartResult.LOADED else _unread_checkpoint(files, root)
-        if result.outcome == StartResult.START_FAILS:
-            raise ends(Part.LOGS, "unreadable", root, result.exception or "", message)
         if result.outcome != StartResult.DIR_OFFLINE and unread is None:
             continue
         message = unread or message

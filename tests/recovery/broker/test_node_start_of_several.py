@@ -228,3 +228,27 @@ def test_a_partition_with_another_topic_id_than_zookeeper_has_is_not_served() ->
     assert [(each.kind, each.names) for each in told] == [(ConsequenceKind.NOT_SERVING, ("t-1",))]
     told, _faults = consequences_of_topic_ids(found, ZooKeeperFacts())
     assert {each.names[0] for each in told} == {"t-0", "t-1"}, "one of them is wrong"
+
+
+# --- several log directories ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["plan", "verify"])
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_directories_of_a_node_are_told_one_start(command: str, order: int, node: Path, tmp_path: Path) -> None:
+    """Kafka 4.3.0 loads all logs before it reads `replication-offset-checkpoint`: those of `other` end the start."""
+    other = tmp_path / "other"
+    other.mkdir()
+    own = (node / "meta.properties").read_text()
+    (other / "meta.properties").write_text(re.sub(r"directory\.id=.*", "directory.id=QLzt-g_BuAkWCE5UuGwm5Q", own))
+    (node / ".kafka_cleanshutdown").unlink()
+    moved = next(log.parent for log in sorted(node.glob("[a-z]*-0/*.log")) if log.stat().st_size)
+    (moved.rename(other / moved.name) / "partition.metadata").unlink()
+    (other / "log-start-offset-checkpoint").write_bytes(b"\0\0\0\0")
+    (node / "replication-offset-checkpoint").unlink()
+    (node / "replication-offset-checkpoint").write_bytes(b"\0" * 50)
+    lines = kafkalog(command, "--json", *[node, other][::order]).objects
+    answers = [each["broker"]["node"]["answers"] for each in lines if each.get("broker")]
+    assert len(answers) == 2
+    assert answers[0] == answers[1]
+    assert answers[0][0]["message"] == "The log dir is already offline due to a previous IO exception."

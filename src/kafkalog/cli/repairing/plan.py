@@ -24,6 +24,7 @@ from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery import Plan
 from kafkalog.recovery.act.unfinished_business import Standing, standing
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
+from kafkalog.recovery.decide.node_part import with_nodes
 from kafkalog.recovery.duplicates import tell_duplicates
 from kafkalog.recovery.facts.places import by_log_directory, holding, log_directories
 from kafkalog.recovery.options import RecoveryOptions, options_for_each
@@ -56,12 +57,17 @@ def make_all(paths: Sequence[str], options: RecoveryOptions, jobs: int) -> list[
                 if path in failed:
                     raise failed[path]
                 wanted = asked[log_directory_of(path)]
-                plans.append(plan_one(path, wanted, also=also, jobs=jobs, on_progress=progress.update))
+                plans.append(
+                    plan_one(
+                        path, wanted, also=also, jobs=jobs, on_progress=progress.update, is_one_of_several=True
+                    )
+                )
             except (StorageError, RecoveryRefused, UsageError) as error:
                 if isinstance(error, UsageError) and path not in failed:
                     raise
                 plans.append(Unplanned(os.path.realpath(path), error, lost.get(path)))
-    told = iter(tell_duplicates([made for made in plans if isinstance(made, Plan)]))
+    whole = [made for made in plans if isinstance(made, Plan)]
+    told = iter(tell_duplicates(with_nodes(whole, {root: each.rules for root, each in asked.items()})))
     return [next(told) if isinstance(made, Plan) else made for made in plans]
 
 
