@@ -139,15 +139,21 @@ def open_partitions(
             raise ends(Part.LOGS, "unreadable", root, result.exception or "", message)
     for root, result in results.items():
         message = in_full(result.message or "", root)
+        closed = files.closed(root)
+        if closed is not None:
+            user, paths = closed
+            message = f"the broker's user, {user[0]}, may not open or change {paths[0]}: give it all of {root}"
         unread = None if result.outcome != StartResult.LOADED else _unread_checkpoint(files, root)
-        if result.outcome != StartResult.DIR_OFFLINE and unread is None:
+        if result.outcome != StartResult.DIR_OFFLINE and unread is None and closed is None:
             continue
         message = unread or message
         if len(results) == 1 or (is_kraft and root == files.metadata_root):
+            if closed is not None:
+                raise ends(Part.LOGS, "owner", root, _IO, message)
             raise ends(Part.LOGS, "offline", root, _IO, without_cause(message), detail=message)
         detail = f"{root} goes offline: {message}"
         offline.append(StartConsequence(ConsequenceKind.DIRECTORY_OFFLINE, detail, root))
-        faults.append(Fault(Part.LOGS, "offline", root, detail))
+        faults.append(Fault(Part.LOGS, "offline" if closed is None else "owner", root, detail))
         messages.append(message)
     if offline and len(offline) == len(results):
         raise ends(Part.LOGS, "offline", faults[0].file, _IO, without_cause(messages[0]), detail=messages[0])
