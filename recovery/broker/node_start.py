@@ -211,7 +211,7 @@ def _floor(context: _Context) -> Release:
 
 def _level(context: _Context) -> int:
     """The highest `metadata.version` in the node's own metadata and in that of its controllers; 0 without one."""
-    levels = [context.best().image.features.get(_METADATA_VERSION, 0)]
+    levels = [context.best().image.features.get(_METADATA_VERSION, 0), _level_of_bootstrap(context.files)]
     leader = context.leaders.metadata()
     if leader is not None:
         replay = Replay(release_of(NEWEST), is_controller=False)
@@ -223,6 +223,14 @@ def _level(context: _Context) -> int:
             pass
         levels.append(replay.image.features.get(_METADATA_VERSION, 0))
     return max(levels)
+
+
+def _level_of_bootstrap(files: NodeFiles) -> int:
+    """The `metadata.version` in `bootstrap.checkpoint`; 0 without one that can be read."""
+    try:
+        return bootstrap_of_start(files, release_of(NEWEST)).level
+    except (StartEndsError, StorageError):
+        return 0
 
 
 def _newer_than_known(context: _Context) -> NodeAnswer | None:
@@ -351,7 +359,7 @@ class _Start:
         if waits is not None:
             return waits
         leader = self._leader(voters, state)
-        if leader is not None and self._is_of_another_cluster():
+        if leader is not None and (self._is_of_another_cluster() or self._is_begun_anew(loaded, leader)):
             return self._done()
         replay = self._replay(loaded, leader)
         is_dropped = any(each.kind is ConsequenceKind.METADATA_LOG_DROPPED for each in loaded.consequences)
@@ -468,9 +476,10 @@ class _Start:
             return None
         static = static_voters(self.files.properties) or state.voters or tuple(self._registered_controllers())
         members = {number for number, _directory in voters.dynamic} or set(static)
-        leader = self.context.leaders.metadata()
-        if leader is not None and not members:  # its own files name nobody
-            members = _voters_of(leader)
+        known = self.context.leaders.metadata()
+        if known is not None and not members:  # its own files name nobody
+            members = _voters_of(known)
+        leader = self.context.leaders.metadata(members)
         if leader is None or not self.context.leaders.decides(members):
             return None
         self._is_led = True
@@ -486,6 +495,23 @@ class _Start:
         detail = f"its cluster id is {own}, and the controllers are of cluster {theirs}: they refuse it, and it waits"
         self.consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, path))
         self.faults.append(Fault(Part.META_PROPERTIES, "mismatch", path, detail))
+        return True
+
+    def _is_begun_anew(self, loaded: LoadedMetadata, leader: LoadedMetadata) -> bool:
+        """Whether the controllers that were given have no record of the metadata that a broker has.
+
+        A broker does not follow a leader of an epoch before its own (`KafkaRaftClient`); a leader that has come to a
+        later one by elections has the broker truncate all it knows.
+        """
+        if self.role is not Role.BROKER or leader.end or not loaded.end:
+            return False
+        detail = (
+            f"the controllers that were given hold no record, as if formatted anew, and this broker's metadata goes to "
+            f"offset {loaded.end}: it waits for them, until they have started often enough for it to take their empty "
+            "metadata, by which every partition is a stray"
+        )
+        self.consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, loaded.directory))
+        self.faults.append(Fault(Part.VOTERS, "begun_anew", loaded.directory, detail))
         return True
 
     # metadata

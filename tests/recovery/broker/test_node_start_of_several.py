@@ -23,7 +23,7 @@ from kafkalog.recovery.broker.node_start import node_start
 from testkit.judging.trees import copy_tree
 from testkit.kafka.start_records import append_metadata
 from testkit.recorded.fixture_data import broker_case
-from testkit.recorded.quorums import CONTROLLERS, copied
+from testkit.recorded.quorums import BROKER, CONTROLLERS, copied
 from testkit.running.command import kafkalog
 
 METADATA = "__cluster_metadata-0"
@@ -176,6 +176,39 @@ def test_a_combined_node_whose_metadata_goes_back_starts_if_its_partitions_are_i
     assert any("what came after it, if anything, is lost" in each.detail for each in found.consequences)
     alone = answer(node, properties(node, "controller"))
     assert alone.outcome is StartOutcome.OVERWRITES_METADATA
+
+
+@pytest.mark.parametrize("name", ["dynamic", "static"])
+def test_a_broker_waits_for_controllers_that_were_formatted_anew(name: str, tmp_path: Path) -> None:
+    """Kafka 4.3.0: "the loader is still catching up because we still don't know the high water mark yet"."""
+    nodes = copied(name, tmp_path, *CONTROLLERS, BROKER)
+    broker = nodes.pop(BROKER)
+    sound = answer(broker, None, *nodes.values())
+    assert (sound.outcome, sound.condition) == (
+        StartOutcome.STARTS, "if it follows the controllers that were given"
+    )  # fmt: skip
+    for root in nodes.values():
+        for path in (root / METADATA).iterdir():
+            if path.name != f"{0:020d}-{0:010d}.checkpoint":
+                path.unlink()
+    found = answer(broker, None, *nodes.values())
+    assert found.outcome is StartOutcome.NOT_SERVING
+    assert "hold no record" in found.consequences[-1].detail
+    other = copied(name, tmp_path / "more", BROKER)[BROKER]
+    meta = other / "meta.properties"
+    meta.chmod(0o600)
+    meta.write_text(meta.read_text().replace(f"node.id={BROKER}", "node.id=12"))
+    assert answer(broker, None, *nodes.values(), other).outcome is StartOutcome.NOT_SERVING, "a broker is no voter"
+
+
+def test_the_level_of_a_directory_that_was_just_formatted_is_in_its_bootstrap_checkpoint(node: Path) -> None:
+    """Kafka 4.3.0 had written it: no release before 4.1 is asked."""
+    for path in (node / METADATA).iterdir():
+        if path.name != f"{0:020d}-{0:010d}.checkpoint":
+            path.unlink()
+    assert (node / "bootstrap.checkpoint").exists()
+    asked = node_start([str(node)])
+    assert str(asked.releases[0]) == "4.3"
 
 
 # --- ZooKeeper ------------------------------------------------------------------------------------------------------
