@@ -58,6 +58,7 @@ from kafkalog.recovery.broker.node.replay import Replay, newest_metadata_version
 from kafkalog.recovery.broker.node.settings_of_start import (
     consequences_of_migration,
     consequences_without_tier,
+    refuse_incomplete_properties,
     refuse_small_segments,
 )
 from kafkalog.recovery.broker.node.with_zookeeper import consequences_of_topic_ids, zookeeper_facts
@@ -341,6 +342,7 @@ class _Start:
 
     def run(self) -> NodeAnswer:
         """Go through the parts of the start in their order."""
+        refuse_incomplete_properties(self.files, self.role, self.release)
         refuse_voters(self.files, self.role)
         identity = identity_of_start(self.files, self.release)
         self._note(identity.consequences, identity.faults)
@@ -374,7 +376,16 @@ class _Start:
             is_partial = self.role is Role.BROKER and not has_rest
             self._open(identity, None if is_partial else replay.image)
             self._note(consequences_without_tier(self.files, replay.image), [])
+        elif self.files.stated_role is Role.CONTROLLER:
+            self._serves_no_partition()
         return self._done()
+
+    def _serves_no_partition(self) -> None:
+        """Note the partitions in the directories of a node whose properties make it no broker."""
+        names = tuple(each.name for each in list_partitions(self.files, _readable(self.files)))
+        if names:
+            detail = f"process.roles makes it no broker: nobody serves {names[0]} and {len(names) - 1} more"
+            self.consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, names=names))
 
     def _note(self, consequences: Sequence[StartConsequence], faults: Sequence[Fault]) -> None:
         self.consequences += consequences

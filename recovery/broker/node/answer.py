@@ -46,6 +46,7 @@ class StartOutcome(enum.StrEnum):
 class Part(enum.StrEnum):
     """The parts of a start, in the order in which a node meets them."""
 
+    PROPERTIES = "properties"
     META_PROPERTIES = "meta_properties"
     BOOTSTRAP = "bootstrap_checkpoint"
     METADATA_LOG = "metadata_log"

@@ -27,6 +27,7 @@ from testkit.recorded.quorums import BROKER, CONTROLLERS, copied
 from testkit.running.command import kafkalog
 
 METADATA = "__cluster_metadata-0"
+LISTENER = {"controller_listener_names": "CONTROLLER"}
 ONE, OTHER = "AAAAAAAAAAAAAAAAAAAABA", "AAAAAAAAAAAAAAAAAAAABQ"
 
 
@@ -70,15 +71,42 @@ def answer(root: Path, given: dict[str, str] | None = None, *controllers: Path, 
     ],
 )
 def test_static_voters_that_contradict_the_role_end_the_start(node: Path, roles: str, voter: str, words: str) -> None:
-    found = answer(node, properties(node, roles, controller_quorum_voters=f"{voter}@localhost:9093"))
+    found = answer(node, properties(node, roles, controller_quorum_voters=f"{voter}@localhost:9093", **LISTENER))
     assert (found.outcome, found.exception) == (StartOutcome.FAILS, "java.lang.IllegalArgumentException")
     assert words in (found.message or "")
     assert found.faults[-1].part is Part.VOTERS
 
 
 def test_static_voters_over_dynamic_ones_do_not_count(node: Path) -> None:
-    found = answer(node, properties(node, controller_quorum_voters="3@localhost:9093"))
+    found = answer(node, properties(node, controller_quorum_voters="3@localhost:9093", **LISTENER))
     assert found.outcome is StartOutcome.STARTS
+
+
+@pytest.mark.parametrize(
+    ("lost", "words"),
+    [
+        ("process.roles", 'Missing required configuration "process.roles"'),
+        ("node.id", 'Missing required configuration "node.id"'),
+        ("controller.quorum.voters", "If using process.roles, either controller.quorum.bootstrap.servers must"),
+        ("controller.listener.names", 'Missing required configuration "controller.listener.names"'),
+    ],
+)
+def test_properties_that_lack_a_line_end_the_start(lost: str, words: str, node: Path) -> None:
+    """ConfigException of Kafka 4.3.0 for each."""
+    whole = properties(node, controller_quorum_voters="3@localhost:9093", **LISTENER)
+    found = answer(node, {name: value for name, value in whole.items() if name != lost})
+    assert (found.outcome, found.exception) == (
+        StartOutcome.FAILS, "org.apache.kafka.common.config.ConfigException"
+    )  # fmt: skip
+    assert words in (found.message or "")
+    assert answer(node, {"log.dirs": str(node)}).outcome is StartOutcome.STARTS, "nothing is known of the rest"
+
+
+def test_a_node_that_is_no_broker_any_more_serves_no_partition(node: Path) -> None:
+    """Kafka 4.3.0 started, as a controller."""
+    found = answer(node, properties(node, "controller"))
+    assert (found.outcome, len(found.consequences)) == (StartOutcome.NOT_SERVING, 1)
+    assert "makes it no broker" in found.consequences[0].detail
 
 
 @pytest.mark.parametrize(
