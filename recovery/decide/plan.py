@@ -325,7 +325,7 @@ def plan_of(
         plan,
         deleted=note_of_deleted(survey, rules.facts.tiering),
         consequences=tuple(
-            consequences(result.tree, result.partitions.values(), lost, rules.facts, directory.coordinators)
+            consequences(result.tree, result.partitions.values(), lost, rules, directory.coordinators)
         ),
     )
     if mark_clean or plan.is_worth_a_look:

@@ -223,7 +223,9 @@ def _lost(outlooks: Sequence[Outlook]) -> str:
     nodes = [each.forecast.node for each in planned if each.forecast is not None and each.forecast.node is not None]
     beside = lost_beside(nodes, (finding for each in planned for finding in each.findings))
     if not any(each.choice.own.may_lose for each in planned if each.choice.ways):
-        return f"lost with this plan: {'; '.join(beside) or 'nothing'}"
+        is_old = any(each.kind == "retention" for outlook in planned for each in outlook.consequences)
+        nothing = "nothing but what retention deletes" if is_old else "nothing"
+        return f"lost with this plan: {'; '.join(beside) or nothing}"
     hurt = sum(len(_hurt(each.choice)) for each in planned)
     readable = f"; {own.sound_lost} of them can still be read" if own.sound_lost else ""
     where = f" in {counted(hurt, 'partition')}" if hurt else ""
