@@ -125,7 +125,7 @@ class BatchOutline:
 
     @property
     def times(self) -> str:
-        """From when to when, in words; empty where no time is known.  A last time before the first is no time."""
+        """From when to when, in words; empty where no time is known.  A last time before the first is left out."""
         first, last = self.first_timestamp, self.last_timestamp
         if first is None or last is None:
             return ""

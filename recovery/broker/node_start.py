@@ -517,7 +517,7 @@ class _Start:
         if self.role is not Role.BROKER or leader.end or not loaded.end:
             return False
         detail = (
-            f"the controllers that were given hold no record, as if formatted anew, and this broker's metadata goes to "
+            f"the controllers that were given hold no record, as if reformatted, and this broker's metadata goes to "
             f"offset {loaded.end}: it waits for them, until they have started often enough for it to take their empty "
             "metadata, by which every partition is a stray"
         )

@@ -12,7 +12,7 @@ from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, Fi
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery.broker.asking import StartQuestion, directories_of_node, findings_for, start_with
-from kafkalog.recovery.broker.manager import StartResult
+from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.broker.node.answer import NodeStart, Part
 from kafkalog.recovery.broker.node.bootstrap import BOOTSTRAP_CHECKPOINT
 from kafkalog.recovery.broker.node.sentences import node_findings
@@ -37,7 +37,7 @@ def with_nodes(plans: Sequence[Plan], rules: Mapping[str, Rules]) -> list[Plan]:
     loaded = {
         plan.root: logs
         for plan in plans
-        if (logs := plan.broker.logs) is not None
+        if isinstance(logs := plan.broker.logs, BrokerResult)
         and not (plan.survey.is_partial and logs.outcome == StartResult.LOADED)
     }
     starts: dict[tuple[str, ...], NodeStart] = {}

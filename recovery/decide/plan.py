@@ -80,8 +80,8 @@ class BrokerForecast:
     node: NodeStart | None = None
     """what the whole node does when it is started; None if that was not asked"""
 
-    logs: BrokerResult | None = field(default=None, repr=False, compare=False)
-    """what loading the logs comes to, until the start of the node is asked with it; None afterwards"""
+    logs: object = field(default=None, repr=False, compare=False)
+    """the `BrokerResult` of loading the logs, until the start of the node is asked with it; None afterwards"""
     is_of_node: bool = False
     """`outcome` is the node's and not that of its logs, which would load"""
 
