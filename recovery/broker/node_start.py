@@ -436,7 +436,7 @@ class _Start:
             here = identity.directory_id(self.files.metadata_root)
             is_voter = own is not None and own == here
             if self.role is not Role.BROKER and own is not None and not is_voter:
-                return self._observes(own, here, members)
+                return self._observes(own, here, members, identity)
         else:
             stated = static_voters(self.files.properties)
             if not stated and self.files.properties.get("controller.quorum.bootstrap.servers"):
@@ -458,12 +458,15 @@ class _Start:
     def _registered_controllers(self) -> list[int]:
         return sorted(self.context.best().image.controllers)
 
-    def _observes(self, own: str, here: str | None, members: set[int]) -> NodeAnswer | None:
+    def _observes(self, own: str, here: str | None, members: set[int], identity: Identity) -> NodeAnswer | None:
         node = self.files.node_id
         detail = (
             f"the voter set has node {node} with directory id {own}, and the metadata directory "
             f"{'has none and gets a new one' if here is None else f'has {here}'}: the node does not vote"
         )
+        other = next((root for root, identifier in identity.directory_ids if identifier == own), None)
+        if other is not None:
+            detail += f" (the file of {other} has that id: put it into the metadata directory, and its own back there)"
         path = f"{self.files.metadata_root}/meta.properties"
         self.faults.append(Fault(Part.VOTERS, "directory_id", path, detail))
         if len(members) > 1:

@@ -206,6 +206,19 @@ def test_a_combined_node_whose_metadata_goes_back_starts_if_its_partitions_are_i
     assert alone.outcome is StartOutcome.OVERWRITES_METADATA
 
 
+def test_meta_properties_of_two_directories_that_were_exchanged(node: Path, tmp_path: Path) -> None:
+    """Kafka 4.3.0 waits for a leader forever."""
+    other = tmp_path / "other"
+    other.mkdir()
+    own = (node / "meta.properties").read_text()
+    (other / "meta.properties").write_text(own)
+    (node / "meta.properties").unlink()
+    (node / "meta.properties").write_text(re.sub(r"directory\.id=.*", "directory.id=QLzt-g_BuAkWCE5UuGwm5Q", own))
+    found = node_start([str(node), str(other)], release="4.3").answers[0]
+    assert found.outcome is StartOutcome.NOT_SERVING
+    assert f"the file of {other} has that id" in found.consequences[0].detail
+
+
 @pytest.mark.parametrize("name", ["dynamic", "static"])
 def test_a_broker_waits_for_controllers_that_were_formatted_anew(name: str, tmp_path: Path) -> None:
     """Kafka 4.3.0: "the loader is still catching up because we still don't know the high water mark yet"."""
