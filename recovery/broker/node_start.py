@@ -38,6 +38,7 @@ from kafkalog.recovery.broker.node.moves import consequences_of_moves, with_ends
 from kafkalog.recovery.broker.node.node_files import NodeFiles, node_files
 from kafkalog.recovery.broker.node.partitions import (
     Explained,
+    consequences_of_older_metadata,
     list_partitions,
     loaded_logs,
     open_partitions,
@@ -635,6 +636,8 @@ class _Start:
                 list_partitions(self.files, online, states=(DirectoryState.DELETE, DirectoryState.STRAY)),
             )  # fmt: skip
             self._note(found, faults)
+            if image is not None and (self._leads or self._is_led):
+                self._note(consequences_of_older_metadata(self.files, directories, image), [])
             strays = {name for each in found for name in each.names if each.kind is ConsequenceKind.STRAY}
             for root in results.keys() & online:
                 unserved = [each for each in self.context.unserved(root, results[root]) if each.name not in strays]

@@ -14,14 +14,16 @@ from dataclasses import field, replace
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage
-from kafkalog.codec.errors import StorageError
+from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
+    LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     REPLICATION_OFFSET_CHECKPOINT,
     DirectoryState,
     parse_partition_directory,
 )
+from kafkalog.codec.text import decode_leader_epochs
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
 from kafkalog.log.storage.java import JavaError, JavaIOError, TooLargeError
@@ -37,6 +39,7 @@ from kafkalog.recovery.broker.node.replay import replicas_of
 
 __all__ = [
     "Explained",
+    "consequences_of_older_metadata",
     "lacks_directories",
     "list_partitions",
     "loaded_logs",
@@ -213,6 +216,43 @@ def partition_consequences(
     faults += wrong
     found += consequences_of_moves(there, _is_promoted(there, image, node_id, release, directory_ids))
     return found, faults
+
+
+def consequences_of_older_metadata(
+    files: NodeFiles, directories: Sequence[PartitionDirectory], image: MetadataImage
+) -> list[StartConsequence]:
+    """Note that logs have records of leader epochs which the metadata that decides does not know yet.
+
+    A controller writes an epoch before any leader has it: the metadata was put back from an older copy, or cut.
+    """
+    later = []
+    for each in directories:
+        replica = replicas_of(image, each.topic_id or "", each.parsed.partition)
+        last = None if replica is None or each.end is None else _last_epoch(files.surveyed(each.root).tree(), each)
+        if replica is not None and last is not None and last > replica.leader_epoch:
+            later.append((each, last, replica.leader_epoch))
+    if not later:
+        return []
+    first, last, known = later[0]
+    more = f", and {len(later) - 1} more" if len(later) > 1 else ""
+    detail = (
+        f"the metadata is older than the logs ({first.name}: leader epoch {last}, known {known}{more}): look for a "
+        "newer copy of it before"
+    )
+    names = tuple(each.name for each, _last, _known in later)
+    return [StartConsequence(ConsequenceKind.METADATA_MAY_GO_BACK, detail, files.metadata_directory, names)]
+
+
+def _last_epoch(tree: Tree, directory: PartitionDirectory) -> int | None:
+    """The last leader epoch of a log by its checkpoint, as far as the log goes; None without one."""
+    path = f"{directory.name}/{LEADER_EPOCH_CHECKPOINT}"
+    if path not in tree.files or directory.end is None:
+        return None
+    try:
+        entries = decode_leader_epochs(tree.read(path))
+    except (FormatError, TooLargeError):
+        return None
+    return max((each.epoch for each in entries if each.start_offset <= directory.end), default=None)
 
 
 def refuse_twice(directories: list[PartitionDirectory], *, has_strays: bool = True) -> None:

@@ -133,3 +133,22 @@ def test_a_log_directory_inside_another_is_neither_renamed_nor_moved(name: str, 
     assert done.code == 3
     assert "is a log directory of the same broker" in " ".join(done.err.split())
     assert stamps(data) == before
+
+
+@pytest.mark.parametrize("command", ["plan", "verify"])
+def test_metadata_that_is_older_than_the_logs_is_told(command: str, data: Path) -> None:
+    """Kafka 4.3.0 on an older copy of the metadata log: "New epoch entry caused truncation of conflicting entries"."""
+    log = next(path for path in sorted(data.glob("[a-z]*-0/*.log")) if path.stat().st_size)
+    checkpoint = log.parent / "leader-epoch-checkpoint"
+    version, count, *entries = checkpoint.read_text().splitlines()
+    assert kafkalog(command, data).code == 0
+    checkpoint.unlink()
+    epoch, start = map(int, entries[-1].split())
+    later = [*entries[:-1], f"{epoch + 7} {start}"]
+    checkpoint.write_text("".join(f"{line}\n" for line in [version, count, *later]))
+    told = kafkalog(command, data)
+    assert f"the metadata is older than the logs ({log.parent.name}:" in " ".join(told.out.split())
+    assert told.code == 1
+    beyond = [*entries, f"{epoch + 7} 1000000"]
+    checkpoint.write_text("".join(f"{line}\n" for line in [version, int(count) + 1, *beyond]))
+    assert "older than the logs" not in " ".join(kafkalog(command, data).out.split()), "no record has that epoch"
