@@ -114,10 +114,11 @@ class BatchOutline(Struct, frozen=True):
 
     @property
     def times(self) -> str:
-        """From when to when, in words; empty where no time is known."""
+        """From when to when, in words; empty where no time is known.  A last time before the first is left out."""
         first, last = self.first_timestamp, self.last_timestamp
         if first is None or last is None:
             return ""
+        last = max(first, last)
         from_, to = moment_text(first), moment_text(last)
         return from_ if from_ == to else f"{from_} to {to}"
 

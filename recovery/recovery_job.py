@@ -18,9 +18,9 @@ from kafkalog.recovery.act.transaction import Keeping, Transaction
 from kafkalog.recovery.act.unfinished_business import sentence_of_stranger
 from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.decide.choosing import compare_ways
-from kafkalog.recovery.decide.closed_in_order import checks_of, left_by, left_in_place
+from kafkalog.recovery.decide.closed_in_order import checks_of, is_for_full, left_by, left_in_place
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory, forecast
-from kafkalog.recovery.decide.node_part import start_now, with_node
+from kafkalog.recovery.decide.node_part import start_now, with_nodes
 from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.decide.plan_json import ResultJson
 from kafkalog.recovery.duplicates import refuse_duplicates
@@ -64,8 +64,12 @@ def plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool 
             else:
                 plan, _ = plan_of_directory(SurveyedDirectory(readable, rules, copies=rules.copies), at_work)
                 left = left_by(plan.actions, plan.findings, readable, tiering, forecasts.checked)
-            plan = replace(plan, findings=[*plan.findings, *left]) if compare else plan
-        return with_node(plan, rules, forecasts.kafka) if compare else plan
+            if compare:
+                remaining = list(left)
+                is_able = rules.mode.spec.is_compared and not rules.full
+                needs_full = is_able and any(map(is_for_full, remaining))
+                plan = replace(plan, findings=[*plan.findings, *remaining], needs_full=needs_full)
+        return plan
 
     whole = around_unreadable(found.without(rules.lacking), make, workers)
     return whole if with_beginnings is None else with_beginnings(whole)
@@ -127,6 +131,14 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
     def _survey(self, planned: _Planned, on_read: Callable[[str, int], None] | None = None) -> Survey:
         return survey(planned.root, only=planned.only, on_read=on_read, tolerant=True)
 
+    def join(self, plans: list[tuple[str, _Planned]], *, is_whole: bool) -> list[tuple[str, _Planned]]:
+        """The plans, with what the node does when it is started on all of its directories."""
+        asked = with_nodes([planned.plan for _root, planned in plans if planned.plan is not None], self._rules)
+        by_root = {plan.root: plan for plan in asked}
+        for root, planned in plans:
+            planned.plan = by_root.get(root)
+        return plans
+
     def changes(self, planned: _Planned) -> Plan | None:
         return planned.plan
 
@@ -159,7 +171,8 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
         plan = planned.plan
         if plan is None:
             completed = opened.complete(lambda: self._why_not_clean(planned, None))
-            return RecoveryResult(self._plan_of(planned), None, None, completed, notes=notes)
+            (now,) = with_nodes([self._plan_of(planned)], {planned.root: planned.rules})
+            return RecoveryResult(now, None, None, completed, notes=notes)
         done = execute(
             opened,
             plan,

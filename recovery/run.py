@@ -12,6 +12,7 @@ from kafkalog.log.directories.workers import OnProgress, Workers
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.job import keeping_in
 from kafkalog.recovery.act.working_copy import copy_for
+from kafkalog.recovery.decide.node_part import with_nodes
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.facts.places import by_log_directory, chosen_directories, holding, log_directories, root_of
 from kafkalog.recovery.facts.recovery_request import Recovery, Rules, rules_of, settled
@@ -46,10 +47,13 @@ def plan(
     holding(places, wanted.select)
     directories = by_log_directory(log_directories(places))
     rules = rules_for_each(wanted, [log_directory_of(path) for path, *_also in directories])
-    return [
-        plan_one(path, rules[log_directory_of(path)], also=also, jobs=jobs, on_progress=on_progress)
+    plans = [
+        plan_one(
+            path, rules[log_directory_of(path)], also=also, jobs=jobs, on_progress=on_progress, is_one_of_several=True
+        )
         for path, *also in directories
     ]
+    return with_nodes(plans, rules)
 
 
 def _asked(request: Recovery | PathLike, paths: Sequence[PathLike]) -> tuple[Recovery, Sequence[PathLike]]:
@@ -64,16 +68,20 @@ def plan_one(
     also: Sequence[PathLike] = (),
     jobs: int = 1,
     on_progress: OnProgress | None = None,
+    is_one_of_several: bool = False,
 ) -> Plan:
     """Plan for one log directory.
 
     * `also`: more paths of the same log directory
+    * `is_one_of_several`: the node is not asked, because `with_nodes` does that for all plans together
     """
     refuse_copies(request)
     root, only = chosen_directories([path, *also], request.select)
     workers = Workers(jobs, on_progress)
     with survey(root, only=only, on_read=workers.read, tolerant=True) as found:
-        return plan_survey(found, workers, settled(request, [root]))
+        rules = settled(request, [root])
+        made = plan_survey(found, workers, rules)
+        return made if is_one_of_several else with_nodes([made], {root: rules})[0]
 
 
 def recover(

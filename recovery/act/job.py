@@ -54,8 +54,8 @@ class Job(ABC, Generic[Planned, Result]):
     def plan(self, opened: Transaction) -> Planned | None:
         """Plan for one directory; None if it has no part in the job."""
 
-    def join(self, plans: list[tuple[str, Planned]]) -> list[tuple[str, Planned]]:
-        """Fit the plans of all directories together, each with its directory.  Not called if one was refused."""
+    def join(self, plans: list[tuple[str, Planned]], *, is_whole: bool) -> list[tuple[str, Planned]]:
+        """Fit the plans together, each with its directory; `is_whole`: no directory was refused."""
         return plans
 
     def changes(self, planned: Planned) -> Changes | None:
@@ -156,8 +156,7 @@ def carry_out(job: Job[Planned, Result]) -> list[Result]:
                 planned = _plan(job, opened[root])
                 if planned is not None:
                     plans.append((root, planned))
-        if not refused:
-            plans = job.join(plans)
+        plans = job.join(plans, is_whole=not refused)
         for root, planned in plans:
             with _noted(job, root, refused):
                 _agree(job, opened[root], planned)

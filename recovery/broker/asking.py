@@ -15,7 +15,7 @@ from kafkalog.recovery.broker.node.answer import NodeAnswer, NodeStart, StartOut
 from kafkalog.recovery.broker.node.sentences import node_findings
 from kafkalog.recovery.broker.node_start import node_start
 
-__all__ = ["ANYTHING", "StartQuestion", "findings_for", "others_of_node", "start_with"]
+__all__ = ["ANYTHING", "StartQuestion", "directories_of_node", "findings_for", "start_with"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ ANYTHING = StartQuestion()
 def start_with(
     root: str,
     roots: Sequence[str],
-    result: BrokerResult | None,
+    loaded: Mapping[str, BrokerResult],
     asked: StartQuestion = ANYTHING,
     now_ms: int | None = None,
     controllers: Sequence[str] = (),
@@ -41,19 +41,16 @@ def start_with(
 ) -> NodeStart:
     """What the node does that `root` belongs to, among the log directories `roots` that are known of it.
 
-    `result` is what loading the logs in `root` comes to, None if that is not known; those of the other directories are
-    not loaded here.
+    `loaded` is what loading the logs comes to, by log directory; those of other directories are not loaded here.
     `controllers` are log directories of other nodes of the cluster, for the metadata that they have; `apart` are
     directories that name another broker and may be this one's all the same, so that the answer is not known.
     """
-    others = others_of_node(root, roots)
-    # an error before the logs without an exception is of `meta.properties`
-    is_of_logs = result is not None and (not result.is_before_logs or result.error is not None)
     start = node_start(
-        [root, *others],
+        directories_of_node(root, roots),
         properties=asked.properties or None,
         release=asked.release,
-        loaded={root: result} if result is not None and is_of_logs else {},
+        # an error before the logs without an exception is of `meta.properties`
+        loaded={path: each for path, each in loaded.items() if not each.is_before_logs or each.error is not None},
         loads_others=False,
         controllers=controllers,
         now_ms=now_ms,
@@ -65,14 +62,18 @@ def start_with(
     return replace(start, answers=tuple(answer for _each in start.answers))
 
 
-def others_of_node(root: str, roots: Sequence[str]) -> list[str]:
-    """The other log directories that one node has together with `root`; copies of `root` itself are left out.
+def directories_of_node(root: str, roots: Sequence[str]) -> list[str]:
+    """`root` and the other log directories of its node, in the order of `roots`; copies of `root` are left out.
 
     A copy, such as the same directory before and after something, has its directory id and some of its partitions.
     """
     real = os.path.realpath(root)
-    directories = dict.fromkeys(map(_log_directory_of, roots))
-    return [each for each in directories if os.path.realpath(each) != real and not _is_copy(root, each)]
+    found = [
+        root if os.path.realpath(each) == real else each
+        for each in dict.fromkeys(map(_log_directory_of, roots))
+        if os.path.realpath(each) == real or not _is_copy(root, each)
+    ]
+    return found if root in found else [root, *found]
 
 
 def _log_directory_of(path: str) -> str:

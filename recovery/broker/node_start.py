@@ -38,6 +38,7 @@ from kafkalog.recovery.broker.node.moves import consequences_of_moves, with_ends
 from kafkalog.recovery.broker.node.node_files import NodeFiles, node_files
 from kafkalog.recovery.broker.node.partitions import (
     Explained,
+    consequences_of_older_metadata,
     list_partitions,
     loaded_logs,
     open_partitions,
@@ -58,6 +59,7 @@ from kafkalog.recovery.broker.node.replay import Replay, newest_metadata_version
 from kafkalog.recovery.broker.node.settings_of_start import (
     consequences_of_migration,
     consequences_without_tier,
+    refuse_incomplete_properties,
     refuse_small_segments,
 )
 from kafkalog.recovery.broker.node.with_zookeeper import consequences_of_topic_ids, zookeeper_facts
@@ -211,7 +213,7 @@ def _floor(context: _Context) -> Release:
 
 def _level(context: _Context) -> int:
     """The highest `metadata.version` in the node's own metadata and in that of its controllers; 0 without one."""
-    levels = [context.best().image.features.get(_METADATA_VERSION, 0)]
+    levels = [context.best().image.features.get(_METADATA_VERSION, 0), _level_of_bootstrap(context.files)]
     leader = context.leaders.metadata()
     if leader is not None:
         replay = Replay(release_of(NEWEST), is_controller=False)
@@ -223,6 +225,14 @@ def _level(context: _Context) -> int:
             pass
         levels.append(replay.image.features.get(_METADATA_VERSION, 0))
     return max(levels)
+
+
+def _level_of_bootstrap(files: NodeFiles) -> int:
+    """The `metadata.version` in `bootstrap.checkpoint`; 0 without one that can be read."""
+    try:
+        return bootstrap_of_start(files, release_of(NEWEST)).level
+    except (StartEndsError, StorageError):
+        return 0
 
 
 def _newer_than_known(context: _Context) -> NodeAnswer | None:
@@ -333,6 +343,7 @@ class _Start:
 
     def run(self) -> NodeAnswer:
         """Go through the parts of the start in their order."""
+        refuse_incomplete_properties(self.files, self.role, self.release)
         refuse_voters(self.files, self.role)
         identity = identity_of_start(self.files, self.release)
         self._note(identity.consequences, identity.faults)
@@ -351,7 +362,7 @@ class _Start:
         if waits is not None:
             return waits
         leader = self._leader(voters, state)
-        if leader is not None and self._is_of_another_cluster():
+        if leader is not None and (self._is_of_another_cluster() or self._is_begun_anew(loaded, leader)):
             return self._done()
         replay = self._replay(loaded, leader)
         is_dropped = any(each.kind is ConsequenceKind.METADATA_LOG_DROPPED for each in loaded.consequences)
@@ -366,7 +377,16 @@ class _Start:
             is_partial = self.role is Role.BROKER and not has_rest
             self._open(identity, None if is_partial else replay.image)
             self._note(consequences_without_tier(self.files, replay.image), [])
+        elif self.files.stated_role is Role.CONTROLLER:
+            self._serves_no_partition()
         return self._done()
+
+    def _serves_no_partition(self) -> None:
+        """Note the partitions in the directories of a node whose properties make it no broker."""
+        names = tuple(each.name for each in list_partitions(self.files, _readable(self.files)))
+        if names:
+            detail = f"process.roles makes it no broker: nobody serves {names[0]} and {len(names) - 1} more"
+            self.consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, names=names))
 
     def _note(self, consequences: Sequence[StartConsequence], faults: Sequence[Fault]) -> None:
         self.consequences += consequences
@@ -417,7 +437,7 @@ class _Start:
             here = identity.directory_id(self.files.metadata_root)
             is_voter = own is not None and own == here
             if self.role is not Role.BROKER and own is not None and not is_voter:
-                return self._observes(own, here, members)
+                return self._observes(own, here, members, identity)
         else:
             stated = static_voters(self.files.properties)
             if not stated and self.files.properties.get("controller.quorum.bootstrap.servers"):
@@ -439,12 +459,15 @@ class _Start:
     def _registered_controllers(self) -> list[int]:
         return sorted(self.context.best().image.controllers)
 
-    def _observes(self, own: str, here: str | None, members: set[int]) -> NodeAnswer | None:
+    def _observes(self, own: str, here: str | None, members: set[int], identity: Identity) -> NodeAnswer | None:
         node = self.files.node_id
         detail = (
             f"the voter set has node {node} with directory id {own}, and the metadata directory "
             f"{'has none and gets a new one' if here is None else f'has {here}'}: the node does not vote"
         )
+        other = next((root for root, identifier in identity.directory_ids if identifier == own), None)
+        if other is not None:
+            detail += f" (the file of {other} has that id: put it into the metadata directory, and its own back there)"
         path = f"{self.files.metadata_root}/meta.properties"
         self.faults.append(Fault(Part.VOTERS, "directory_id", path, detail))
         if len(members) > 1:
@@ -468,9 +491,10 @@ class _Start:
             return None
         static = static_voters(self.files.properties) or state.voters or tuple(self._registered_controllers())
         members = {number for number, _directory in voters.dynamic} or set(static)
-        leader = self.context.leaders.metadata()
-        if leader is not None and not members:  # its own files name nobody
-            members = _voters_of(leader)
+        known = self.context.leaders.metadata()
+        if known is not None and not members:  # its own files name nobody
+            members = _voters_of(known)
+        leader = self.context.leaders.metadata(members)
         if leader is None or not self.context.leaders.decides(members):
             return None
         self._is_led = True
@@ -486,6 +510,23 @@ class _Start:
         detail = f"its cluster id is {own}, and the controllers are of cluster {theirs}: they refuse it, and it waits"
         self.consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, path))
         self.faults.append(Fault(Part.META_PROPERTIES, "mismatch", path, detail))
+        return True
+
+    def _is_begun_anew(self, loaded: LoadedMetadata, leader: LoadedMetadata) -> bool:
+        """Whether the controllers that were given have no record of the metadata that a broker has.
+
+        A broker does not follow a leader of an epoch before its own (`KafkaRaftClient`); a leader that has come to a
+        later one by elections has the broker truncate all it knows.
+        """
+        if self.role is not Role.BROKER or leader.end or not loaded.end:
+            return False
+        detail = (
+            f"the controllers that were given hold no record, as if reformatted, and this broker's metadata goes to "
+            f"offset {loaded.end}: it waits for them, until they have started often enough for it to take their empty "
+            "metadata, by which every partition is a stray"
+        )
+        self.consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, loaded.directory))
+        self.faults.append(Fault(Part.VOTERS, "begun_anew", loaded.directory, detail))
         return True
 
     # metadata
@@ -549,7 +590,8 @@ class _Start:
         controller alone.
         """
         detail = f"the only voter's metadata goes back to offset {loaded.end}: what came after it, if anything, is lost"
-        kind = ConsequenceKind.METADATA_GOES_BACK if self.role is Role.CONTROLLER else ConsequenceKind.OTHER
+        is_alone = self.role is Role.CONTROLLER
+        kind = ConsequenceKind.METADATA_GOES_BACK if is_alone else ConsequenceKind.METADATA_MAY_GO_BACK
         self.consequences.append(StartConsequence(kind, detail, loaded.directory))
 
     def _begun_anew(self, replay: Replay, bootstrap: Bootstrap) -> Replay:
@@ -594,6 +636,8 @@ class _Start:
                 list_partitions(self.files, online, states=(DirectoryState.DELETE, DirectoryState.STRAY)),
             )  # fmt: skip
             self._note(found, faults)
+            if image is not None and (self._leads or self._is_led):
+                self._note(consequences_of_older_metadata(self.files, directories, image), [])
             strays = {name for each in found for name in each.names if each.kind is ConsequenceKind.STRAY}
             for root in results.keys() & online:
                 unserved = [each for each in self.context.unserved(root, results[root]) if each.name not in strays]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Mapping
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -18,7 +20,10 @@ from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
 
-__all__ = ["broker_start", "surveyed"]
+__all__ = ["Loading", "broker_start", "loading", "surveyed"]
+
+Loading = tuple[BrokerResult, BrokerResult] | StorageError
+"""What loading the logs of a log directory comes to, and the same after what comes before it; or what is unreadable."""
 
 
 def surveyed(path: str) -> Survey | StorageError:
@@ -30,21 +35,21 @@ def surveyed(path: str) -> Survey | StorageError:
 
 
 def broker_start(
-    path: str,
-    seen: Survey | StorageError,
-    tables: HeaderTables | None = None,
-    *,
-    jobs: int = 1,
-    facts: TopicFacts = NO_FACTS,
-    asked: StartQuestion = ANYTHING,
+    path: str, loadings: Mapping[str, Loading], facts: TopicFacts = NO_FACTS, asked: StartQuestion = ANYTHING
 ) -> tuple[BrokerStart, list[Finding]]:
-    """Whether a broker would start on the directory as it was `surveyed`, with default settings.
+    """Whether a broker would start on a directory, and the findings about that.
 
-    `tables` are of logs that were just read; `jobs` partitions are loaded at a time; `facts` are what the broker's
-    metadata log says; `asked` is what is known of its node beside its directories.
+    `loadings` are of all directories that were looked at, by their paths; `facts` are what the broker's metadata log
+    says; `asked` is what is known of its node beside its directories.
     """
     try:
-        loaded, result = _result(seen, tables, jobs, facts)
+        own = loadings[path]
+        if isinstance(own, StorageError):
+            raise own
+        _loaded, result = own
+        roots = {os.path.realpath(path), *map(os.path.realpath, facts.roots)}
+        loaded = {root: each[0] for root, each in loadings.items()
+                  if not isinstance(each, StorageError) and os.path.realpath(root) in roots}  # fmt: skip
         node = start_with(path, facts.roots, loaded, asked, controllers=facts.controllers, apart=facts.apart)
     except StorageError as error:
         if error.errno is None:
@@ -63,16 +68,23 @@ def broker_start(
     return start, [Finding.of(FindingCode.BROKER_REFUSES, None, None, detail, path)]
 
 
-def _result(
-    seen: Survey | StorageError, tables: HeaderTables | None, jobs: int, facts: TopicFacts
-) -> tuple[BrokerResult, BrokerResult]:
-    """What loading the logs comes to, and the same after what comes before it."""
+def loading(
+    seen: Survey | StorageError, tables: HeaderTables | None = None, *, jobs: int = 1, facts: TopicFacts = NO_FACTS
+) -> Loading:
+    """Load the logs of a directory as it was `surveyed`, with default settings.
+
+    `tables` are of logs that were just read; `jobs` partitions are loaded at a time; `facts` are what the broker's
+    metadata log says.
+    """
     if isinstance(seen, StorageError):
-        raise seen
+        return seen
     seen.tables = tables
     rules = Rules(at=time.time_ns() // 1_000_000)
     workers = Workers(jobs)
-    with seen as found:
-        workers.begin("", {path: each.size for path, each in found.files.items()})
-        loaded = load_directory(found.tree(), rules, workers, keeps_files=False)
-        return loaded, with_identity(loaded, found.tree(), found.root, facts)
+    try:
+        with seen as found:
+            workers.begin("", {path: each.size for path, each in found.files.items()})
+            loaded = load_directory(found.tree(), rules, workers, keeps_files=False)
+            return loaded, with_identity(loaded, found.tree(), found.root, facts)
+    except StorageError as error:
+        return error

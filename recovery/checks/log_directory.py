@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.headers.header_tables import HeaderTables
@@ -28,6 +29,9 @@ from kafkalog.recovery.checks.unfinished_moves import unfinished_moves
 from kafkalog.recovery.facts.brokers import brothers_of
 from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts
 from kafkalog.tiers.tiering import NO_TIERING, LocalStart
+
+if TYPE_CHECKING:
+    from kafkalog.recovery.checks.broker_start import Loading
 
 __all__ = ["AsListed", "beside_of", "in_no_log_directory", "listed_findings", "lost_starts"]
 
@@ -63,18 +67,20 @@ class AsListed:
 
     def checked(
         self, ends_at: EndsAt, reached: Reached, tables: HeaderTables | None = None, *, jobs: int = 1
-    ) -> tuple[BrokerStart, list[Finding]]:
-        """Whether a broker would start on it, and all that is found of the directory as a whole.
+    ) -> tuple[Loading, list[Finding]]:
+        """What loading its logs comes to, and what is found of the directory as a whole, but for its start.
 
         `ends_at` is asked where the logs end, `reached` how far they may have gone; `tables` are of logs that were
         read since, `jobs` partitions are loaded at a time.
         """
         outside = batches_outside(self._log_dir, ends_at)
-        start, refused = self._start.broker_start(
-            self._log_dir.path, self._survey, tables, jobs=jobs, facts=self._facts, asked=self._asked
-        )
+        loaded = self._start.loading(self._survey, tables, jobs=jobs, facts=self._facts)
         moments = different_moments(self._log_dir, reached)
-        return start, [*self._findings, *outside, *moments, *refused]
+        return loaded, [*self._findings, *outside, *moments]
+
+    def started(self, loadings: Mapping[str, Loading]) -> tuple[BrokerStart, list[Finding]]:
+        """Whether a broker would start on it, by what `checked` says of all directories, and the findings."""
+        return self._start.broker_start(self._log_dir.path, loadings, self._facts, self._asked)
 
 
 def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFacts | None = None) -> Beside:

@@ -6,8 +6,9 @@ What is found are `Finding`s with stable codes; nothing here raises for bad data
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding
@@ -27,6 +28,9 @@ from kafkalog.recovery.checks.lost_directories import with_what_was_there
 from kafkalog.recovery.checks.partition import header_tables
 from kafkalog.recovery.checks.report import IN_USE, BrokerStart, DirectoryReport, PartitionReport, VerifyReport
 from kafkalog.recovery.facts.brokers import facts_of_each
+
+if TYPE_CHECKING:
+    from kafkalog.recovery.checks.broker_start import Loading
 
 __all__ = ["verify"]
 
@@ -130,6 +134,8 @@ def _look(
     unusable = with_what_was_there(inventory.unreadable, [each.path for each in inventory.log_dirs])
     directories = [DirectoryReport(finding.file or "", [], [finding]) for finding in unusable]
     together = inventory.findings_together()
+    loadings: dict[str, Loading] = {}
+    unasked: list[tuple[DirectoryReport, int]] = []
     for log_dir in inventory.log_dirs:
         partitions = meant(log_dir.partitions)
         if log_dir.partitions and not partitions and (only is None or log_dir.path not in only):
@@ -139,9 +145,12 @@ def _look(
         if log_dir.path in listed:
             ends = {each.path: each.log_end_offset for each in reports if each.is_log_read}
             reached = {each.path: each.offset_reached for each in reports}
-            start, found = listed[log_dir.path].checked(known_ends(ends), reached.get, tables, jobs=jobs)
+            loadings[log_dir.path], found = listed[log_dir.path].checked(
+                known_ends(ends), reached.get, tables, jobs=jobs
+            )
         else:
             found = listed_findings(log_dir, known.get(real(log_dir.path)))
+        own = len(found)
         found += _among(together, [*(each.path for each in partitions), os.path.join(log_dir.path, META_PROPERTIES)])
         if log_dir.path in in_use:
             found = settled_findings(found)
@@ -150,6 +159,9 @@ def _look(
                 report.findings = settled_findings(report.findings, by_path[report.path])
             start = BrokerStart(None, None, IN_USE)
         directories.append(DirectoryReport(log_dir.path, reports, found, start))
+        if log_dir.path in loadings:
+            unasked.append((directories[-1], own))
+    _ask(unasked, listed, loadings)
     for partition in meant(in_no_log_directory(inventory)):
         found, reports = _among(together, [partition.path]), checked_all([partition])
         start = None
@@ -158,6 +170,19 @@ def _look(
             reports[0].findings = settled_findings(reports[0].findings, partition)
         directories.append(DirectoryReport(partition.path, reports, found, start))
     return VerifyReport(inventory.paths, directories)
+
+
+def _ask(
+    unasked: Sequence[tuple[DirectoryReport, int]], listed: Mapping[str, AsListed], loadings: Mapping[str, Loading]
+) -> None:
+    """Add what each node does when it is started, once the logs of all its directories are loaded.
+
+    Findings about the start follow as many of the directory's own as each number says.
+    """
+    for directory, own in unasked:
+        directory.broker, of_start = listed[directory.path].started(loadings)
+        found = directory.directory_findings
+        directory.directory_findings = [*found[:own], *of_start, *found[own:]]
 
 
 def _among(findings: Sequence[Finding], files: Sequence[str]) -> list[Finding]:

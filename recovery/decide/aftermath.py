@@ -7,22 +7,31 @@ cut between two batches.  What its coordinators know of it then tells.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
 from kafkalog.cluster.transactions.lost_markers import decided_by
 from kafkalog.codec.errors import FormatError
-from kafkalog.codec.index_files import decode_producer_snapshot
+from kafkalog.codec.index_files import TIME_ENTRY, decode_producer_snapshot
 from kafkalog.codec.model import ProducerEntry
-from kafkalog.codec.names import DirectoryState, FileKind, PartitionName, parse_partition_directory, segment_file
+from kafkalog.codec.names import (
+    DirectoryState,
+    FileKind,
+    PartitionName,
+    parse_partition_directory,
+    parse_segment_file,
+    segment_file,
+)
 from kafkalog.codec.wording import counted
+from kafkalog.log.storage import retention
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import LoadedPartition
 from kafkalog.recovery.decide.ways import Measured
+from kafkalog.recovery.facts.cleaner_settings import known_settings
 from kafkalog.recovery.facts.coordinators import Coordinators
-from kafkalog.recovery.facts.topic_facts import TopicFacts
+from kafkalog.recovery.facts.recovery_request import Rules
 
 __all__ = ["LossConsequence", "consequences"]
 
@@ -33,9 +42,9 @@ _NAMED = 3
 class LossConsequence(Struct, frozen=True):
     """What follows for others from where one partition's log ends, or from what it loses."""
 
-    kind: Literal["groups_beyond_end", "marker_lost", "older_values_return"]
+    kind: Literal["groups_beyond_end", "marker_lost", "older_values_return", "retention"]
     """groups whose offsets lie beyond the log's end; a lost marker of a transaction that has ended; a compacted topic
-    that has lost records"""
+    that has lost records; segments that retention deletes soon after the start, by a limit that is set"""
     partition: str
     """the partition directory"""
     detail: str
@@ -46,10 +55,11 @@ def consequences(
     after: Tree,
     results: Iterable[LoadedPartition],
     measured: Mapping[str, Measured],
-    topics: TopicFacts,
+    rules: Rules,
     coordinators: Coordinators,
 ) -> Iterator[LossConsequence]:
     """What follows from a plan that leaves the tree `after`, partition by partition."""
+    topics = rules.facts
     for result in results:
         found = measured.get(result.name)
         name = parse_partition_directory(result.name)
@@ -65,6 +75,55 @@ def consequences(
                 "record before it, and a key that was deleted may come back"
             )
             yield LossConsequence("older_values_return", result.name, detail)
+        yield from _of_retention(after, result, name, rules)
+
+
+class _Segment(NamedTuple):
+    base_offset: int
+    size: int
+    largest_timestamp: int
+
+
+def _of_retention(
+    after: Tree, result: LoadedPartition, name: PartitionName, rules: Rules
+) -> Iterator[LossConsequence]:
+    """The segments that a broker deletes soon after its start, by limits that somebody has set.
+
+    Of the newest record a broker knows what the time index ends with (`LogSegment.largestTimestamp`).
+    """
+    given = known_settings({**rules.server, **rules.config})
+    is_set = {*given, *rules.facts.cleaner_broker_configs, *rules.facts.cleaner_configs.get(name.topic, {})}
+    settings = rules.facts.cleaner_config(name.topic, given)
+    most_bytes = settings.retention_bytes if "retention.bytes" in is_set else -1
+    most_ms = settings.retention_ms if "retention.ms" in is_set else -1
+    if not settings.deletes_old or max(most_bytes, most_ms) < 0:
+        return
+    segments = list(_segments(after, result.name))
+    count = retention.below_start(segments, result.log_start_offset)
+    count += retention.beyond_size(segments[count:], most_bytes)
+    count += retention.too_old(segments[count:], most_ms, rules.now_ms)
+    if count and any(each.size for each in segments[:count]):
+        end = segments[count].base_offset if count < len(segments) else result.log_end_offset
+        limits = f"retention.ms={most_ms}, retention.bytes={most_bytes}"
+        detail = (
+            f"retention deletes {count} of {counted(len(segments), 'segment')} of {result.name}, up to offset {end}, "
+            f"soon after the start ({limits}): `kafkalog retention` lists all"
+        )
+        yield LossConsequence("retention", result.name, detail)
+
+
+def _segments(after: Tree, directory: str) -> Iterator[_Segment]:
+    """The segments of a log in their order, as far as time indexes tell how old they are."""
+    names = (path.rpartition("/") for path in after.files if path.startswith(f"{directory}/"))
+    parsed = (parse_segment_file(name) for _directory, _separator, name in names)
+    for base in sorted(each.base_offset for each in parsed if each is not None and each.kind is FileKind.LOG):
+        index = f"{directory}/{segment_file(base, FileKind.TIME_INDEX)}"
+        length = after.source(index).size if index in after.files else 0
+        last = length - length % TIME_ENTRY.size - TIME_ENTRY.size
+        newest = TIME_ENTRY.struct.unpack(after.source(index).read(last, TIME_ENTRY.size))[0] if last >= 0 else 0
+        if newest <= 0:
+            return
+        yield _Segment(base, after.source(f"{directory}/{segment_file(base, FileKind.LOG)}").size, newest)
 
 
 def _of_groups(result: LoadedPartition, name: PartitionName, coordinators: Coordinators) -> Iterator[LossConsequence]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kafkalog.recovery.checks.beside import Beside
     from kafkalog.recovery.decide.actions import RecoveryAction
 
-__all__ = ["Look", "checks_of", "findings_of_checks", "left_by", "left_in_place"]
+__all__ = ["Look", "checks_of", "findings_of_checks", "is_for_full", "left_by", "left_in_place"]
 
 Look = Callable[[str], Sequence[Finding] | None]
 """What is wrong with a partition directory by the checks, not what is only worth knowing; None if it is unreadable."""
@@ -125,14 +125,25 @@ def left_by(
 ) -> Iterator[Finding]:
     """What is wrong before a plan and after it, in files that it does not change, and that its findings do not tell.
 
-    A start examines a log from its recovery point on; what is wrong before stays, and is for `--full` or a copy.
+    A start examines a log from its recovery point on; what is wrong before stays, and is for `--full` or a copy.  After
+    an orderly stop a start examines nothing, so that an error that the plan mends is told too.
     """
+    is_trusted = CLEAN_SHUTDOWN_FILE in survey.files
     changed = {path for action in actions for path in (action.path, action.target) if path is not None}
     reported = {_place(each) for each in findings}
     for each in findings_of_checks(survey, tiering, checked):
-        if _place(each) in reported or (each.file is not None and _is_mended(each, each.file, changed)):
+        if _place(each) in reported:
+            continue
+        if each.file is not None and _is_mended(each, each.file, changed):
+            if is_trusted and is_for_full(each):
+                yield replace(each, detail=f"{each.detail}; this plan rebuilds it")
             continue
         yield structs.replace(each, detail=f"{each.detail}{_STAYS}") if each.code in _OF_INDEXES else each
+
+
+def is_for_full(finding: Finding) -> bool:
+    """Whether it is an error in what is rebuilt of a log, which a full examination mends wherever it is."""
+    return finding.severity is Severity.ERROR and finding.code in _OF_INDEXES
 
 
 def left_in_place(

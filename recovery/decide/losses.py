@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable, Sequence
 
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.wording import counted
+from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.decide.ways import Measured
 
-__all__ = ["lost_text", "sentence_of_lost"]
+__all__ = ["first_names", "lost_beside", "lost_text", "sentence_of_lost"]
+
+_NAMED = 3
 
 
 def lost_text(found: Measured, number: Callable[[int], str] = str) -> str:
@@ -35,3 +40,24 @@ def sentence_of_lost(found: Measured) -> str:
         elif not found.is_exact:
             lost = f"about {lost}"
     return f"{lost} and skips {found.records_hidden}" if found.records_hidden else lost
+
+
+def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list[str]:
+    """What is lost although no recovery loses it, in words that follow a sum; empty if nothing is.
+
+    That is what the start of these nodes leaves nothing of, and partitions that are `partition_missing` by the
+    findings and of which the start says nothing.
+    """
+    starts = list(dict.fromkeys(nodes))
+    lost = sorted({name for start in starts for name in start.lost})
+    told = {name for start in starts for answer in start.answers for each in answer.consequences for name in each.names}
+    missing = (each.file for each in findings if each.code is FindingCode.PARTITION_MISSING and each.file is not None)
+    absent = sorted({os.path.basename(file) for file in missing} - told)
+    words = [f"all or part of {first_names(lost)} by the start after it"] if lost else []
+    return [*words, f"what was in {first_names(absent)}, of which there is no directory here"] if absent else words
+
+
+def first_names(names: Sequence[str]) -> str:
+    """The number of some partitions, with the names of the first."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{counted(len(names), 'partition')} ({', '.join(names[:_NAMED])}{more})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kafkalog.codec.errors import StorageError, UsageError
@@ -10,7 +11,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, FileKind
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.disk.files import unreadable
-from kafkalog.recovery.broker.asking import StartQuestion, findings_for, others_of_node, start_with
+from kafkalog.recovery.broker.asking import StartQuestion, directories_of_node, findings_for, start_with
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.broker.node.answer import NodeStart, Part
 from kafkalog.recovery.broker.node.bootstrap import BOOTSTRAP_CHECKPOINT
@@ -22,22 +23,45 @@ from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.facts.recovery_request import Rules
 
-__all__ = ["start_now", "with_node"]
+__all__ = ["start_now", "with_nodes"]
 
 
-def with_node(plan: Plan, rules: Rules, kafka: BrokerResult) -> Plan:
-    """The plan with the node's start and the findings about it.
+def with_nodes(plans: Sequence[Plan], rules: Mapping[str, Rules]) -> list[Plan]:
+    """The plans with the starts of their nodes and the findings about these; `rules` are by log directory.
 
-    `kafka` is what loading the logs comes to.  If no release starts, the forecast says so in place of the logs'.  If
-    only some partitions were examined, the segments of the others are not read.
+    Each node is asked once, with what loading the logs of all its directories comes to.  If no release starts, the
+    forecast says so in place of the logs'.  If only some partitions were examined, the segments of the others are not
+    read.
     """
-    if plan.broker.outcome is None:
-        return plan
-    asked = StartQuestion(rules.release, rules.server)
-    loaded = None if plan.survey.is_partial and kafka.outcome == StartResult.LOADED else kafka
+    loaded = {
+        plan.root: logs
+        for plan in plans
+        if isinstance(logs := plan.broker.logs, BrokerResult)
+        and not (plan.survey.is_partial and logs.outcome == StartResult.LOADED)
+    }
+    starts: dict[tuple[str, ...], NodeStart] = {}
+
+    def start_of(plan: Plan) -> NodeStart:
+        asked, facts = rules[plan.root], rules[plan.root].facts
+        roots = tuple(directories_of_node(plan.root, facts.roots))
+        if roots not in starts:
+            question = StartQuestion(asked.release, asked.server)
+            own = {root: loaded[root] for root in roots if root in loaded}
+            starts[roots] = start_with(
+                plan.root, facts.roots, own, question, asked.at, facts.controllers, facts.apart
+            )
+        return starts[roots]
+
+    return [
+        plan if plan.broker.logs is None or plan.broker.outcome is None
+        else _with_node(plan, rules[plan.root], start_of(plan))
+        for plan in plans
+    ]  # fmt: skip
+
+
+def _with_node(plan: Plan, rules: Rules, start: NodeStart) -> Plan:
     facts = rules.facts
-    start = start_with(plan.root, facts.roots, loaded, asked, rules.at, facts.controllers, facts.apart)
-    broker = replace(plan.broker, node=start, strays=start.strays)
+    broker = replace(plan.broker, node=start, strays=start.strays, logs=None)
     if broker.outcome != StartResult.LOADED:
         return replace(plan, broker=broker)
     plan = _without_bootstrap(plan, start)
@@ -100,7 +124,7 @@ def start_now(root: str, rules: Rules) -> NodeStart | None:
     """
     try:
         return node_start(
-            [root, *others_of_node(root, rules.facts.roots)],
+            directories_of_node(root, rules.facts.roots),
             properties=rules.server or None,
             release=rules.release,
             loads_others=False,

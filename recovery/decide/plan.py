@@ -52,7 +52,7 @@ from kafkalog.recovery.decide.actions import (
 )
 from kafkalog.recovery.decide.aftermath import LossConsequence, consequences
 from kafkalog.recovery.decide.choice import RecoveryChoice
-from kafkalog.recovery.decide.closed_in_order import findings_of_checks
+from kafkalog.recovery.decide.closed_in_order import findings_of_checks, is_for_full
 from kafkalog.recovery.decide.deleted_data import note_of_deleted
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory
 from kafkalog.recovery.decide.partition_plan import PartitionPlan, partition_plans
@@ -93,6 +93,8 @@ class BrokerForecast:
     node: NodeStart | None = None
     """what the whole node does when it is started; None if that was not asked"""
 
+    logs: object = field(default=None, repr=False, compare=False)
+    """the `BrokerResult` of loading the logs, until the start of the node is asked with it; None afterwards"""
     is_of_node: bool = False
     """`outcome` is the node's and not that of its logs, which would load"""
 
@@ -138,6 +140,9 @@ class Plan:
     """`meta.properties` has a version that is not known here; a Kafka that is new enough may start on it"""
     waits_for_a_run: bool = False
     """an execution that was cut short comes first: a recovery in any mode completes that one and does no more"""
+
+    needs_full: bool = False
+    """an error is left that a full examination mends"""
 
     @property
     def needs_consent(self) -> bool:
@@ -253,10 +258,11 @@ def plan_of(
         kafka.clean,
         compared.lost_by_kafka() if kafka.is_loaded else None,
         tuple(rules.facts.strays(name for name, partition in kafka.partitions.items() if partition.stray is None)),
+        logs=None if choice is None else kafka,
     )
     ways = compared.ways
     if kafka.is_loaded or not rules.mode.spec.is_as_broker:
-        ways = _with_refusals(ways, rules.mode, refusal_in_every_mode(survey, actions), refused)
+        ways = _with_refusals(ways, rules.mode, refusal_in_every_mode(survey, actions, rules.facts), refused)
     unknown = _why_not_predicted(survey, kafka)
     if unknown is not None:
         broker = replace(broker, outcome=None, exception=None, message=unknown)
@@ -288,13 +294,14 @@ def plan_of(
         plan,
         deleted=note_of_deleted(survey, rules.facts.tiering),
         consequences=tuple(
-            consequences(result.tree, result.partitions.values(), lost, rules.facts, directory.coordinators)
+            consequences(result.tree, result.partitions.values(), lost, rules, directory.coordinators)
         ),
     )
     if mark_clean or plan.is_worth_a_look:
         return plan
-    unseen = findings_of_checks(survey, rules.facts.tiering, forecasts.checked)  # else all would be said to be well
-    return replace(plan, findings=[*plan.findings, *unseen])
+    unseen = list(findings_of_checks(survey, rules.facts.tiering, forecasts.checked))  # else all would be well
+    needs_full = rules.mode in (Mode.SAFE, Mode.SALVAGE) and not rules.full and any(map(is_for_full, unseen))
+    return replace(plan, findings=[*plan.findings, *unseen], needs_full=needs_full)
 
 
 def _named_in(survey: Survey, rules: Rules, findings: Sequence[Finding]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ The first that answers is the plan's refusal.  What only concerns one partition 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 
 from kafkalog.classes import dataclass
@@ -15,6 +16,7 @@ from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
     READ_BY_A_BROKER,
     RECOVERY_POINT_CHECKPOINT,
     TEMPORARY,
@@ -25,6 +27,7 @@ from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
 from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey
+from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of
 from kafkalog.recovery.facts.unreadable import refusal_of_unreadable
 from kafkalog.recovery.modes.table import Mode
 from kafkalog.recovery.safe.result import SafeResult
@@ -112,6 +115,10 @@ def _no_start(decision: Decision) -> str | None:
     return f"Kafka would {end} ({decision.kafka.exception}: {decision.kafka.message}); mode kafka changes nothing then"
 
 
+def _log_directory_inside(decision: Decision) -> str | None:
+    return _inside(decision.survey, decision.actions, decision.rules.facts)
+
+
 def _unsafe(decision: Decision) -> str | None:
     return _not_its_own(decision.survey, decision.actions)
 
@@ -134,6 +141,7 @@ REFUSALS: Mapping[str, Callable[[Decision], str | None]] = {
     "beyond_strict": _beyond_strict,
     "unreadable": _unreadable,
     "no_start": _no_start,
+    "log_directory_inside": _log_directory_inside,
     "unsafe": _unsafe,
     "marker_in_mode_kafka": _marker_in_mode_kafka,
     "marker_for_some": _marker_for_some,
@@ -150,9 +158,14 @@ def refusal_of(decision: Decision) -> tuple[str, str] | None:
     return None
 
 
-def refusal_in_every_mode(survey: Survey, actions: Sequence[RecoveryAction]) -> str | None:
+def refusal_in_every_mode(survey: Survey, actions: Sequence[RecoveryAction], facts: TopicFacts) -> str | None:
     """Why a recovery would be declined whatever its mode; strict and kafka have reasons of their own."""
-    return refusal_of_unreadable(survey, Mode.SAFE) or _dangling_checkpoint(survey) or _not_its_own(survey, actions)
+    return (
+        refusal_of_unreadable(survey, Mode.SAFE)
+        or _dangling_checkpoint(survey)
+        or _inside(survey, actions, facts)
+        or _not_its_own(survey, actions)
+    )
 
 
 def refuse_unsafe(survey: Survey, actions: Sequence[RecoveryAction], after: Tree) -> None:
@@ -175,6 +188,19 @@ def _written_through(after: Tree) -> str | None:
     if path is None:
         return None
     return f"{path} is a dangling symbolic link, through which a broker would write: remove it"
+
+
+def _inside(survey: Survey, actions: Sequence[RecoveryAction], facts: TopicFacts) -> str | None:
+    """Why nothing is done if a directory that would be moved or renamed is a log directory of the same broker."""
+    roots = {os.path.realpath(root) for root in facts.roots}
+    for name in sorted({action.path.partition("/")[0] for action in actions}):
+        path = os.path.realpath(os.path.join(survey.root, name))
+        if f"{name}/{META_PROPERTIES}" in survey.files and (path in roots or directory_id_of(path) in facts.registered):
+            return (
+                f"{name} is a log directory of the same broker, and lies inside this one, where a broker takes it for "
+                "a partition: move it out, and change log.dirs"
+            )
+    return None
 
 
 def _not_its_own(survey: Survey, actions: Sequence[RecoveryAction]) -> str | None:

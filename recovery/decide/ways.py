@@ -242,6 +242,7 @@ def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
 def total(parts: Iterable[Measured]) -> Measured:
     """The sum over partitions; a count that is not known for one of them is not known for all."""
     result = Measured(records_kept=0, records_lost=0, bytes_cut=0)
+    are_committed: set[bool | None] = set()  # of each part that tells, or that loses something
     for part in parts:
         result.records_kept = _sum(result.records_kept, part.records_kept)
         result.records_lost = _sum(result.records_lost, part.records_lost)
@@ -256,8 +257,10 @@ def total(parts: Iterable[Measured]) -> Measured:
         result.is_estimate = result.is_estimate or part.is_estimate
         result.uncounted += part.uncounted
         result.lost += part.lost
-        if part.below_high_watermark is not None:
-            result.below_high_watermark = bool(result.below_high_watermark) or part.below_high_watermark
+        if part.below_high_watermark is not None or part.lost:
+            are_committed.add(part.below_high_watermark)
+    if True in are_committed or None not in are_committed:
+        result.below_high_watermark = True in are_committed if are_committed else None
     return result
 
 
@@ -351,6 +354,9 @@ class _Measurement:
         if facts.high_watermark is not None:  # what is kept above the log's end, no leader serves
             is_lost = any(each.first < facts.high_watermark for each in measured.lost)
             measured.below_high_watermark = is_lost or log_end < min(facts.high_watermark, original.end_offset)
+            if not measured.below_high_watermark and any(each.last is not None and each.last < log_end - 1
+                                                         for each in measured.lost):  # fmt: skip
+                measured.below_high_watermark = None  # the log goes on behind it: the checkpoint is an older one
 
     def _estimate(self) -> None:
         self.measured.is_exact, self.measured.is_estimate = False, True

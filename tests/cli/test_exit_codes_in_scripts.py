@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from testkit.made.tens import flip, log_of_tens
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
 
 PAGE = Path(__file__).parents[2] / "docs" / "recovery.md"
 (LINE,) = re.findall(r"^kafkalog recover .*systemctl start kafka$", PAGE.read_text(), re.MULTILINE)
@@ -25,7 +27,22 @@ def test_the_line_for_scripts(damage: str, *, starts: bool, tmp_path: Path) -> N
             log.write_bytes(log.read_bytes()[:-1])
         if damage == "middle":
             flip(log, (1, 70, 1))
+    assert run_line(tmp_path) == starts
+
+
+def test_a_node_that_loses_something_is_not_started_after_a_change(tmp_path: Path) -> None:
+    """Kafka 4.3.0 makes the partition again, empty, and deletes the directory a minute later."""
+    root = own_copy(brokers("4.3.0/metadata")[0], tmp_path / "data")
+    (root / ".kafka_cleanshutdown").unlink()
+    live = next(each for each in sorted(root.iterdir()) if each.name.endswith("-0") and each.name[0] != "_")
+    live.rename(root / f"{live.name}.{'0' * 32}-delete")
+    assert kafkalog("recover", "--yes", root).code == 2
+    assert not run_line(tmp_path)
+
+
+def run_line(tmp_path: Path) -> bool:
+    """Run the line on `data`; whether it starts the broker."""
     program = shlex.join([sys.executable, "-m", "kafkalog"])
-    line = LINE.replace("kafkalog", program, 1).replace("systemctl start kafka", "touch started")
+    line = LINE.replace("kafkalog", program).replace("systemctl start kafka", "touch started")
     subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, check=False, env=dict(os.environ))
-    assert (tmp_path / "started").exists() == starts
+    return (tmp_path / "started").exists()

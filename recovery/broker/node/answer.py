@@ -47,6 +47,7 @@ class StartOutcome(enum.StrEnum):
 class Part(enum.StrEnum):
     """The parts of a start, in the order in which a node meets them."""
 
+    PROPERTIES = "properties"
     META_PROPERTIES = "meta_properties"
     BOOTSTRAP = "bootstrap_checkpoint"
     METADATA_LOG = "metadata_log"
@@ -78,6 +79,8 @@ class ConsequenceKind(enum.StrEnum):
     METADATA_LOG_DROPPED = "metadata_log_dropped"
     METADATA_GOES_BACK = "metadata_goes_back"
     """the only voter's metadata ends earlier than it did"""
+    METADATA_MAY_GO_BACK = "metadata_may_go_back"
+    """the same of a node that is a broker too, whose partitions show what is lost, if anything is"""
     METADATA_LOG_CUT = "metadata_log_cut"
     """the log is cut at its first damaged batch, as after any crash; what was behind it is gone"""
     STRAY = "stray"
@@ -125,6 +128,8 @@ class StartConsequence(Struct, frozen=True):
     """the file it is about; null if it is about none"""
     names: tuple[str, ...] = ()
     """partition directories, relative to their log directories"""
+    lost: tuple[str, ...] = ()
+    """partitions of which all records, or some, are nowhere after it, as far as the metadata knows of other copies"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +162,7 @@ class NodeAnswer:
     @property
     def loses_nothing(self) -> bool:
         """Whether the node starts, serves, and everything stays as available as before."""
-        losing = (ConsequenceKind.EMPTY_AGAIN, ConsequenceKind.OTHER)
+        losing = (ConsequenceKind.EMPTY_AGAIN, ConsequenceKind.METADATA_MAY_GO_BACK, ConsequenceKind.OTHER)
         return self.outcome is StartOutcome.STARTS and not any(each.kind in losing for each in self.consequences)
 
 
@@ -252,6 +257,12 @@ class NodeStart:
     def faults(self) -> Sequence[Fault]:
         """Everything that is wrong for any of the releases, each once, in the order of the start."""
         return list(dict.fromkeys(fault for answer in self.judged for fault in answer.faults))
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """Partitions of which a start by any of the releases leaves nothing, or only a part, sorted."""
+        found = (each for answer in self.judged for each in answer.consequences)
+        return tuple(sorted({name for each in found for name in each.lost}))
 
     @property
     def strays(self) -> tuple[str, ...]:

@@ -32,6 +32,13 @@ class Bootstrap:
     records: tuple[FramedRecord, ...]
     file: str | None
 
+    @property
+    def level(self) -> int:
+        """The `metadata.version` that they set; 0 if none does."""
+        levels = (each.decoded.fields["feature_level"] for each in self.records
+                  if _is_metadata_version(each) and each.decoded is not None)  # fmt: skip
+        return next(levels, 0)
+
 
 def bootstrap_of_start(files: NodeFiles, release: Release) -> Bootstrap:
     """Read the file as a start does; raises `StartEndsError` where that ends the start.

@@ -26,9 +26,8 @@ class Leaders:
     directories: Sequence[str]
     now_ms: int
     _files: list[NodeFiles] = field(default_factory=list)
-    _ids: set[int] = field(default_factory=set)
+    _loaded: list[tuple[int | None, LoadedMetadata]] = field(default_factory=list)
     _clusters: set[str] = field(default_factory=set)
-    _best: LoadedMetadata | None = None
     _is_read: bool = False
 
     def close(self) -> None:
@@ -39,7 +38,7 @@ class Leaders:
     def decides(self, voters: set[int]) -> bool:
         """Whether the voters whose directories were given are a majority of `voters`."""
         self._read()
-        return 2 * len(self._ids & voters) > len(voters)
+        return 2 * len({number for number, _loaded in self._loaded} & voters) > len(voters)
 
     @property
     def cluster_id(self) -> str | None:
@@ -47,10 +46,11 @@ class Leaders:
         self._read()
         return next(iter(self._clusters)) if len(self._clusters) == 1 else None
 
-    def metadata(self) -> LoadedMetadata | None:
-        """The metadata of the voter that goes furthest; None if none can be read."""
+    def metadata(self, voters: set[int] | None = None) -> LoadedMetadata | None:
+        """The metadata that goes furthest, of these voters or of all nodes; None if none can be read."""
         self._read()
-        return self._best
+        found = [loaded for number, loaded in self._loaded if voters is None or number in voters]
+        return max(found, key=lambda each: (each.epoch or 0, each.end), default=None)
 
     def _read(self) -> None:
         if self._is_read:
@@ -65,13 +65,9 @@ class Leaders:
                 continue
             if loaded.tree is None and loaded.snapshot is None:
                 continue
-            if files.node_id is not None:
-                self._ids.add(files.node_id)
+            self._loaded.append((files.node_id, loaded))
             if files.cluster_id is not None:
                 self._clusters.add(files.cluster_id)
-            best = self._best
-            if best is None or (best.epoch or 0, best.end) < (loaded.epoch or 0, loaded.end):
-                self._best = loaded
 
 
 def followed(own: LoadedMetadata, leader: LoadedMetadata) -> tuple[Snapshot | None, Iterator[MetaBatch]]:

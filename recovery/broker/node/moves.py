@@ -84,7 +84,8 @@ def _promotion(future: PartitionDirectory, current: PartitionDirectory | None) -
     detail += f", and removes {current.path}"
     is_longer = current.end is not None and future.end is not None and current.end > future.end
     kind = ConsequenceKind.DELETED if is_longer else ConsequenceKind.FUTURE_PROMOTED
-    return StartConsequence(kind, detail, future.path, (current.name,))
+    lost = (future.live_name,) if is_longer else ()
+    return StartConsequence(kind, detail, future.path, (current.name,), lost)
 
 
 def _going_on(future: PartitionDirectory, current: PartitionDirectory | None) -> StartConsequence:
@@ -93,12 +94,14 @@ def _going_on(future: PartitionDirectory, current: PartitionDirectory | None) ->
             f"{future.path} is the only copy here, and the start makes {future.live_name} again, empty, and truncates "
             f"this copy to offset 0: {_KEEP}, or rename it to {future.live_name}, so that it is the log"
         )
-        return StartConsequence(ConsequenceKind.FUTURE_TRUNCATED, detail, future.path, (future.live_name,))
+        names = (future.live_name,)
+        return StartConsequence(ConsequenceKind.FUTURE_TRUNCATED, detail, future.path, names, names)
     if current.end is not None and future.end is not None and future.end > current.end:
         detail = (
             f"{future.path}, which ends at offset {future.end}, is truncated to offset {current.end}, where "
             f"{current.path} ends, and takes its place: {_KEEP}"
         )
-        return StartConsequence(ConsequenceKind.FUTURE_TRUNCATED, detail, future.path)
+        lost = (future.live_name,)
+        return StartConsequence(ConsequenceKind.FUTURE_TRUNCATED, detail, future.path, lost=lost)
     detail = f"the move to {future.path} goes on"
     return StartConsequence(ConsequenceKind.FUTURE_RESUMED, detail, future.path)

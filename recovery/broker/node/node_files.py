@@ -15,6 +15,7 @@ from kafkalog.codec.text import MetaProperties, decode_meta_properties
 from kafkalog.log.disk.files import read_small
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.node.answer import Role
+from kafkalog.recovery.facts.owners import User, closed_files
 from kafkalog.recovery.facts.survey import Survey, survey
 
 __all__ = ["NodeFiles", "node_files"]
@@ -39,6 +40,7 @@ class NodeFiles:
     missing: frozenset[str] = frozenset()
     """directories that do not exist"""
     _surveys: dict[str, Survey] = field(default_factory=dict, repr=False)
+    _closed: dict[str, tuple[User, list[str]] | None] = field(default_factory=dict, repr=False)
 
     @property
     def metadata_directory(self) -> str | None:
@@ -99,6 +101,12 @@ class NodeFiles:
         kept = {path: facts for path, facts in found.files.items()
                 if "/" not in path or parse_segment_file(path.rpartition("/")[2]) is None}  # fmt: skip
         return replace(found, files=kept).tree()
+
+    def closed(self, root: str) -> tuple[User, list[str]] | None:
+        """The node's user, and what it may not open or change in one log directory; None if it may all."""
+        if root not in self._closed:
+            self._closed[root] = closed_files(root, self.roots)
+        return self._closed[root]
 
     def close(self) -> None:
         """Close the files that surveys keep open."""

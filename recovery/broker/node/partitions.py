@@ -14,14 +14,16 @@ from dataclasses import field, replace
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage
-from kafkalog.codec.errors import StorageError
+from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
+    LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     REPLICATION_OFFSET_CHECKPOINT,
     DirectoryState,
     parse_partition_directory,
 )
+from kafkalog.codec.text import decode_leader_epochs
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
 from kafkalog.log.storage.java import JavaError, JavaIOError, TooLargeError
@@ -37,6 +39,7 @@ from kafkalog.recovery.broker.node.replay import replicas_of
 
 __all__ = [
     "Explained",
+    "consequences_of_older_metadata",
     "lacks_directories",
     "list_partitions",
     "loaded_logs",
@@ -133,19 +136,27 @@ def open_partitions(
     offline: list[StartConsequence] = []
     faults: list[Fault] = []
     messages: list[str] = []
+    for root, result in results.items():  # all logs are loaded before a checkpoint of `_READ_LATER` is read
+        if result.outcome == StartResult.START_FAILS:
+            message = in_full(result.message or "", root)
+            raise ends(Part.LOGS, "unreadable", root, result.exception or "", message)
     for root, result in results.items():
         message = in_full(result.message or "", root)
+        closed = files.closed(root)
+        if closed is not None:
+            user, paths = closed
+            message = f"the broker's user, {user[0]}, may not open or change {paths[0]}: give it all of {root}"
         unread = None if result.outcome != StartResult.LOADED else _unread_checkpoint(files, root)
-        if result.outcome == StartResult.START_FAILS:
-            raise ends(Part.LOGS, "unreadable", root, result.exception or "", message)
-        if result.outcome != StartResult.DIR_OFFLINE and unread is None:
+        if result.outcome != StartResult.DIR_OFFLINE and unread is None and closed is None:
             continue
         message = unread or message
         if len(results) == 1 or (is_kraft and root == files.metadata_root):
+            if closed is not None:
+                raise ends(Part.LOGS, "owner", root, _IO, message)
             raise ends(Part.LOGS, "offline", root, _IO, without_cause(message), detail=message)
         detail = f"{root} goes offline: {message}"
         offline.append(StartConsequence(ConsequenceKind.DIRECTORY_OFFLINE, detail, root))
-        faults.append(Fault(Part.LOGS, "offline", root, detail))
+        faults.append(Fault(Part.LOGS, "offline" if closed is None else "owner", root, detail))
         messages.append(message)
     if offline and len(offline) == len(results):
         raise ends(Part.LOGS, "offline", faults[0].file, _IO, without_cause(messages[0]), detail=messages[0])
@@ -185,19 +196,63 @@ def partition_consequences(
     if nameless and release.at_least("3.7.0") and not release.at_least("3.7.1"):
         path = os.path.join(nameless[0].path, PARTITION_METADATA)
         raise ends(Part.PARTITION_METADATA, "missing", path, _RUNTIME, _NO_TOPIC_ID)
+    inside = [each for each in directories if each.path in directory_ids]
+    directories = [each for each in directories if each not in inside]
     strays = [each for each in directories if _is_stray(each, image, node_id, release)]
     found, faults = _strays(strays, node_id, release, explained, has_nameless=bool(nameless))
+    for each in inside if release.at_least("3.7.1") else ():
+        found.append(StartConsequence(ConsequenceKind.DIRECTORY_OFFLINE, _of_inside(each), each.path))
+        faults.append(Fault(Part.LOGS, "inside", each.path, f"{each.path} is a log directory inside another"))
     if image is None:
         return found, faults
     placed = {(each.parsed.topic, each.parsed.partition) for each in directories if each not in strays}
-    found += _made_again(image, node_id, placed, set(directory_ids.values()), put_away)
+    known, nowhere = set(directory_ids.values()), _nowhere(image, node_id, placed)
+    if not lacks_directories(image, node_id, known):
+        found += _made_again(image, node_id, nowhere, put_away)
     there = [each for each in directories if each not in strays]
-    found += _without_leader(there, image, node_id, release, set(directory_ids.values()))
+    found += _without_leader(there, image, node_id, release, known, nowhere)
     named_otherwise, wrong = _of_another_topic(there, image, node_id)
     found += named_otherwise
     faults += wrong
     found += consequences_of_moves(there, _is_promoted(there, image, node_id, release, directory_ids))
     return found, faults
+
+
+def consequences_of_older_metadata(
+    files: NodeFiles, directories: Sequence[PartitionDirectory], image: MetadataImage
+) -> list[StartConsequence]:
+    """Note that logs have records of leader epochs which the metadata that decides does not know yet.
+
+    A controller writes an epoch before any leader has it: the metadata was put back from an older copy, or cut.
+    """
+    later = []
+    for each in directories:
+        replica = replicas_of(image, each.topic_id or "", each.parsed.partition)
+        last = None if replica is None or each.end is None else _last_epoch(files.surveyed(each.root).tree(), each)
+        if replica is not None and last is not None and last > replica.leader_epoch:
+            later.append((each, last, replica.leader_epoch))
+    if not later:
+        return []
+    first, last, known = later[0]
+    more = f", and {len(later) - 1} more" if len(later) > 1 else ""
+    detail = (
+        f"the metadata is older than the logs ({first.name}: leader epoch {last}, known {known}{more}): look for a "
+        "newer copy of it before"
+    )
+    names = tuple(each.name for each, _last, _known in later)
+    return [StartConsequence(ConsequenceKind.METADATA_MAY_GO_BACK, detail, files.metadata_directory, names)]
+
+
+def _last_epoch(tree: Tree, directory: PartitionDirectory) -> int | None:
+    """The last leader epoch of a log by its checkpoint, as far as the log goes; None without one."""
+    path = f"{directory.name}/{LEADER_EPOCH_CHECKPOINT}"
+    if path not in tree.files or directory.end is None:
+        return None
+    try:
+        entries = decode_leader_epochs(tree.read(path))
+    except (FormatError, TooLargeError):
+        return None
+    return max((each.epoch for each in entries if each.start_offset <= directory.end), default=None)
 
 
 def refuse_twice(directories: list[PartitionDirectory], *, has_strays: bool = True) -> None:
@@ -233,6 +288,13 @@ def _is_stray(directory: PartitionDirectory, image: MetadataImage | None, node_i
     return replica is None or node_id not in replica.replicas
 
 
+def _of_inside(directory: PartitionDirectory) -> str:
+    return (
+        f"{directory.path}, a log directory that lies inside {directory.root}, is taken for a partition and renamed "
+        "-stray: it goes offline with all that is in it; move it out before"
+    )
+
+
 def _strays(
     strays: list[PartitionDirectory],
     node_id: int,
@@ -257,10 +319,12 @@ def _strays(
     kind = ConsequenceKind.DELETED if deletes else ConsequenceKind.STRAY
     if without:
         detail = f"the start {verb} partitions whose {PARTITION_METADATA} is missing"
-        found.append(StartConsequence(kind, detail, names=tuple(each.name for each in without)))
+        names = tuple(each.name for each in without)
+        found.append(StartConsequence(kind, detail, names=names, lost=names if deletes else ()))
     if unknown:
         detail = f"the start {verb} partitions that the metadata does not place on broker {node_id}"
-        found.append(StartConsequence(kind, detail, names=tuple(each.name for each in unknown)))
+        names = tuple(each.name for each in unknown)
+        found.append(StartConsequence(kind, detail, names=names, lost=names if deletes else ()))
     for each in without:
         path = os.path.join(each.path, PARTITION_METADATA)
         faults.append(Fault(Part.PARTITION_METADATA, "missing", path, f"{each.name} has no readable topic id"))
@@ -279,26 +343,30 @@ def lacks_directories(image: MetadataImage, node_id: int, known: set[str | None]
     return not set(registered.directories) <= known
 
 
-def _made_again(
-    image: MetadataImage,
-    node_id: int,
-    placed: set[tuple[str, int]],
-    known: set[str | None],
-    put_away: Sequence[PartitionDirectory],
-) -> list[StartConsequence]:
-    """Partitions that are in none of the directories, if these are all that the broker has.
-
-    What lies under a name that is put away does not count.  If the metadata has the replica in sync, nothing shows
-    that it should be away; a `-delete` directory is deleted after `file.delete.delay.ms` (`LogManager.deleteLogs`).
-    """
-    if lacks_directories(image, node_id, known):
-        return []
-    again = {
+def _nowhere(
+    image: MetadataImage, node_id: int, placed: set[tuple[str, int]]
+) -> dict[tuple[str, int], PartitionImage]:
+    """The broker's partitions that are in none of its directories, sorted."""
+    return {
         (name, number): partition
         for name, topic in sorted(image.topics.items())
         for number, partition in sorted(topic.partitions.items())
         if node_id in partition.replicas and (name, number) not in placed
     }
+
+
+def _made_again(
+    image: MetadataImage,
+    node_id: int,
+    nowhere: Mapping[tuple[str, int], PartitionImage],
+    put_away: Sequence[PartitionDirectory],
+) -> list[StartConsequence]:
+    """What becomes of partitions that are in none of the directories.
+
+    What lies under a name that is put away does not count.  If the metadata has the replica in sync, nothing shows
+    that it should be away; a `-delete` directory is deleted after `file.delete.delay.ms` (`LogManager.deleteLogs`).
+    """
+    again = dict(nowhere)
     found = []
     for state, kind, then in _PUT_AWAY:
         lost = [
@@ -313,12 +381,27 @@ def _made_again(
                 f"the start makes partitions again, empty, that the metadata places here, {then}: if they are not to "
                 f"be so, rename {lost[0].path} to {lost[0].live_name}{' and so on' if len(lost) > 1 else ''} before"
             )
-            found.append(StartConsequence(kind, detail, lost[0].path, tuple(each.live_name for each in lost)))
+            names = tuple(each.live_name for each in lost)
+            deleted = _alone({each.partition: nowhere[each.partition] for each in lost}, node_id)
+            is_deleted = state is DirectoryState.DELETE
+            found.append(StartConsequence(kind, detail, lost[0].path, names, deleted if is_deleted else ()))
     if again:
         detail = "partitions that the metadata places here are made again, empty"
-        names = tuple(f"{name}-{number}" for name, number in again)
-        found.append(StartConsequence(ConsequenceKind.EMPTY_AGAIN, detail, names=names))
+        found.append(
+            StartConsequence(ConsequenceKind.EMPTY_AGAIN, detail, names=_names(again), lost=_alone(again, node_id))
+        )
     return found
+
+
+def _names(partitions: Iterable[tuple[str, int]]) -> tuple[str, ...]:
+    return tuple(f"{topic}-{number}" for topic, number in partitions)
+
+
+def _alone(partitions: Mapping[tuple[str, int], PartitionImage], node_id: int) -> tuple[str, ...]:
+    """Names of those of which no other broker has all records, as far as the metadata knows."""
+    return _names(
+        key for key, each in partitions.items() if not {*each.isr, *each.elr, *each.last_known_elr} - {node_id}
+    )
 
 
 def _counts(replica: PartitionImage, node_id: int) -> bool:
@@ -332,30 +415,49 @@ def _without_leader(
     node_id: int,
     release: Release,
     known: set[str | None],
+    nowhere: Mapping[tuple[str, int], PartitionImage],
 ) -> list[StartConsequence]:
     """Partitions that the metadata assigns to a directory id that none of the broker's directories has any more.
 
-    No controller elects such a replica until the broker assigns it again; up to 3.9 it does not, later not always.
+    No controller elects such a replica until the broker assigns it again; up to 3.9 it does not, later not always, and
+    never one that is `nowhere`: no log is made without a leader.
     """
     registered = image.brokers.get(node_id)
     has_ids = image.features.get("metadata.version", 0) >= _WITH_ASSIGNMENTS and release.at_least("3.7.0")
     if registered is None or len(registered.directories) != len(known) or not has_ids:
         return []
-    names = []
-    for each in directories:
-        replica = replicas_of(image, each.topic_id or "", each.parsed.partition)
+
+    def is_lost(replica: PartitionImage | None) -> bool:
         assigned = None if replica is None else _directory_of(replica, node_id)
-        if assigned is not None and assigned in registered.directories and assigned not in known:
-            names.append(each.name)
-    if not names:
-        return []
-    kind = ConsequenceKind.UNFORESEEN if release.at_least("4.0") else ConsequenceKind.NOT_SERVING
-    may = "may have" if release.at_least("4.0") else "have"
-    detail = (
-        f"partitions are assigned to a directory id that no log directory has any more, and {may} no leader: "
-        f"{names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
-    )
-    return [StartConsequence(kind, detail, names=tuple(names))]
+        return assigned is not None and assigned in registered.directories and assigned not in known
+
+    names = [
+        each.name
+        for each in directories
+        if is_lost(replicas_of(image, each.topic_id or "", each.parsed.partition))
+    ]
+    gone = {key: each for key, each in nowhere.items() if is_lost(each)}
+    found = []
+    if gone:
+        there = _names(gone)
+        detail = (
+            "partitions are assigned to a directory id that no log directory has any more, are in none of them, and "
+            f"have no leader: {_first_of(there)}"
+        )
+        found.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, names=there, lost=_alone(gone, node_id)))
+    if names:
+        kind = ConsequenceKind.UNFORESEEN if release.at_least("4.0") else ConsequenceKind.NOT_SERVING
+        may = "may have" if release.at_least("4.0") else "have"
+        detail = (
+            f"partitions are assigned to a directory id that no log directory has any more, and {may} no leader: "
+            f"{_first_of(names)}"
+        )
+        found.append(StartConsequence(kind, detail, names=tuple(names)))
+    return found
+
+
+def _first_of(names: Sequence[str]) -> str:
+    return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
 
 
 def _of_another_topic(

@@ -10,12 +10,15 @@ from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, No
 
 __all__ = ["node_findings", "node_sentences", "sentence_of_answer", "sentences_of_plan"]
 
+_DOUBTFUL = (ConsequenceKind.METADATA_MAY_GO_BACK, ConsequenceKind.UNFORESEEN)
+"""what may lose something, or not, without another outcome"""
 _NAMED = 6
 """partition directories that a sentence names"""
 _GRAVE = (
     ConsequenceKind.METADATA_OVERWRITTEN,
     ConsequenceKind.METADATA_GOES_BACK,
     ConsequenceKind.METADATA_LOG_DROPPED,
+    ConsequenceKind.METADATA_MAY_GO_BACK,
     ConsequenceKind.METADATA_LOG_CUT,
     ConsequenceKind.STRAY,
     ConsequenceKind.DELETED,
@@ -79,9 +82,10 @@ def node_findings(start: NodeStart) -> list[Finding]:
     """A finding for each way in which some release does not start, does not serve, or loses something."""
     found = []
     for releases, answer in start.grouped:
-        if answer.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN):
+        is_open = answer.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN)
+        if is_open and not any(each.kind in _DOUBTFUL for each in answer.consequences):
             continue
-        severity = Severity.WARNING if answer.outcome is StartOutcome.NOT_SERVING else Severity.ERROR
+        severity = Severity.WARNING if is_open or answer.outcome is StartOutcome.NOT_SERVING else Severity.ERROR
         if answer.is_of_upgrade and answer not in start.judged:
             severity = Severity.INFO
         loses = answer.outcome in (StartOutcome.OVERWRITES_METADATA, StartOutcome.DELETES, StartOutcome.STRAYS)

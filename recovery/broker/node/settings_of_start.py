@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
-from kafkalog.recovery.broker.node.answer import REFUSED_SETTING, ConsequenceKind, Fault, Part, StartConsequence
+from kafkalog.recovery.broker.node.answer import REFUSED_SETTING, ConsequenceKind, Fault, Part, Role, StartConsequence
 from kafkalog.recovery.broker.node.ending import ends
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata
 from kafkalog.recovery.broker.node.node_files import NodeFiles
@@ -20,8 +20,51 @@ __all__ = ["consequences_of_migration", "consequences_without_tier", "refuse_sma
 _MIGRATION, _PRE_MIGRATION = 1, 2
 _SYSTEM, _TOPIC = "remote.log.storage.system.enable", "remote.storage.enable"
 _NAMED = 3
+_ROLES, _NODE, _LISTENERS = "process.roles", "node.id", "controller.listener.names"
+_QUORUM = ("controller.quorum.bootstrap.servers", "controller.quorum.voters")
+_CONFIG = "org.apache.kafka.common.config.ConfigException"
+_NO_NODE = (
+    "Missing configuration `node.id` which is required when `process.roles` is defined (i.e. when running in KRaft "
+    "mode)."
+)
+_NO_QUORUM = (
+    "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap controllers "
+    "or controller.quorum.voters must contain a parseable set of controllers."
+)
+_NO_LISTENER = (
+    "requirement failed: controller.listener.names must contain at least one value appearing in the 'listeners' "
+    "configuration when running the KRaft controller role"
+)
 _SEGMENT_BYTES = "segment.bytes"
 _LEAST_SEGMENT_BYTES = 1 << 20
+
+
+def refuse_incomplete_properties(files: NodeFiles, role: Role, release: Release) -> None:
+    """Raise `StartEndsError` if the properties of a KRaft node lack a setting without which no node starts.
+
+    Properties that name directories only are not a node's whole file, and are not judged (`KafkaConfig`).
+    """
+    given = {name for name, value in files.properties.items() if value.strip()}
+    if role is Role.ZOOKEEPER_BROKER or not given & {_ROLES, _NODE, _LISTENERS, *_QUORUM}:
+        return
+    exception, has_defaults = _CONFIG, release.at_least("4.0")
+    if _ROLES not in given:
+        message = _missing(_ROLES) if has_defaults else _missing("zookeeper.connect").replace('"', "`")
+    elif not given & {_NODE, "broker.id"}:
+        message = _missing(_NODE) if has_defaults else _NO_NODE
+    elif _LISTENERS in given and not given.intersection(_QUORUM):
+        message = _NO_QUORUM
+    elif given.intersection(_QUORUM) and _LISTENERS not in given and has_defaults:
+        message = _missing(_LISTENERS)
+    elif given.intersection(_QUORUM) and _LISTENERS not in given and role is not Role.BROKER:
+        exception, message = "java.lang.IllegalArgumentException", _NO_LISTENER
+    else:
+        return
+    raise ends(Part.PROPERTIES, "missing", files.roots[0], exception, message)
+
+
+def _missing(name: str) -> str:
+    return f'Missing required configuration "{name}" which has no default value.'
 
 
 def refuse_small_segments(files: NodeFiles, image: MetadataImage, release: Release) -> None:
@@ -44,7 +87,7 @@ def refuse_small_segments(files: NodeFiles, image: MetadataImage, release: Relea
             )
             raise ends(
                 Part.METADATA_REPLAY, REFUSED_SETTING, files.metadata_root or min(files.roots),
-                "org.apache.kafka.common.config.ConfigException", message, detail=f"{owner} has {name}={value}",
+                _CONFIG, message, detail=f"{owner} has {name}={value}",
             )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.broker.node.sentences import sentences_of_plan
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice, ranges_text
-from kafkalog.recovery.decide.losses import sentence_of_lost
+from kafkalog.recovery.decide.losses import first_names, lost_beside, sentence_of_lost
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.decide.ways import Measured, total
 from kafkalog.words.first_screen import FirstScreen, Loss
@@ -190,7 +190,7 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
         return said
     stray = [name for each in outlooks for name in each.made_stray]
     if stray:
-        return f"out of service after this plan: {_listed(stray)}"
+        return f"out of service after this plan: {first_names(stray)}"
     if any(node.worst.outcome is StartOutcome.UNKNOWN for node in nodes):
         return ""
     is_known = not are_alone and any(each.forecast is not None for each in outlooks)
@@ -208,7 +208,7 @@ def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
     found = [each for node in nodes for answer in node.answers for each in answer.consequences]
     names = {name for each in found if each.kind in _OUT for name in each.names}
     if names:
-        return f"out of service after a start as it is: {_listed(sorted(names, key=natural_order))}"
+        return f"out of service after a start as it is: {first_names(sorted(names, key=natural_order))}"
     if any(each.kind is ConsequenceKind.DIRECTORY_OFFLINE for each in found):
         return "out of service after a start as it is: a log directory, with all its partitions"
     if any(each.kind is ConsequenceKind.NOT_SERVING for each in found):
@@ -216,22 +216,21 @@ def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
     return ""
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{counted(len(names), 'partition')} ({', '.join(names[:_NAMED])}{more})"
-
-
 def _lost(outlooks: Sequence[Outlook]) -> str:
     planned = [each for each in outlooks if each.forecast is not None]
     if not planned:
         return ""
     own = total(each.choice.own for each in planned)
+    nodes = [each.forecast.node for each in planned if each.forecast is not None and each.forecast.node is not None]
+    beside = lost_beside(nodes, (finding for each in planned for finding in each.findings))
     if not any(each.choice.own.may_lose for each in planned if each.choice.ways):
-        return "lost with this plan: nothing"
+        is_old = any(each.kind == "retention" for outlook in planned for each in outlook.consequences)
+        nothing = "nothing but what retention deletes" if is_old else "nothing"
+        return f"lost with this plan: {'; '.join(beside) or nothing}"
     hurt = sum(len(_hurt(each.choice)) for each in planned)
     readable = f"; {own.sound_lost} of them can still be read" if own.sound_lost else ""
     where = f" in {counted(hurt, 'partition')}" if hurt else ""
-    return f"lost with this plan: {sentence_of_lost(own)}{where}{readable}"
+    return "; ".join([f"lost with this plan: {sentence_of_lost(own)}{where}{readable}", *beside])
 
 
 def _hurt(choice: RecoveryChoice) -> dict[str, Measured]:

@@ -23,10 +23,11 @@ from kafkalog.recovery.broker.node_start import node_start
 from testkit.judging.trees import copy_tree
 from testkit.kafka.start_records import append_metadata
 from testkit.recorded.fixture_data import broker_case
-from testkit.recorded.quorums import CONTROLLERS, copied
+from testkit.recorded.quorums import BROKER, CONTROLLERS, copied
 from testkit.running.command import kafkalog
 
 METADATA = "__cluster_metadata-0"
+LISTENER = {"controller_listener_names": "CONTROLLER"}
 ONE, OTHER = "AAAAAAAAAAAAAAAAAAAABA", "AAAAAAAAAAAAAAAAAAAABQ"
 
 
@@ -70,15 +71,42 @@ def answer(root: Path, given: dict[str, str] | None = None, *controllers: Path, 
     ],
 )
 def test_static_voters_that_contradict_the_role_end_the_start(node: Path, roles: str, voter: str, words: str) -> None:
-    found = answer(node, properties(node, roles, controller_quorum_voters=f"{voter}@localhost:9093"))
+    found = answer(node, properties(node, roles, controller_quorum_voters=f"{voter}@localhost:9093", **LISTENER))
     assert (found.outcome, found.exception) == (StartOutcome.FAILS, "java.lang.IllegalArgumentException")
     assert words in (found.message or "")
     assert found.faults[-1].part is Part.VOTERS
 
 
 def test_static_voters_over_dynamic_ones_do_not_count(node: Path) -> None:
-    found = answer(node, properties(node, controller_quorum_voters="3@localhost:9093"))
+    found = answer(node, properties(node, controller_quorum_voters="3@localhost:9093", **LISTENER))
     assert found.outcome is StartOutcome.STARTS
+
+
+@pytest.mark.parametrize(
+    ("lost", "words"),
+    [
+        ("process.roles", 'Missing required configuration "process.roles"'),
+        ("node.id", 'Missing required configuration "node.id"'),
+        ("controller.quorum.voters", "If using process.roles, either controller.quorum.bootstrap.servers must"),
+        ("controller.listener.names", 'Missing required configuration "controller.listener.names"'),
+    ],
+)
+def test_properties_that_lack_a_line_end_the_start(lost: str, words: str, node: Path) -> None:
+    """ConfigException of Kafka 4.3.0 for each."""
+    whole = properties(node, controller_quorum_voters="3@localhost:9093", **LISTENER)
+    found = answer(node, {name: value for name, value in whole.items() if name != lost})
+    assert (found.outcome, found.exception) == (
+        StartOutcome.FAILS, "org.apache.kafka.common.config.ConfigException"
+    )  # fmt: skip
+    assert words in (found.message or "")
+    assert answer(node, {"log.dirs": str(node)}).outcome is StartOutcome.STARTS, "nothing is known of the rest"
+
+
+def test_a_node_that_is_no_broker_any_more_serves_no_partition(node: Path) -> None:
+    """Kafka 4.3.0 started, as a controller."""
+    found = answer(node, properties(node, "controller"))
+    assert (found.outcome, len(found.consequences)) == (StartOutcome.NOT_SERVING, 1)
+    assert "makes it no broker" in found.consequences[0].detail
 
 
 @pytest.mark.parametrize(
@@ -178,6 +206,52 @@ def test_a_combined_node_whose_metadata_goes_back_starts_if_its_partitions_are_i
     assert alone.outcome is StartOutcome.OVERWRITES_METADATA
 
 
+def test_meta_properties_of_two_directories_that_were_exchanged(node: Path, tmp_path: Path) -> None:
+    """Kafka 4.3.0 waits for a leader forever."""
+    other = tmp_path / "other"
+    other.mkdir()
+    own = (node / "meta.properties").read_text()
+    (other / "meta.properties").write_text(own)
+    (node / "meta.properties").unlink()
+    (node / "meta.properties").write_text(re.sub(r"directory\.id=.*", "directory.id=QLzt-g_BuAkWCE5UuGwm5Q", own))
+    found = node_start([str(node), str(other)], release="4.3").answers[0]
+    assert found.outcome is StartOutcome.NOT_SERVING
+    assert f"the file of {other} has that id" in found.consequences[0].detail
+
+
+@pytest.mark.parametrize("name", ["dynamic", "static"])
+def test_a_broker_waits_for_controllers_that_were_formatted_anew(name: str, tmp_path: Path) -> None:
+    """Kafka 4.3.0: "the loader is still catching up because we still don't know the high water mark yet"."""
+    nodes = copied(name, tmp_path, *CONTROLLERS, BROKER)
+    broker = nodes.pop(BROKER)
+    sound = answer(broker, None, *nodes.values())
+    assert (sound.outcome, sound.condition) == (
+        StartOutcome.STARTS, "if it follows the controllers that were given"
+    )  # fmt: skip
+    for root in nodes.values():
+        for path in (root / METADATA).iterdir():
+            if path.name != f"{0:020d}-{0:010d}.checkpoint":
+                path.unlink()
+    found = answer(broker, None, *nodes.values())
+    assert found.outcome is StartOutcome.NOT_SERVING
+    assert "hold no record" in found.consequences[-1].detail
+    other = copied(name, tmp_path / "more", BROKER)[BROKER]
+    meta = other / "meta.properties"
+    meta.chmod(0o600)
+    meta.write_text(meta.read_text().replace(f"node.id={BROKER}", "node.id=12"))
+    assert answer(broker, None, *nodes.values(), other).outcome is StartOutcome.NOT_SERVING, "a broker is no voter"
+
+
+def test_the_level_of_a_directory_that_was_just_formatted_is_in_its_bootstrap_checkpoint(node: Path) -> None:
+    """Kafka 4.3.0 had written it: no release before 4.1 is asked."""
+    for path in (node / METADATA).iterdir():
+        if path.name != f"{0:020d}-{0:010d}.checkpoint":
+            path.unlink()
+    assert (node / "bootstrap.checkpoint").exists()
+    asked = node_start([str(node)])
+    assert str(asked.releases[0]) == "4.3"
+
+
 # --- ZooKeeper ------------------------------------------------------------------------------------------------------
 
 
@@ -228,3 +302,27 @@ def test_a_partition_with_another_topic_id_than_zookeeper_has_is_not_served() ->
     assert [(each.kind, each.names) for each in told] == [(ConsequenceKind.NOT_SERVING, ("t-1",))]
     told, _faults = consequences_of_topic_ids(found, ZooKeeperFacts())
     assert {each.names[0] for each in told} == {"t-0", "t-1"}, "one of them is wrong"
+
+
+# --- several log directories ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["plan", "verify"])
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_directories_of_a_node_are_told_one_start(command: str, order: int, node: Path, tmp_path: Path) -> None:
+    """Kafka 4.3.0 loads all logs before it reads `replication-offset-checkpoint`: those of `other` end the start."""
+    other = tmp_path / "other"
+    other.mkdir()
+    own = (node / "meta.properties").read_text()
+    (other / "meta.properties").write_text(re.sub(r"directory\.id=.*", "directory.id=QLzt-g_BuAkWCE5UuGwm5Q", own))
+    (node / ".kafka_cleanshutdown").unlink()
+    moved = next(log.parent for log in sorted(node.glob("[a-z]*-0/*.log")) if log.stat().st_size)
+    (moved.rename(other / moved.name) / "partition.metadata").unlink()
+    (other / "log-start-offset-checkpoint").write_bytes(b"\0\0\0\0")
+    (node / "replication-offset-checkpoint").unlink()
+    (node / "replication-offset-checkpoint").write_bytes(b"\0" * 50)
+    lines = kafkalog(command, "--json", *[node, other][::order]).objects
+    answers = [each["broker"]["node"]["answers"] for each in lines if each.get("broker")]
+    assert len(answers) == 2
+    assert answers[0] == answers[1]
+    assert answers[0][0]["message"] == "The log dir is already offline due to a previous IO exception."

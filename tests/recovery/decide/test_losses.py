@@ -140,3 +140,39 @@ def test_a_log_that_a_broker_would_begin_again_is_hidden_by_its_start(tmp_path: 
     assert kafkalog("verify", path.parent).code == 0
     (line,) = kafkalog("plan", "--json", path.parent).objects
     assert line["broker"]["log_end_offsets"] == {"t-0": 50}
+
+
+def test_whether_what_is_lost_was_committed_is_no_surer_than_the_least_sure_part() -> None:
+    lost = [LostRange("a-0", 3, 5)]
+    unknown, no, yes = (Measured(lost=lost, below_high_watermark=value) for value in (None, False, True))
+    nothing = Measured()
+    assert total([nothing, no]).below_high_watermark is False
+    assert total([no, unknown]).below_high_watermark is None
+    assert total([unknown, yes, no]).below_high_watermark is True
+    assert total([nothing]).below_high_watermark is None
+
+
+@pytest.mark.parametrize(("high_watermark", "committed"), [(1, None), (1_000_000, True)])
+def test_a_gap_that_the_log_goes_on_behind_may_have_been_committed(
+    high_watermark: int, committed: bool | None, tmp_path: Path
+) -> None:
+    """A backup that is copied over a directory has an older checkpoint, and its segments in place of newer ones."""
+    root = own_copy(brokers("4.3.0/segments")[0], tmp_path / "broker")
+    logs = next(
+        found
+        for each in sorted(root.glob("*-0"))
+        if len(found := sorted(path for path in each.glob("*.log") if path.stat().st_size)) > 2
+    )
+    for path in logs[1].parent.glob(f"{logs[1].stem}.*"):
+        path.unlink()
+    name, _, number = logs[1].parent.name.rpartition("-")
+    checkpoint = root / "replication-offset-checkpoint"
+    lines = [line for line in checkpoint.read_text().splitlines()[2:] if not line.startswith(f"{name} {number} ")]
+    lines.append(f"{name} {number} {high_watermark}")
+    checkpoint.unlink()
+    checkpoint.write_text("".join(f"{line}\n" for line in ["0", len(lines), *lines]))
+    (planned,) = kafkalog("plan", "--json", root).objects
+    (partition,) = [each for each in planned["partitions"] if each["name"] == logs[1].parent.name]
+    (safe,) = [each for each in partition["ways"] if each["way"] == "safe"]
+    assert safe["offsets_lost"]
+    assert safe["below_high_watermark"] is committed

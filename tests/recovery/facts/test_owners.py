@@ -68,6 +68,23 @@ def test_the_lock_that_a_recovery_makes_is_no_finding(data: Path) -> None:
     assert ".lock" in told("plan", data)[0], "a broker's own that root has made"
 
 
+@pytest.mark.parametrize(("is_metadata", "outcome"), [(True, "fails"), (False, "directory_offline")])
+def test_the_start_of_the_node_says_it_first(is_metadata: bool, outcome: str, data: Path) -> None:
+    """Kafka 4.3.0 started without the directory of an index that it might not open; that of the metadata ended it."""
+    other = metadata_elsewhere(data, data.with_name("other"))
+    given(other)
+    closed = other if is_metadata else data
+    log = next(closed.glob("*-0/*.index"))
+    os.chown(log, 0, 0)
+    log.chmod(0o600)
+    for command in ("verify", "plan"):
+        answers = [each["broker"]["node"]["answers"] for each in kafkalog(command, "--json", data, other).objects]
+        assert {answer["outcome"] for each in answers for answer in each} == {outcome}
+        printed = " ".join(kafkalog(command, data, other).out.split())
+        assert f"the broker's user, {BROKER}, may not open or change {log}" in printed
+        assert "nothing here" not in printed
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_directory_that_is_wholly_of_somebody_else(command: str, data: Path) -> None:
     """The directory with the metadata log tells whose it should be."""

@@ -11,6 +11,7 @@ from kafkalog.codec.wording import counted
 from kafkalog.jobs.triage.outcome import PartitionTriage
 from kafkalog.jobs.triage.run import Triage
 from kafkalog.jobs.triage.unknown import UnknownPartition
+from kafkalog.recovery.decide.losses import first_names
 from kafkalog.words.escapes import escape_controls
 
 __all__ = ["print_triage"]
@@ -122,6 +123,9 @@ def _summary(found: Triage) -> list[str]:
         return [*lines, f"{lost}{by}, and every partition gets a leader."]
     lines += _of_unknown(found)
     lines += [f"Before any election, by its own start, {sentence}." for sentence in found.lost_by_start]
+    gone = [f"{each.topic}-{each.partition}" for each in found.partitions if each.is_gone]
+    if gone:
+        lines.append(f"What was in {first_names(gone)} is lost: it has no directory here, and begins again, empty.")
     worse = sum(each.may_be_led_worse for each in found.partitions)
     lose, none = sum(each.may_lose for each in found.partitions), sum(each.may_have_none for each in found.partitions)
     lines.append(

@@ -26,6 +26,7 @@ from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery import Plan
 from kafkalog.recovery.act.unfinished_business import Standing, StandingJson, standing
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
+from kafkalog.recovery.decide.node_part import with_nodes
 from kafkalog.recovery.decide.plan import plan_json
 from kafkalog.recovery.duplicates import tell_duplicates
 from kafkalog.recovery.facts.places import by_log_directory, holding, log_directories
@@ -59,12 +60,15 @@ def make_all(paths: Sequence[str], request: Recovery, jobs: int) -> list[Plan | 
                 if path in failed:
                     raise failed[path]
                 wanted = rules[log_directory_of(path)]
-                plans.append(plan_one(path, wanted, also=also, jobs=jobs, on_progress=progress.update))
+                plans.append(
+                    plan_one(path, wanted, also=also, jobs=jobs, on_progress=progress.update, is_one_of_several=True)
+                )
             except (StorageError, RecoveryRefused, UsageError) as error:
                 if isinstance(error, UsageError) and path not in failed:
                     raise
                 plans.append(Unplanned(os.path.realpath(path), error, lost.get(path)))
-    told = iter(tell_duplicates([made for made in plans if isinstance(made, Plan)]))
+    whole = [made for made in plans if isinstance(made, Plan)]
+    told = iter(tell_duplicates(with_nodes(whole, rules)))
     return [next(told) if isinstance(made, Plan) else made for made in plans]
 
 

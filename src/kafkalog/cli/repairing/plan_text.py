@@ -201,11 +201,11 @@ def _what_to_type(plan: Plan, given: Given) -> tuple[str, list[str]]:
         return f"refused: {told(plan.refusal)}", []
     if _is_not_needed(plan):
         return NOT_NEEDED, []
-    if plan.changes:
+    if plan.changes or plan.needs_full:
         own = mode_words(plan.mode)
         consent = ["--accept-loss"] if plan.needs_consent else []
         copies = [word for copy in plan.copies if needs_copies(plan.mode) for word in ("--copy", copy)]
-        paths, words = paths_of(plan, given), list(given.words)
+        paths, words = paths_of(plan, given), [*given.words, *(["--full"] if plan.needs_full else [])]
         if plan.root in paths:
             paths, words = with_identity(plan, words, paths)
         typed = f"kafkalog recover {shell_line([*paths, *words, *own, *copies, *consent])} --yes"

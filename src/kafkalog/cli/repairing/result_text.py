@@ -5,12 +5,13 @@ from __future__ import annotations
 from kafkalog.cli.repairing.ways_text import sentence_of_damage_left, sentences_of_log_starts
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.codec.common.shell import shell_word
+from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.wording import counted
 from kafkalog.recovery import RecoveryResult
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.broker.node.sentences import node_sentences
 from kafkalog.recovery.decide.choice import ranges_text
-from kafkalog.recovery.decide.losses import lost_text
+from kafkalog.recovery.decide.losses import lost_beside, lost_text
 from kafkalog.recovery.modes.table import Mode
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
@@ -75,7 +76,9 @@ def _kept(result: RecoveryResult) -> str:
     if not found.records_lost:
         if found.markers_damaged:
             return f"{kept}; none is lost but {counted(found.markers_damaged, 'marker')} of the end of a transaction"
-        return f"{kept}; none is lost" if found.is_exact else f"{kept}; what the damage hid is unknown"
+        beside = lost_beside(() if result.node is None else (result.node,), result.plan.findings)
+        none = f"none of these is lost; lost beside them: {'; '.join(beside)}" if beside else "none is lost"
+        return f"{kept}; {none}" if found.is_exact else f"{kept}; what the damage hid is unknown"
     verb = "is" if found.records_lost == 1 and found.is_exact else "are"
     ranges = escape_controls(ranges_text(found.lost, named=True))
     return f"{kept}; {lost_text(found)} {verb} lost ({ranges or 'others have their offsets'})"
@@ -102,6 +105,8 @@ def _broker(result: RecoveryResult) -> str:
             "a broker that starts on it now opens it, and changes nothing unless topics have settings for segments or "
             "indexes that were not given: the metadata with the settings of topics is not in this directory"
         )
+    if any(each.code is FindingCode.PARTITION_MISSING for each in result.plan.findings):
+        return "a broker that starts on it now opens it and changes nothing in it; what is missing stays missing"
     return "a broker that starts on it now opens it and changes nothing"
 
 

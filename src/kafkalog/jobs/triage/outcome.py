@@ -135,9 +135,14 @@ class PartitionTriage(Struct):
         return [self.logs[node] for node in self.best if node in self.up and self.logs[node].cut_bytes]
 
     @property
+    def is_gone(self) -> bool:
+        """Whether all of its brokers are here and none has a directory of it: what was in it is lost."""
+        return set(self.known.replicas) <= set(self.logs) and all(each.path is None for each in self.logs.values())
+
+    @property
     def is_clean(self) -> bool:
         """Somebody leads whose copy has no more flaws than another one, and nobody loses anything."""
-        return not self.may_lose and not self.may_have_none and not self.flawed_leaders
+        return not (self.may_lose or self.may_have_none or self.flawed_leaders or self.is_gone)
 
 
 def judged(

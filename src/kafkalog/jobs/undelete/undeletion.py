@@ -69,7 +69,9 @@ class _UndeleteJob(Job[UndeletePlan, UndeleteResult]):
     def plan(self, opened: Transaction) -> UndeletePlan | None:
         return self._planning.plan(opened.root)
 
-    def join(self, plans: list[tuple[str, UndeletePlan]]) -> list[tuple[str, UndeletePlan]]:
+    def join(self, plans: list[tuple[str, UndeletePlan]], *, is_whole: bool) -> list[tuple[str, UndeletePlan]]:
+        if not is_whole:
+            return plans
         joined = self._planning.joined(dict(plans))
         for root in joined if self._expected is not None else ():
             if root not in (self._expected or {}):

@@ -1,0 +1,87 @@
+"""Files that the broker's user may not open: what a copy or a restore as root leaves behind.
+
+A broker opens every log and index for reading and writing, and renames files beside them
+(`LogSegment.open`, `LogDirFailureChannel`): one that belongs to another user takes its whole log directory offline.
+Who the broker runs as is told by its directories: not root, where some of them belong to another user.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.names import LOCK_FILE, META_PROPERTIES, parse_partition_directory, parse_segment_file
+from kafkalog.log.directories.directory import OFFSET_CHECKPOINTS
+from kafkalog.log.disk.files import read_small, scan_directory
+
+__all__ = ["User", "closed_files"]
+
+_OWN_FILES = frozenset({META_PROPERTIES, LOCK_FILE, *OFFSET_CHECKPOINTS})
+_ROOT = 0
+User = tuple[int, int]
+"""user id and group id"""
+
+
+def closed_files(root: str, roots: Iterable[str]) -> tuple[User, list[str]] | None:
+    """The broker's user, and the paths in its log directory `root` that it may not open or change; None if it may all.
+
+    `roots` are the broker's other log directories, which are asked for the user too.  None where all of them belong to
+    root, or cannot be listed.
+    """
+    try:
+        user = _user({root, *roots})
+        closed = [] if user is None else [path for path, status in _entries(root) if _is_closed(path, status, user)]
+    except (OSError, UsageError):  # said by those who read what is in it
+        return None
+    return None if user is None or not closed else (user, closed)
+
+
+def _user(roots: Iterable[str]) -> User | None:
+    """Who owns most of the directories that do not belong to root; None where all do."""
+    owners: Counter[User] = Counter()
+    for root in roots:
+        status = os.lstat(root)
+        owners[status.st_uid, status.st_gid] += 1
+        for entry in scan_directory(root):
+            if entry.name == META_PROPERTIES or parse_partition_directory(entry.name) is not None:
+                status = entry.stat(follow_symlinks=False)
+                owners[status.st_uid, status.st_gid] += 1
+    others = [each for each in owners if each[0] != _ROOT]
+    return max(others, key=lambda each: (owners[each], each), default=None)
+
+
+def _entries(root: str) -> Iterator[tuple[str, os.stat_result]]:
+    """What a broker opens: the directory, its own files, partition directories and all that is in them."""
+    yield root, os.lstat(root)
+    for entry in scan_directory(root):
+        is_partition = parse_partition_directory(entry.name) is not None
+        if is_partition or (entry.name in _OWN_FILES and not _is_lock_of_ours(entry.path)):
+            yield entry.path, entry.stat(follow_symlinks=False)
+        if is_partition and entry.is_dir(follow_symlinks=False):
+            for each in scan_directory(entry.path):
+                yield each.path, each.stat(follow_symlinks=False)
+
+
+def _is_lock_of_ours(path: str) -> bool:
+    """Whether it is the lock file that a recovery makes, and removes when it ends (`recovery.act.lock`)."""
+    if os.path.basename(path) != LOCK_FILE or not os.path.isfile(path):
+        return False
+    return read_small(path, DEFAULT_LIMITS.checkpoint_bytes).startswith(b"kafkalog ")
+
+
+def _is_closed(path: str, status: os.stat_result, user: User) -> bool:
+    """Whether the bits of its mode keep the user out of what belongs to somebody else."""
+    if status.st_uid == user[0] or stat.S_ISLNK(status.st_mode):
+        return False
+    granted = status.st_mode >> 3 if status.st_gid == user[1] else status.st_mode
+    if stat.S_ISDIR(status.st_mode):
+        needed = stat.S_IROTH | stat.S_IWOTH | stat.S_IXOTH
+    else:
+        name = os.path.basename(path)
+        is_written = name == LOCK_FILE or parse_segment_file(name) is not None
+        needed = stat.S_IROTH | (stat.S_IWOTH if is_written else 0)
+    return granted & needed != needed

@@ -1,0 +1,154 @@
+"""What a start leaves of partitions that no log directory has, and of log directories in a wrong place; how it is told.
+
+Expected is what real brokers did: 4.3.0 made partitions again, empty, whose only directory was gone; 3.9.1 and 4.3.0
+elected no leader for those assigned to a directory id that a disk formatted anew did not have, and 4.3.0 renamed a log
+directory inside another one -stray.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.log import open_partition
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, StartOutcome
+from kafkalog.recovery.broker.node_start import node_start
+from testkit.judging.trees import stamps
+from testkit.kafka.start_records import append_metadata, partition_change
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import Finished, kafkalog
+
+METADATA = "__cluster_metadata-0"
+OTHER_ID = "QLzt-g_BuAkWCE5UuGwm5Q"
+NEW_ID = "R0zt-g_BuAkWCE5UuGwm5Q"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A combined node of 4.3.0, the only one of its cluster."""
+    return own_copy(brokers("4.3.0/metadata")[0], tmp_path / "data")
+
+
+def live(root: Path) -> Path:
+    return next(each for each in sorted(root.iterdir()) if each.name.endswith("-0") and each.name[0] != "_")
+
+
+def answer(*roots: Path, release: str = "4.3") -> NodeAnswer:
+    return node_start([str(each) for each in roots], release=release).answers[0]
+
+
+def lost_line(finished: Finished) -> str:
+    """The sentence about what is lost, in one line."""
+    text = " ".join(finished.out.split())
+    return text[text.index("lost with this plan") :][:200]
+
+
+def with_identity(root: Path, source: Path, identifier: str) -> Path:
+    """A log directory of the same node under another directory id."""
+    root.mkdir(exist_ok=True)
+    lines = (source / "meta.properties").read_text().splitlines()
+    kept = [f"directory.id={identifier}" if line.startswith("directory.id=") else line for line in lines]
+    (root / "meta.properties").write_text("\n".join(kept) + "\n")
+    return root
+
+
+def assigned_elsewhere(root: Path) -> str:
+    """Register a second log directory, and assign a partition to it; the name of the partition."""
+    name = live(root).name.rpartition("-")[0]
+    image = MetadataLog(open_partition(root / METADATA)).state().image
+    ((number, broker),) = image.brokers.items()
+    change: dict[str, Any] = {
+        "broker_id": number, "broker_epoch": broker.epoch, "fenced": 0, "in_controlled_shutdown": 0,
+        "log_dirs": [*broker.directories, OTHER_ID],
+    }  # fmt: skip
+    _name, _version, moved = partition_change(image.topics[name].id)
+    log = max(path for path in (root / METADATA).glob("*.log") if path.stat().st_size)
+    log.chmod(0o600)
+    append_metadata(
+        log,
+        ("BrokerRegistrationChangeRecord", 2, change),
+        ("PartitionChangeRecord", 1, {**moved, "leader": -2, "directories": [OTHER_ID]}),
+    )
+    return f"{name}-0"
+
+
+def test_a_partition_that_is_gone_is_lost_with_every_plan(data: Path) -> None:
+    name = live(data).name
+    shutil.rmtree(data / name)
+    found = answer(data)
+    (consequence,) = [each for each in found.consequences if each.kind is ConsequenceKind.EMPTY_AGAIN]
+    assert (consequence.names, consequence.lost) == ((name,), (name,))
+    assert f"all or part of 1 partition ({name})" in lost_line(kafkalog("plan", data))
+    triage = kafkalog("triage", data)
+    assert (triage.code, "Nothing is lost" in triage.out) == (1, False)
+    assert f"What was in 1 partition ({name}) is lost" in " ".join(triage.out.split())
+
+
+def test_what_a_start_deletes_is_lost_with_the_plan_before_it(data: Path) -> None:
+    name = live(data).name
+    (data / name).rename(data / f"{name}.{'0' * 32}-delete")
+    assert f"all or part of 1 partition ({name})" in lost_line(kafkalog("plan", data))
+
+
+def test_where_nobody_knows_the_metadata_a_missing_directory_is_told_beside_the_sum(tmp_path: Path) -> None:
+    root = own_copy(brokers("2.8.2/segments")[0], tmp_path / "data")
+    name = live(root).name
+    shutil.rmtree(root / name)
+    assert f"what was in 1 partition ({name}), of which there is no directory here" in lost_line(
+        kafkalog("plan", root)
+    )
+
+
+@pytest.mark.parametrize("release", ["4.3", "4.4"])
+def test_a_new_disk_in_place_of_one_with_partitions_leaves_them_without_leader(
+    release: str, data: Path, tmp_path: Path
+) -> None:
+    name = assigned_elsewhere(data)
+    other = with_identity(tmp_path / "other", data, OTHER_ID)
+    (data / name).rename(other / name)
+    assert answer(data, other, release="4.3").outcome is StartOutcome.STARTS
+    shutil.rmtree(other / name)
+    with_identity(other, data, NEW_ID)
+    found = answer(data, other, release=release)
+    (consequence,) = [each for each in found.consequences if each.kind is ConsequenceKind.NOT_SERVING]
+    assert (found.outcome, consequence.lost) == (StartOutcome.NOT_SERVING, (name,))
+    verified, planned = kafkalog("verify", data, other), kafkalog("plan", data, other)
+    assert (verified.code, planned.code) == (1, 1)
+    assert "clean:" not in verified.out.replace("not clean:", "")
+    assert f"all or part of 1 partition ({name})" in lost_line(planned)
+
+
+@pytest.mark.parametrize("name", ["disk-2", "disk2"])
+def test_a_log_directory_inside_another_is_neither_renamed_nor_moved(name: str, data: Path) -> None:
+    inside = with_identity(data / name, data, OTHER_ID)
+    found = answer(data, inside)
+    wanted = StartOutcome.DIRECTORY_OFFLINE if name == "disk-2" else StartOutcome.FAILS
+    assert found.outcome is wanted
+    before = stamps(data)
+    done = kafkalog("recover", "--yes", data, inside)
+    assert done.code == 3
+    assert "is a log directory of the same broker" in " ".join(done.err.split())
+    assert stamps(data) == before
+
+
+@pytest.mark.parametrize("command", ["plan", "verify"])
+def test_metadata_that_is_older_than_the_logs_is_told(command: str, data: Path) -> None:
+    """Kafka 4.3.0 on an older copy of the metadata log: "New epoch entry caused truncation of conflicting entries"."""
+    log = next(path for path in sorted(data.glob("[a-z]*-0/*.log")) if path.stat().st_size)
+    checkpoint = log.parent / "leader-epoch-checkpoint"
+    version, count, *entries = checkpoint.read_text().splitlines()
+    assert kafkalog(command, data).code == 0
+    checkpoint.unlink()
+    epoch, start = map(int, entries[-1].split())
+    later = [*entries[:-1], f"{epoch + 7} {start}"]
+    checkpoint.write_text("".join(f"{line}\n" for line in [version, count, *later]))
+    told = kafkalog(command, data)
+    assert f"the metadata is older than the logs ({log.parent.name}:" in " ".join(told.out.split())
+    assert told.code == 1
+    beyond = [*entries, f"{epoch + 7} 1000000"]
+    checkpoint.write_text("".join(f"{line}\n" for line in [version, int(count) + 1, *beyond]))
+    assert "older than the logs" not in " ".join(kafkalog(command, data).out.split()), "no record has that epoch"
