@@ -230,7 +230,8 @@ def _of_log_dir(place: Place) -> list[Finding]:
         report = _report_of(open_partition(path))
         return None if report is None else report.offset_reached
 
-    return listed.checked(ends_at, reached)[1]
+    loaded, found = listed.checked(ends_at, reached)
+    return [*found, *listed.started({log_dir.path: loaded})[1]]
 
 
 def _end_of(partition: Partition) -> int | None:
