@@ -35,6 +35,7 @@ from support.corpora import KAFKA, MIB, Shape, indexed, partition, scratch_direc
 from support.jvm import Jvms
 from support.machine import machine
 
+from kafkalog import RecordFilter
 from kafkalog.codec import Codec, thresholds
 from kafkalog.codec.memory import own_pages
 from kafkalog.log import open_partition
@@ -361,7 +362,9 @@ def of_spark(directory: Path, rounds: int, scratch: Path) -> Iterator[str]:
         return
     rows = sum(batch.header.records_count for batch in open_partition(directory).batches())
     tasks = -(-log_of(directory).stat().st_size // OF_A_TASK)
-    (batch,) = open_partition(directory).to_arrow(OF_SPARK, end_offset=OF_SPARK_ROWS).read_all().to_batches()
+    (batch,) = (
+        open_partition(directory).to_arrow(OF_SPARK, RecordFilter(end_offset=OF_SPARK_ROWS)).read_all().to_batches()
+    )
     with pa.ipc.new_file(str(scratch / "batch.arrow"), batch.schema) as file:
         file.write_batch(batch)
     places = {

@@ -30,6 +30,7 @@ import fastavro
 import numpy as np
 import polars as pl
 import pyarrow as pa
+from msgspec.structs import replace
 from support.orders import ID, SCHEMA
 from support.process_times import tree_read
 from support.processor import processor
@@ -145,14 +146,14 @@ class Source(NamedTuple):
 def sources(folder: Path, data: Path, exported: Path) -> list[Source]:
     """The log directory, and Parquet of it."""
     schemas = kafkalog.read_schemas(folder)
-    given: dict[str, Any] = {"topics": "orders", "values": "auto", "schemas": schemas, "values_schema": "orders-value"}
+    scan = kafkalog.TableScan(topics="orders", values="auto", schemas=schemas, values_schema="orders-value")
     glob = f"{exported}/**/*.parquet"
 
     def register(connection: duckdb.DuckDBPyConnection) -> None:
-        connection.register("orders", kafkalog.duckdb.dataset(str(data), **given))
+        connection.register("orders", kafkalog.duckdb.dataset(scan, str(data)))
 
     return [
-        Source("log directory", data, lambda: kafkalog.polars.scan(str(data), **given), register),
+        Source("log directory", data, lambda: kafkalog.polars.scan(scan, str(data)), register),
         Source("Parquet", exported, lambda: pl.scan_parquet(glob, hive_partitioning=True),
                lambda connection: connection.execute(
                    f"create view orders as select * from read_parquet('{glob}', hive_partitioning = true)") and None),
@@ -265,21 +266,21 @@ def a_hundredth(folder: Path, data: Path, rows: int) -> None:
     """How much is read for one percent of the time: at its end by a filter, in its middle by two bounds."""
     whole = forgotten(data)
     schemas = kafkalog.read_schemas(folder)
-    given: dict[str, Any] = {"topics": "orders", "values": "auto", "schemas": schemas, "values_schema": "orders-value"}
+    scan = kafkalog.TableScan(topics="orders", values="auto", schemas=schemas, values_schema="orders-value")
     middle, width = START + rows * EVERY_MS // 2, rows * EVERY_MS // 100
     since = datetime.fromtimestamp((START + rows * EVERY_MS - width) / 1000, UTC)
 
     def at_the_end() -> list[tuple[Any, ...]]:
-        frame = kafkalog.polars.scan(str(data), **given).filter(pl.col("timestamp") >= since)
+        frame = kafkalog.polars.scan(scan, str(data)).filter(pl.col("timestamp") >= since)
         return frame.select(pl.len(), pl.col("value").struct.field("count").sum()).collect().rows()
 
     def in_the_middle() -> list[tuple[Any, ...]]:
-        bounds = {"start_timestamp": middle, "end_timestamp": middle + width}
-        frame = kafkalog.polars.scan(str(data), **given, **bounds)
+        bounds = kafkalog.RecordFilter(start_timestamp=middle, end_timestamp=middle + width)
+        frame = kafkalog.polars.scan(replace(scan, filter=bounds), str(data))
         return frame.select(pl.len(), pl.col("value").struct.field("count").sum()).collect().rows()
 
     def everything() -> list[tuple[Any, ...]]:
-        frame = kafkalog.polars.scan(str(data), **given)
+        frame = kafkalog.polars.scan(scan, str(data))
         return frame.select(pl.col("value").struct.field("count").sum()).collect().rows()
 
     FileSource.lent = _not_lent  # memory that is lent is counted by nobody
@@ -345,8 +346,9 @@ def main() -> int:
         folder = Path(name)
         data = made_topic(folder, options.rows)
         begun = time.perf_counter()
-        kafkalog.export(data, to=folder / "tables", format="parquet", schemas=kafkalog.read_schemas(folder),
-                        values_schema="orders-value", jobs=2)  # fmt: skip
+        schemas = kafkalog.read_schemas(folder)
+        request = kafkalog.Export(format="parquet", schemas=schemas, values_schema="orders-value")
+        kafkalog.export(request, data, target=folder / "tables", jobs=2)
         seconds = time.perf_counter() - begun
         exported = folder / "tables" / "topic=orders"
         sizes = forgotten(data), forgotten(exported)

@@ -22,6 +22,7 @@ from support.local_session import local_session
 from support.spark_table import OURS, Work, measured, place
 from support.spark_topics import write_topic
 
+from kafkalog import RecordFilter
 from kafkalog.log import open_partition
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -71,7 +72,7 @@ class FromMemoryReader(DataSourceReader):
 def keep_batch(topic: Path, target: Path) -> None:
     """The first rows of a partition as one Arrow batch, in a file that is mapped, not read."""
     columns = [field.split()[0] for field in SCHEMA.split(", ")]
-    reader = open_partition(topic).to_arrow(columns, end_offset=BATCH_ROWS, batch_rows=BATCH_ROWS)
+    reader = open_partition(topic).to_arrow(columns, RecordFilter(end_offset=BATCH_ROWS), batch_rows=BATCH_ROWS)
     (batch,) = reader.read_all().combine_chunks().to_batches()
     with pa.ipc.new_file(str(target), batch.schema) as file:
         file.write_batch(batch)

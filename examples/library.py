@@ -82,7 +82,7 @@ def repair(place: Path, copy: Path) -> None:
     copies = [damaged.parent, copy / damaged.parent.name]
     merged = kafkalog.merge_replicas(copies, place.parent / "one" / damaged.parent.name)
     assert kafkalog.merge_preview(copies).records_kept == merged.records_kept
-    assert kafkalog.merge_directories(place, copy, into=place.parent / "merged").partitions
+    assert kafkalog.merge_directories(place, copy, target=place.parent / "merged").partitions
     print(kafkalog.plan(kafkalog.Recovery(select=name), place)[0].as_dict()["recommended_way"])
     consent = kafkalog.Recovery(accept_loss=True)
     into = kafkalog.recover_into(consent, place, target=place.parent / "repaired")
@@ -152,7 +152,9 @@ def see_schemas(place: Path) -> None:
 def make_tables(data: Path, target: Path) -> None:
     """Records of a topic as Parquet, each once however often it is asked for."""
     for _ in range(2):
-        done: kafkalog.ExportResult = kafkalog.export(data, to=target, format="parquet", values="bytes")
+        done: kafkalog.ExportResult = kafkalog.export(
+            kafkalog.Export(format="parquet", values="bytes"), data, target=target
+        )
         added: Sequence[kafkalog.ExportedPartition] = done.partitions
         print("exported:", sum(each.records for each in added), "records")
 

@@ -34,6 +34,7 @@ _NAMES = {
     ".jobs.compact.cleaning": ["CompactionPlan"],
     ".jobs.compact.run": ["Compaction", "compact", "compact_into", "plan_compaction"],
     ".jobs.merge.merge": ["merge_directories", "merge_replicas"],
+    ".jobs.merge.request": ["Merge"],
     ".jobs.quorum.planned": ["QuorumPlan"],
     ".jobs.quorum.request": ["QuorumRecovery", "QuorumWay"],
     ".jobs.quorum.run": ["plan_quorum", "recover_quorum"],
@@ -57,6 +58,7 @@ _NAMES = {
     ".log.reading.fetch": ["OffsetOutOfRangeError"],
     ".log.reading.offsets": ["EARLIEST", "LATEST"],
     ".log.reading.readable": ["ReadablePartition"],
+    ".log.reading.record_filter": ["RecordFilter"],
     ".log.reading.records": ["RecordReader"],
     ".log.storage.retention": ["DeletionPolicy", "by_file_time"],
     ".log.walk.batches": ["BatchReader"],
@@ -92,6 +94,7 @@ _NAMES = {
     ".recovery.undoing": ["UndoResult", "undo", "undo_all"],
     ".reporting.making": ["report"],
     ".tables.exporting": ["ExportedPartition", "ExportResult", "export"],
+    ".tables.request": ["Export"],
     ".tiers.layouts": ["open_tier"],
     ".tiers.metadata": ["read_remote_metadata"],
     ".tiers.reading": ["open_partition"],
@@ -100,6 +103,7 @@ _NAMES = {
     ".values.decoding": ["ValueDecoder"],
     ".values.registry": ["Schema", "SchemaRegistry"],
     ".values.sources": ["read_schemas"],
+    ".values.table_scan": ["TableScan"],
     ".values.tables": ["KafkaTable"],
 }
 

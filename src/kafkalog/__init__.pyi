@@ -48,6 +48,7 @@ from kafkalog.jobs.compact.run import compact_into as compact_into
 from kafkalog.jobs.compact.run import plan_compaction as plan_compaction
 from kafkalog.jobs.merge.merge import merge_directories as merge_directories
 from kafkalog.jobs.merge.merge import merge_replicas as merge_replicas
+from kafkalog.jobs.merge.request import Merge as Merge
 from kafkalog.jobs.quorum.planned import QuorumPlan as QuorumPlan
 from kafkalog.jobs.quorum.request import QuorumRecovery as QuorumRecovery
 from kafkalog.jobs.quorum.request import QuorumWay as QuorumWay
@@ -78,6 +79,7 @@ from kafkalog.log.reading.fetch import OffsetOutOfRangeError as OffsetOutOfRange
 from kafkalog.log.reading.offsets import EARLIEST as EARLIEST
 from kafkalog.log.reading.offsets import LATEST as LATEST
 from kafkalog.log.reading.readable import ReadablePartition as ReadablePartition
+from kafkalog.log.reading.record_filter import RecordFilter as RecordFilter
 from kafkalog.log.reading.records import RecordReader as RecordReader
 from kafkalog.log.storage.retention import DeletionPolicy as DeletionPolicy
 from kafkalog.log.storage.retention import by_file_time as by_file_time
@@ -126,6 +128,7 @@ from kafkalog.reporting.making import report as report
 from kafkalog.tables.exporting import ExportedPartition as ExportedPartition
 from kafkalog.tables.exporting import ExportResult as ExportResult
 from kafkalog.tables.exporting import export as export
+from kafkalog.tables.request import Export as Export
 from kafkalog.tiers.layouts import open_tier as open_tier
 from kafkalog.tiers.metadata import read_remote_metadata as read_remote_metadata
 from kafkalog.tiers.reading import open_partition as open_partition
@@ -137,6 +140,7 @@ from kafkalog.values.decoding import ValueDecoder as ValueDecoder
 from kafkalog.values.registry import Schema as Schema
 from kafkalog.values.registry import SchemaRegistry as SchemaRegistry
 from kafkalog.values.sources import read_schemas as read_schemas
+from kafkalog.values.table_scan import TableScan as TableScan
 from kafkalog.values.tables import KafkaTable as KafkaTable
 
 __version__: str

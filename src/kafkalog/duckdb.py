@@ -13,9 +13,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.log.disk.files import PathLike
+from kafkalog.values.table_scan import TableScan
 from kafkalog.values.tables import KafkaTable
 
 __all__ = ["dataset"]
+
 
 class _Dataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
     """What DuckDB asks of a dataset: its schema, and a scanner of some columns and rows."""
@@ -43,6 +48,11 @@ def _mentions(filter: Any, name: str) -> bool:
     return name in str(filter)
 
 
-def dataset(*paths: str, **options: Any) -> ds.Dataset:
+def dataset(
+    request: TableScan | PathLike,
+    *paths: PathLike,
+    findings: list[Finding] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> ds.Dataset:
     """A dataset that `duckdb.sql` takes by its variable's name; the arguments are those of `kafkalog.KafkaTable`."""
-    return _Dataset(KafkaTable(*paths, **options))
+    return _Dataset(KafkaTable(request, *paths, findings=findings, limits=limits))

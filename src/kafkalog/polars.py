@@ -11,6 +11,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from polars.io.plugins import register_io_source
 
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.log.disk.files import PathLike
+from kafkalog.values.table_scan import TableScan
 from kafkalog.values.tables import KafkaTable
 
 __all__ = ["scan"]
@@ -22,12 +26,17 @@ _PLACES = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
 _MICROSECONDS = {"Milliseconds": 1000, "Microseconds": 1, "Nanoseconds": 0}
 
 
-def scan(*paths: str, **options: Any) -> pl.LazyFrame:
+def scan(
+    request: TableScan | PathLike,
+    *paths: PathLike,
+    findings: list[Finding] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> pl.LazyFrame:
     """The records as a LazyFrame; the arguments are those of `kafkalog.KafkaTable`.
 
     Comparisons of `topic`, `partition`, `offset` and `timestamp` decide what is read; every filter is applied.
     """
-    table = KafkaTable(*paths, **options)
+    table = KafkaTable(request, *paths, findings=findings, limits=limits)
 
     def batches(
         columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, size: int | None

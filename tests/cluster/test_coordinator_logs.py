@@ -20,7 +20,7 @@ from kafkalog.cluster.transactions.transactions import open_transactions, read_t
 from kafkalog.codec.findings import Severity
 from kafkalog.jobs.quorum.expiry import expiry_of
 from kafkalog.log import open_all
-from kafkalog.replay.planning import ReplayOptions, plan_replay
+from kafkalog.replay.planning import plan_replay
 from kafkalog.server.error_codes import Code
 from kafkalog.spark.contents_cluster import cluster_rows
 from testkit.recorded.broker_dirs import brokers, own_copy
@@ -139,7 +139,7 @@ def test_what_a_coordinator_said_before_damage_is_not_its_last_word(tmp_path: Pa
         log.write_bytes(whole[:position])
         ids = read_transactions(open_all(broker).readable()).ids
         if [each.state for each in ids if each.transactional_id == "op-1"] == ["PrepareAbort"]:
-            plan = plan_replay([broker], ReplayOptions())
+            plan = plan_replay(broker)
             places = [each for topic in plan.topics for each in topic.partitions.values()]
             open_at[position] = {
                 (each.topic, each.partition, number) for each in places

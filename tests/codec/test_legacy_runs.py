@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkalog import RecordFilter
 from kafkalog.codec import thresholds
 from kafkalog.codec.columnar.assembler import NO_END, Bounds
 from kafkalog.codec.columnar.schema import TYPES
@@ -293,8 +294,8 @@ def test_threads_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     whole = partition.to_arrow(list(TYPES)).read_all()
     assert whole.num_rows == 3 * (90 + 2 + 3)
     assert partition.to_arrow(list(TYPES), threads=2).read_all().equals(whole)
-    expected = [record.offset for record in partition.records(start_offset=50, end_offset=250)]
-    part = partition.to_arrow(["offset"], start_offset=50, end_offset=250, threads=2).read_all()
+    expected = [record.offset for record in partition.records(RecordFilter(start_offset=50, end_offset=250))]
+    part = partition.to_arrow(["offset"], RecordFilter(start_offset=50, end_offset=250), threads=2).read_all()
     assert part["offset"].to_pylist() == expected
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalog import compare, merge_directories
+from kafkalog import Merge, compare, merge_directories
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scanner import scan
 from kafkalog.log.directories.selection import Selection
@@ -66,7 +66,7 @@ def test_a_broker_leads_with_what_was_merged(
         assert told.replica_state.isr == (lead,)
         assert [copy.damage is not None for copy in told.copies] == [True, True]
         wanted = Selection.of(["t"])
-        (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", select=wanted).partitions
+        (result,) = merge_directories(Merge(select=wanted), *volumes.values(), target=tmp_path / "merged").partitions
         assert (result.gap_count, result.records_kept) == (0, len(sent))
         assert log_of(tmp_path / "merged") == whole
         shutil.rmtree(volumes[lead] / "t-0")

@@ -37,7 +37,9 @@ def local(path: Path) -> dict[str, Any]:
     """What local[2] makes of it, which other tests compare with the consumer."""
     answer = finish_job(start_job("local[2]", path, options=OPTIONS, python_path=SOURCE))
     consumed = sum(
-        1 for partition in kafkalog.open(path).partitions for _ in partition.records(isolation_level="read_committed")
+        1
+        for partition in kafkalog.open(path).partitions
+        for _ in partition.records(kafkalog.RecordFilter(isolation_level="read_committed"))
     )
     assert answer["all"][0] == consumed > 100
     return answer

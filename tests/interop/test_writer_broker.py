@@ -43,7 +43,10 @@ def append(log: kafkalog.Log, seed: int) -> None:
 
 
 def seen(partition: kafkalog.Partition, isolation_level: str) -> list[tuple[int, int]]:
-    return [(record.offset, record.timestamp) for record in partition.records(isolation_level=isolation_level)]
+    return [
+        (record.offset, record.timestamp)
+        for record in partition.records(kafkalog.RecordFilter(isolation_level=isolation_level))
+    ]
 
 
 def logs(broker: RealBroker) -> dict[str, bytes]:

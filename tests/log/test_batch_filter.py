@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kafkalog import RecordFilter
 from kafkalog.codec import thresholds
 from kafkalog.codec.compression import compress
 from kafkalog.codec.errors import FormatError, UsageError
@@ -48,7 +49,7 @@ _NUMBERS: dict[object, int] = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zst
 
 
 def offsets(partition: Partition, **conditions: Any) -> list[int]:
-    found: list[int] = partition.to_arrow(["offset"], **conditions).read_all()["offset"].to_pylist()
+    found: list[int] = partition.to_arrow(["offset"], RecordFilter(**conditions)).read_all()["offset"].to_pylist()
     return found
 
 
@@ -69,14 +70,14 @@ def test_every_way_of_reading_leaves_out_the_same(case: BrokerCase) -> None:
     left_out = kept = 0
     for partition in open_all(*brokers(case.id)).readable(replica="longest"):
         for level in ("read_uncommitted", "read_committed"):
-            whole = list(partition.records(isolation_level=level, on_damage="stop").by_batch())
+            whole = list(partition.records(RecordFilter(isolation_level=level), on_damage="stop").by_batch())
             everything = [record.offset for _, records in whole for record in records]
             for conditions in CONDITIONS:
                 expected = [
                     record.offset for found, records in whole if wanted(found.header, conditions) for record in records
                 ]
                 assert offsets(partition, isolation_level=level, **conditions) == expected
-                read = partition.records(isolation_level=level, **conditions, on_damage="stop")
+                read = partition.records(RecordFilter(isolation_level=level, **conditions), on_damage="stop")
                 assert [record.offset for record in read] == expected
                 left_out += len(everything) - len(expected)
                 kept += len(expected)
@@ -120,7 +121,7 @@ def test_what_is_left_out_is_not_opened(tmp_path: Path) -> None:
     )
     for conditions in ({"producer_ids": 5, "codecs": "none", "transactional": True}, {"transactional": True}):
         assert offsets(partition, **conditions) == [3]
-        reader = partition.records(**conditions, on_damage="stop")
+        reader = partition.records(RecordFilter(**conditions), on_damage="stop")
         assert [record.offset for record in reader] == [3]
         assert reader.findings == []
     with pytest.raises(FormatError):
@@ -151,10 +152,10 @@ def test_old_entries_have_a_codec_and_no_producer(tmp_path: Path) -> None:
 def test_conditions_that_no_batch_can_meet_are_refused(tmp_path: Path) -> None:
     partition = partition_of(tmp_path, message(0))
     calls: list[Callable[[], object]] = [
-        lambda: partition.to_arrow(producer_ids=[3, -1]),
-        lambda: partition.records(producer_ids=2**63, on_damage="stop"),
+        lambda: partition.to_arrow(filter=RecordFilter(producer_ids=[3, -1])),
+        lambda: partition.records(RecordFilter(producer_ids=2**63), on_damage="stop"),
         lambda: partition.batches(codecs="zip"),
-        lambda: partition.to_arrow(codecs=[9]),
+        lambda: partition.to_arrow(filter=RecordFilter(codecs=[9])),
     ]
     for call in calls:
         with pytest.raises(UsageError):
@@ -170,7 +171,8 @@ def test_with_threads_it_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyP
     partition = partition_of(tmp_path, *parts)
     expected = [number for number in range(500) if number % 3 != 1]
     for threads in (1, 2):
-        assert offsets(partition, producer_ids=[0, 2], threads=threads) == expected
+        reader = partition.to_arrow(["offset"], RecordFilter(producer_ids=[0, 2]), threads=threads)
+        assert reader.read_all()["offset"].to_pylist() == expected
 
 
 def test_integers_of_numpy_are_producer_ids() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kafkalog import Log, LogConfig, NewRecord, open_partition
+from kafkalog import Log, LogConfig, NewRecord, RecordFilter, open_partition
 from kafkalog.log.disk.files import FileSource
 
 RECORDS, IN_A_BATCH, BYTES = 60_000, 100, 150
@@ -59,7 +59,7 @@ def test_what_is_not_wanted_is_not_read(
 
     monkeypatch.setattr(FileSource, "read", counting)
     monkeypatch.setattr(FileSource, "read_into", counting_into)
-    table = opened.to_arrow(["offset", "value"], threads=1, **bounds).read_all()
+    table = opened.to_arrow(["offset", "value"], RecordFilter(**bounds), threads=1).read_all()
     low = bounds.get("start_offset", 30_050)
     high = bounds.get("end_offset", 31_070 if "end_timestamp" in bounds else RECORDS)
     assert table["offset"].to_pylist() == list(range(low, high))

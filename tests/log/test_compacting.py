@@ -52,7 +52,7 @@ def filled(root: Path, clock: Clock, count: int = 40) -> dict[bytes, bytes | Non
 
 def meaning(root: Path) -> dict[bytes | None, bytes | None]:
     """What a consumer makes of the log: the last value of each key, deleted keys left out."""
-    records = kafkalog.open_partition(root / "t-0").records(isolation_level="read_committed")
+    records = kafkalog.open_partition(root / "t-0").records(kafkalog.RecordFilter(isolation_level="read_committed"))
     latest = {record.key: record.value for record in records}
     return {key: value for key, value in latest.items() if value is not None}
 
@@ -67,7 +67,10 @@ def test_only_the_latest_of_each_key_stays(tmp_path: Path) -> None:
         assert counts.records_dropped > 30
         assert (counts.bytes_before, counts.bytes_after) == (before, log.size)
         assert log.end_offset == end
-        found = [(record.key, record.value) for record in log.partition().records(isolation_level="read_committed")]
+        found = [
+            (record.key, record.value)
+            for record in log.partition().records(kafkalog.RecordFilter(isolation_level="read_committed"))
+        ]
         assert dict(found) == latest
         assert len(found) == len(latest)
         assert log.read(0).batches
@@ -140,7 +143,7 @@ def test_a_reader_goes_on_reading_what_it_has_open(tmp_path: Path) -> None:
     clock = Clock(T0)
     latest = filled(tmp_path, clock)
     with kafkalog.Log.open(tmp_path / "t-0", CONFIG, clock=clock) as log:
-        reading = iter(log.partition().records(isolation_level="read_committed"))
+        reading = iter(log.partition().records(kafkalog.RecordFilter(isolation_level="read_committed")))
         first = next(reading)
         log.compact()
         found = {record.key: record.value for record in [first, *reading]}

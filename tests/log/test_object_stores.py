@@ -45,11 +45,11 @@ def kinds(store: TinyS3) -> Counter[str]:
 
 def test_one_partition_of_many_costs_few_requests(data: Path) -> None:
     with serving(data) as store:
-        table = kafkalog.KafkaTable(f"s3://{BUCKET}/data", topics="many", storage=storage(store))
+        table = kafkalog.KafkaTable(kafkalog.TableScan(topics="many", storage=storage(store)), f"s3://{BUCKET}/data")
         assert len(table.partitions) == PARTITIONS
         listed = kinds(store)
         assert listed["LIST"] <= 4  # all that is below, at once, and not each partition
-        one = kafkalog.KafkaTable(f"s3://{BUCKET}/data/many-3", storage=storage(store))
+        one = kafkalog.KafkaTable(kafkalog.TableScan(storage=storage(store)), f"s3://{BUCKET}/data/many-3")
         store.requests.clear()
         assert sum(batch.num_rows for batch in one.read(["offset"])) == 20
         assert kinds(store)["LIST"] == 0
@@ -61,16 +61,16 @@ def test_throttled_answers_are_asked_for_again(status: int, data: Path, monkeypa
     """Every seventh; pyarrow's own client ends at one of them where the range is shorter than the answer's text."""
     monkeypatch.setattr("kafkalog.log.disk.store_retries._FIRST_S", 0.001)
     with serving(data, throttled=lambda number: status if number % 7 == 3 else None) as store:
-        table = kafkalog.KafkaTable(f"s3://{BUCKET}/data/many-0", storage=storage(store))
+        table = kafkalog.KafkaTable(kafkalog.TableScan(storage=storage(store)), f"s3://{BUCKET}/data/many-0")
         assert sum(batch.num_rows for batch in table.read(["offset"])) == 20
 
 
 def test_a_store_that_only_throttles_is_left_after_the_last_try(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkalog.log.disk.store_retries._FIRST_S", 0.001)
     with serving(data, throttled=lambda number: 429) as store, pytest.raises(StorageError, match="tried 3 times"):
-        kafkalog.KafkaTable(f"s3://{BUCKET}/data", storage={**storage(store), "retries": "2"})
+        kafkalog.KafkaTable(kafkalog.TableScan(storage={**storage(store), "retries": "2"}), f"s3://{BUCKET}/data")
     with pytest.raises(UsageError, match=r"storage\.retries"):
-        kafkalog.KafkaTable(f"s3://{BUCKET}/data", storage={"retries": "many"})
+        kafkalog.KafkaTable(kafkalog.TableScan(storage={"retries": "many"}), f"s3://{BUCKET}/data")
 
 
 def test_what_is_tried_again_and_what_is_not() -> None:

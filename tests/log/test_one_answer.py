@@ -70,7 +70,9 @@ def test_a_transaction_whose_end_lies_behind_damage_is_undecided(commit: bool, d
     plain = [damage.batch(number, [damage.record(0)]) for number in range(10, 20)]
     batches = [*transaction(0, commit=commit), *transaction(5, commit=True), *plain]
     batches[damaged] = broken(batches[damaged])
-    reader = open_partition(partition_of(tmp_path, batches)).records(isolation_level="read_committed", on_damage="stop")
+    reader = open_partition(partition_of(tmp_path, batches)).records(
+        kafkalog.RecordFilter(isolation_level="read_committed"), on_damage="stop"
+    )
     first = 0 if damaged == 4 else 5
     assert [each.offset for each in reader] == ([*range(4)] if damaged == 6 and commit else [])
     assert reader.ended_by is not None
@@ -82,7 +84,9 @@ def test_an_undecided_transaction_is_not_forgotten_for_an_open_one_of_the_same_p
     batches = [*transaction(0, commit=True), damage.batch(5, [damage.record(0)], DATA)]
     marker = batches[4][:-1] + b"\x10"  # headers that are not there
     batches[4] = damage.with_crc(marker)
-    reader = open_partition(partition_of(tmp_path, batches)).records(isolation_level="read_committed", on_damage="stop")
+    reader = open_partition(partition_of(tmp_path, batches)).records(
+        kafkalog.RecordFilter(isolation_level="read_committed"), on_damage="stop"
+    )
     assert [each.offset for each in reader] == []
     assert reader.ended_by is not None
     assert (reader.ended_by.code, reader.ended_by.offset) == (FindingCode.TRANSACTION_UNDECIDED, 0)
@@ -90,7 +94,9 @@ def test_an_undecided_transaction_is_not_forgotten_for_an_open_one_of_the_same_p
 
 def test_one_that_is_open_without_damage_is_held_back_as_by_a_broker(tmp_path: Path) -> None:
     batches = [damage.batch(0, [damage.record(0)]), damage.batch(1, [damage.record(0)], DATA)]
-    reader = open_partition(partition_of(tmp_path, batches)).records(isolation_level="read_committed", on_damage="stop")
+    reader = open_partition(partition_of(tmp_path, batches)).records(
+        kafkalog.RecordFilter(isolation_level="read_committed"), on_damage="stop"
+    )
     assert [each.offset for each in reader] == [0]
     assert reader.findings == []
     assert reader.ended_by is None
@@ -107,7 +113,9 @@ def test_an_index_decides_a_damaged_marker_where_all_of_it_fits(
     batches[4] = broken(batches[4])
     batches += [damage.batch(number, [damage.record(0)]) for number in range(5, 9)]
     directory = partition_of(tmp_path, batches, listed)
-    reader = open_partition(directory).records(isolation_level="read_committed", on_damage="stop")
+    reader = open_partition(directory).records(
+        kafkalog.RecordFilter(isolation_level="read_committed"), on_damage="stop"
+    )
     assert [each.offset for each in reader] == []
     assert reader.ended_by is not None
     wanted = FindingCode.CRC_MISMATCH if is_decided else FindingCode.TRANSACTION_UNDECIDED
@@ -126,10 +134,12 @@ def skipping(mode: str, directory: Path, level: str) -> tuple[list[int], bool]:
     findings: list[Finding] = []
     if "to_arrow" in mode:
         partition = open_partition(directory)
-        table = partition.to_arrow(["offset"], isolation_level=level, on_damage="skip", findings=findings).read_all()
+        table = partition.to_arrow(
+            ["offset"], kafkalog.RecordFilter(isolation_level=level), on_damage="skip", findings=findings
+        ).read_all()
         offsets = table["offset"].to_pylist()
     else:
-        reader = open_partition(directory).records(isolation_level=level, on_damage="skip")
+        reader = open_partition(directory).records(kafkalog.RecordFilter(isolation_level=level), on_damage="skip")
         offsets = [each.offset for each in reader]
         findings = reader.findings
     return offsets, any(each.severity is not Severity.INFO for each in findings)
@@ -208,11 +218,13 @@ def test_damage_raises_with_its_finding_unless_a_caller_says_otherwise(kind: str
     codes = set()
     offsets: list[int] = []
     with pytest.raises(FormatError) as raised:
-        offsets += (each.offset for each in partition.records(isolation_level=level))
+        offsets += (each.offset for each in partition.records(kafkalog.RecordFilter(isolation_level=level)))
     codes.add(code_of(raised.value))
     for reader in (
-        partition.to_arrow(["offset"], isolation_level=level),
-        kafkalog.KafkaTable(str(directory), columns=["offset"], isolation_level=level).reader(),
+        partition.to_arrow(["offset"], kafkalog.RecordFilter(isolation_level=level)),
+        kafkalog.KafkaTable(
+            kafkalog.TableScan(columns=["offset"], filter=kafkalog.RecordFilter(isolation_level=level)), str(directory)
+        ).reader(),
     ):
         found: list[int] = []
         with pytest.raises((FormatError, pa.ArrowException)) as failed:
@@ -220,7 +232,7 @@ def test_damage_raises_with_its_finding_unless_a_caller_says_otherwise(kind: str
         assert found == before
         if isinstance(failed.value, FormatError):
             codes.add(code_of(failed.value))
-    stopped = partition.records(isolation_level=level, on_damage="stop")
+    stopped = partition.records(kafkalog.RecordFilter(isolation_level=level), on_damage="stop")
     assert [each.offset for each in stopped] == before
     assert stopped.ended_by is not None
     assert codes == {stopped.ended_by.code}

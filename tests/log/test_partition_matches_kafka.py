@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog import RecordFilter
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.index_files import decode_transaction_index
 from kafkalog.codec.names import FileKind
@@ -80,7 +81,7 @@ def test_committed_records_need_no_transaction_index(case: BrokerCase, tmp_path:
         (partition.topic, partition.partition, record.offset)
         for partition in open_log_dir(copy).partitions
         if partition.topic in topics
-        for record in partition.records(isolation_level="read_committed")
+        for record in partition.records(RecordFilter(isolation_level="read_committed"))
     }
     assert got == wanted
 
@@ -96,7 +97,7 @@ def test_reading_from_an_offset_gives_the_records_behind_it(case: BrokerCase) ->
         end = max(offsets) + 1
         for start in {0, end, *(choose.randrange(end + 1) for _ in range(3))}:
             stop = choose.randrange(start, end + 1)
-            got = [record.offset for record in partition.records(start, stop)]
+            got = [record.offset for record in partition.records(RecordFilter(start_offset=start, end_offset=stop))]
             assert got == [offset for offset in offsets if start <= offset < stop]
 
 

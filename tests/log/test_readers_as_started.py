@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,8 +53,8 @@ def log_dir(root: Path, logs: dict[int, bytes], start: int | None = None) -> Pat
     return partition
 
 
-def offsets(root: Path, **options: str) -> list[int]:
-    return [record.offset for record in kafkalog.open(root)["t", 0].records(**options)]  # type: ignore[arg-type]
+def offsets(root: Path, **options: Any) -> list[int]:
+    return [record.offset for record in kafkalog.open(root)["t", 0].records(kafkalog.RecordFilter(**options))]
 
 
 # --- segments that replace others -----------------------------------------------------------------------------------

@@ -12,10 +12,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from kafkalog import RecordFilter
 from kafkalog.codec import thresholds
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.errors import FormatError, StorageError
@@ -52,7 +54,10 @@ def test_every_record_of_a_broker(case: BrokerCase) -> None:
     level = "read_committed" if case.has("read_committed") else "read_uncommitted"
     expected = expected_records(case, level)
     partitions = open_all(*brokers(case.id)).readable(replica="longest")
-    tables = [each.to_arrow(isolation_level=level, batch_rows=50, threads=3).read_all() for each in partitions]
+    tables = [
+        each.to_arrow(filter=RecordFilter(isolation_level=level), batch_rows=50, threads=3).read_all()
+        for each in partitions
+    ]
     assert rows_of_table(pa.concat_tables(tables), expected) == expected_rows(expected)
 
 
@@ -68,9 +73,9 @@ def some(base: int, count: int = 5) -> bytes:
     return batch(payload(records), count, base_offset=base, last_offset_delta=count - 1)
 
 
-def read(partition: Partition, threads: int, **options: int) -> tuple[pa.Table, list[Finding]]:
+def read(partition: Partition, threads: int, **options: Any) -> tuple[pa.Table, list[Finding]]:
     findings: list[Finding] = []
-    reader = partition.to_arrow(["offset", "key"], threads=threads, findings=findings, **options)  # type: ignore[arg-type]
+    reader = partition.to_arrow(["offset", "key"], RecordFilter(**options), threads=threads, findings=findings)
     return reader.read_all().combine_chunks(), findings
 
 
@@ -273,8 +278,8 @@ def test_records_beyond_what_their_batch_claims_are_rows_however_they_are_read(
         for threads in (1, 2, 3):
             found = partition.to_arrow(columns, threads=threads, findings=told).read_all()
             assert found["key"].to_pylist() == expected
-        later = [record.key for record in partition.records(start_offset=50, on_damage="stop")]
-        rest = partition.to_arrow(["key"], start_offset=50, threads=2, findings=told).read_all()
+        later = [record.key for record in partition.records(RecordFilter(start_offset=50), on_damage="stop")]
+        rest = partition.to_arrow(["key"], RecordFilter(start_offset=50), threads=2, findings=told).read_all()
         assert rest["key"].to_pylist() == later
 
 
@@ -354,10 +359,11 @@ def test_what_a_file_loses_while_it_is_read_is_missed(
     monkeypatch.setattr(to_arrow, "_WAITING_BYTES", 1)
     monkeypatch.setattr(run_scanner, "_SMALLEST_WINDOW", 4096)
     limits = Limits(read_window_bytes=2000)
-    partition = log_of(tmp_path / "t-0", {0: [some(base) for base in range(0, 5000, 5)]})
+    log_of(tmp_path / "t-0", {0: [some(base) for base in range(0, 5000, 5)]})
+    partition = open_partition(tmp_path / "t-0", limits=limits)
     (segment,) = partition.segments
     findings: list[Finding] = []
-    reader = partition.to_arrow(["offset"], threads=threads, batch_rows=5, findings=findings, limits=limits)
+    reader = partition.to_arrow(["offset"], threads=threads, batch_rows=5, findings=findings)
     offsets = reader.read_next_batch()["offset"].to_pylist()
     os.truncate(segment.path, kept)
     offsets += [offset for batch in reader for offset in batch["offset"].to_pylist()]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafkalog import RecordFilter
 from kafkalog.codec import thresholds
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.errors import FormatError
@@ -23,7 +24,7 @@ FAMILIES = [name for name in recovery_families() if name != "checkpoints"]
 
 
 def read(partition: Partition, **bounds: Any) -> tuple[list[Record], list[Any], Any, Any]:
-    reader = partition.records(on_damage="stop", **bounds)
+    reader = partition.records(RecordFilter(**bounds), on_damage="stop")
     return list(reader), reader.findings, reader.stop, reader.damaged_at
 
 

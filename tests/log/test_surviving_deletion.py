@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from kafkalog import RecordFilter
 from kafkalog.codec import thresholds
 from kafkalog.codec.encode import ProducerState
 from kafkalog.codec.errors import StorageError
@@ -70,7 +71,10 @@ def by_records(partition: Partition) -> Iterator[list[int]]:
 
 
 def by_committed_records(partition: Partition) -> Iterator[list[int]]:
-    return ([record.offset] for record in partition.records(isolation_level="read_committed", on_damage="stop"))
+    return (
+        [record.offset]
+        for record in partition.records(RecordFilter(isolation_level="read_committed"), on_damage="stop")
+    )
 
 
 def by_batches(partition: Partition) -> Iterator[list[int]]:
@@ -115,9 +119,9 @@ def test_a_read_goes_on_behind_a_deletion(
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_read_begins_when_it_is_asked_for(threads: int, directory: Path) -> None:
     partition = open_partition(directory)
-    records = partition.records(isolation_level="read_committed", on_damage="stop")
+    records = partition.records(RecordFilter(isolation_level="read_committed"), on_damage="stop")
     batches = partition.batches()
-    columns = partition.to_arrow(["offset"], threads=threads, isolation_level="read_committed")
+    columns = partition.to_arrow(["offset"], RecordFilter(isolation_level="read_committed"), threads=threads)
     deletion(directory)
     assert [record.offset for record in records] == ALL
     assert len(list(batches)) == len(ALL) // 2

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from kafkalog import RecordFilter
 from kafkalog.codec import Codec, thresholds
 from kafkalog.codec.encode.columns import build_batches
 from kafkalog.codec.errors import FormatError, UsageError
@@ -35,11 +36,16 @@ def test_every_record_of_a_broker_by_value(case: BrokerCase, monkeypatch: pytest
         if not case.has(level):
             continue
         expected = expected_records(case, level)
-        tables = [each.to_arrow(isolation_level=level, batch_rows=50).read_all() for each in partitions(case)]
+        tables = [
+            each.to_arrow(filter=RecordFilter(isolation_level=level), batch_rows=50).read_all()
+            for each in partitions(case)
+        ]
         assert rows_of_table(pa.concat_tables(tables), expected) == expected_rows(expected)
         for threads in (1, 2):
             views = [
-                each.to_arrow(isolation_level=level, batch_rows=50, layout="view", threads=threads).read_all()
+                each.to_arrow(
+                    filter=RecordFilter(isolation_level=level), batch_rows=50, layout="view", threads=threads
+                ).read_all()
                 for each in partitions(case)
             ]
             assert [view.cast(table.schema) for view, table in zip(views, tables, strict=True)] == tables
@@ -105,13 +111,13 @@ def test_columns_and_ranges_of_offsets() -> None:
     partition = segments_partition()
     offsets = [record.offset for record in partition.records(on_damage="stop")]
     low, high = offsets[len(offsets) // 3], offsets[2 * len(offsets) // 3]
-    table = partition.to_arrow(["offset", "value"], start_offset=low, end_offset=high).read_all()
+    table = partition.to_arrow(["offset", "value"], RecordFilter(start_offset=low, end_offset=high)).read_all()
     assert table.schema.names == ["offset", "value"]
     assert table["offset"].to_pylist() == [offset for offset in offsets if low <= offset < high]
     with pytest.raises(UsageError):
         partition.to_arrow(["offset", "nothing"])
     with pytest.raises(UsageError):
-        partition.to_arrow(isolation_level="serializable")
+        partition.to_arrow(filter=RecordFilter(isolation_level="serializable"))
     with pytest.raises(UsageError):
         partition.to_arrow(layout="views")
 
@@ -123,9 +129,9 @@ def test_ranges_of_time_begin_and_end_where_a_consumers_lookup_would() -> None:
     start, end = times[len(times) // 4], times[len(times) // 2]
     first = next(record.offset for record in records if record.timestamp >= start)
     last = next(record.offset for record in records if record.timestamp >= end)
-    table = partition.to_arrow(["offset"], start_timestamp=start, end_timestamp=end).read_all()
+    table = partition.to_arrow(["offset"], RecordFilter(start_timestamp=start, end_timestamp=end)).read_all()
     assert table["offset"].to_pylist() == [each.offset for each in records if first <= each.offset < last]
-    assert partition.to_arrow(["offset"], start_timestamp=times[-1] + 1).read_all().num_rows == 0
+    assert partition.to_arrow(["offset"], RecordFilter(start_timestamp=times[-1] + 1)).read_all().num_rows == 0
 
 
 def test_damage_raises_or_is_a_finding_and_ends_the_stream(tmp_path: Path) -> None:

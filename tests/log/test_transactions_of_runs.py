@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkalog import RecordFilter
 from kafkalog.codec import thresholds
 from kafkalog.codec.encode import build_end_transaction_marker
 from kafkalog.codec.findings import Finding, FindingCode
@@ -74,11 +75,11 @@ def committed(directory: Path, enough: int, *, columns: bool) -> tuple[list[int]
         partition = open_partition(directory)
         if columns:
             read = partition.to_arrow(
-                ["offset"], isolation_level="read_committed", findings=findings, on_damage="stop"
+                ["offset"], RecordFilter(isolation_level="read_committed"), findings=findings, on_damage="stop"
             )
             return read.read_all()["offset"].to_pylist(), [each.code for each in findings]
         found: list[int] = []
-        reader = partition.records(isolation_level="read_committed", on_damage="stop")
+        reader = partition.records(RecordFilter(isolation_level="read_committed"), on_damage="stop")
         for made in reader.by_run(offsets_of_run):
             found += made if isinstance(made, list) else [record.offset for record in made[1]]
         # a marker that cannot be read is nothing that `to_arrow` tells

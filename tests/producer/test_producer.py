@@ -35,7 +35,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def values(root: Path, topic: str, partition: int = 0, **more: Any) -> list[bytes | None]:
-    return [record.value for record in kafkalog.open(root)[topic, partition].records(**more)]
+    return [record.value for record in kafkalog.open(root)[topic, partition].records(kafkalog.RecordFilter(**more))]
 
 
 def batches(root: Path, topic: str, partition: int = 0) -> list[int]:
@@ -672,7 +672,10 @@ def test_a_producer_aborts_what_an_earlier_one_of_its_id_left_open(root: Path) -
         producer.send("o", b"committed", partition=0)
         producer.commit_transaction()
     partitions = [kafkalog.open(root)["o", number] for number in range(3)]
-    values = [[each.value for each in found.records(isolation_level="read_committed")] for found in partitions]
+    values = [
+        [each.value for each in found.records(kafkalog.RecordFilter(isolation_level="read_committed"))]
+        for found in partitions
+    ]
     assert values == [[b"committed"], [], [b"before"]]
     assert [each.last_stable_offset() == each.log_end_offset() for each in partitions] == [True] * 3
 

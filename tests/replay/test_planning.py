@@ -10,7 +10,7 @@ import pytest
 from kafkalog.codec.errors import RecoveryRefused, UnknownName, UsageError
 from kafkalog.log import open_all
 from kafkalog.recovery.checks.verify import verify
-from kafkalog.replay import ReplayOptions, plan_replay, target
+from kafkalog.replay import Replay, plan_replay, target
 from kafkalog.replay.retention import settings_for
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog as command
@@ -21,7 +21,7 @@ NOW = 1_900_000_000_000
 
 
 def test_old_records_are_told_and_kept() -> None:
-    plan = plan_replay([TXN], ReplayOptions(now=NOW))
+    plan = plan_replay(Replay(now=NOW), TXN)
     assert plan.topics
     assert not plan.damaged
     for topic in plan.topics:
@@ -29,12 +29,12 @@ def test_old_records_are_told_and_kept() -> None:
         assert topic.settings.expired == sum(ends.values())
         assert topic.settings.written["retention.ms"] == topic.settings.written["retention.bytes"] == "-1"
         assert topic.settings.put_back["retention.ms"] == "604800000"
-    before = plan_replay([TXN], ReplayOptions(now=0))
+    before = plan_replay(Replay(now=0), TXN)
     assert all(topic.settings.expired == 0 for topic in before.topics)
 
 
 def test_a_compacted_topic_is_not_compacted_at_once() -> None:
-    plan = plan_replay([COMPACT], ReplayOptions(now=NOW))
+    plan = plan_replay(Replay(now=NOW), COMPACT)
     compacted = [topic for topic in plan.topics if topic.settings.is_compacted]
     assert compacted
     for topic in compacted:
@@ -43,12 +43,12 @@ def test_a_compacted_topic_is_not_compacted_at_once() -> None:
 
 
 def test_old_settings_need_consent() -> None:
-    options = ReplayOptions(now=NOW, keep_settings=True)
-    plan = plan_replay([TXN], options)
+    options = Replay(now=NOW, keep_settings=True)
+    plan = plan_replay(options, TXN)
     assert all(topic.settings.written.get("retention.ms") != "-1" for topic in plan.topics)
     with pytest.raises(RecoveryRefused, match="would at once delete or compact"):
         plan.refuse(options)
-    plan.refuse(ReplayOptions(now=NOW, keep_settings=True, accept_loss=True))
+    plan.refuse(Replay(now=NOW, keep_settings=True, accept_loss=True))
 
 
 def test_damage_needs_consent(tmp_path: Path) -> None:
@@ -58,22 +58,22 @@ def test_damage_needs_consent(tmp_path: Path) -> None:
     content = bytearray(log.read_bytes())
     content[len(content) // 2] ^= 0xFF
     log.write_bytes(content)
-    plan = plan_replay([copy], ReplayOptions())
+    plan = plan_replay(copy)
     with pytest.raises(RecoveryRefused, match=r"1 partition.*are damaged.*kafkalog recover"):
-        plan.refuse(ReplayOptions())
+        plan.refuse(Replay())
     finished = command("replay", "--bootstrap-server", "127.0.0.1:1", copy, "--yes")
     assert finished.code == 3
     assert "Recover them first" in finished.err
 
 
 def test_names_in_the_target() -> None:
-    names = [topic.name for topic in plan_replay([TXN], ReplayOptions()).topics]
-    options = ReplayOptions(renamed={names[0]: "other"}, prefix="old.")
-    assert [topic.target for topic in plan_replay([TXN], options).topics] == [
+    names = [topic.name for topic in plan_replay(TXN).topics]
+    options = Replay(renamed={names[0]: "other"}, prefix="old.")
+    assert [topic.target for topic in plan_replay(options, TXN).topics] == [
         "other", *(f"old.{name}" for name in names[1:]),
     ]  # fmt: skip
     with pytest.raises(UsageError, match=f"two topics would become {names[1]}"):
-        plan_replay([TXN], ReplayOptions(renamed={names[0]: names[1]}))
+        plan_replay(Replay(renamed={names[0]: names[1]}), TXN)
 
 
 def test_a_directory_without_topics_of_users(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_directory_without_topics_of_users(tmp_path: Path) -> None:
         source, target = TXN / name, tmp_path / name
         shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
     with pytest.raises(UsageError, match="no topic of a user"):
-        plan_replay([tmp_path], ReplayOptions())
+        plan_replay(tmp_path)
 
 
 def test_settings_that_no_cluster_takes_over_are_left_out() -> None:
@@ -119,19 +119,19 @@ def test_files_that_no_consumer_reads_are_no_damage(tmp_path: Path) -> None:
     for each in indexes:
         each.write_bytes(b"\xff" * 34)
     assert verify(copy).findings
-    plan = plan_replay([copy], ReplayOptions())
+    plan = plan_replay(copy)
     assert not plan.damaged
-    plan.refuse(ReplayOptions())
+    plan.refuse(Replay())
 
 
 def test_a_new_name_for_a_topic_that_is_not_there() -> None:
     with pytest.raises(UnknownName, match="there is no topic 'nobodys'"):
-        plan_replay([TXN], ReplayOptions(renamed={"nobodys": "other"}))
+        plan_replay(Replay(renamed={"nobodys": "other"}), TXN)
 
 
 def test_what_is_the_same_of_several_topics_is_said_once() -> None:
     done = command("replay", "--bootstrap-server", "x:1", "--at", NOW, TXN)
-    names = sorted(topic.name for topic in plan_replay([TXN], ReplayOptions()).topics)
+    names = sorted(topic.name for topic in plan_replay(TXN).topics)
     assert len(names) > 1
     lines = done.out.splitlines()
     (said,) = [line for line in lines if "to put back later" in line]

@@ -16,10 +16,11 @@ import confluent_kafka
 import pyarrow.parquet as pq
 import pytest
 
+from kafkalog import RecordFilter
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.log import open_all, open_partition
-from kafkalog.replay import ReplayOptions, plan_replay, replay
+from kafkalog.replay import Replay, plan_replay, replay
 from kafkalog.replay.groups import moved_offsets
 from kafkalog.replay.offset_map import OffsetMap, Run
 from kafkalog.replay.run import check_target
@@ -106,7 +107,7 @@ def test_what_ends_anywhere_goes_on_there(
     (broker,) = brokers("4.1.1/txn")
     monkeypatch.setattr("kafkalog.replay.run._CHUNK_RECORDS", 40)
     path = str(tmp_path / "map.parquet")
-    plan = plan_replay([broker], ReplayOptions())
+    plan = plan_replay(broker)
     commits = 0
     commit = Written.commit
 
@@ -124,8 +125,8 @@ def test_what_ends_anywhere_goes_on_there(
             patch.setattr(Written, "commit", ends)
             patch.setattr(Target, "abort", lambda _: None)
             with pytest.raises(_KilledError):
-                replay(plan, bootstrap, path, ReplayOptions())
-        replay(plan, bootstrap, path, ReplayOptions())
+                replay(broker, target=bootstrap, map_path=path, plan=plan)
+        replay(broker, target=bootstrap, map_path=path, plan=plan)
         rows = pq.read_table(path).to_pylist()
         expected = expected_records(broker_case("4.1.1", "txn"), "read_committed")
         wanted = [key for key in expected if key[0][:2] != "__"]
@@ -139,7 +140,7 @@ def test_what_a_divergence_has_lost_is_written_under_another_name(tmp_path: Path
     told = command("compare", *(root / f"broker-{each}" for each in roles["brokers"]), "--topic", "tale").out
     (printed,) = re.findall(r"under another name: kafkalog (.*? HOST:PORT \S+)\. ", told)
     volume = root / f"broker-{roles['old_leader']}"
-    kept = [each.value for each in open_partition(volume / "tale-0").records(start_offset=90)]
+    kept = [each.value for each in open_partition(volume / "tale-0").records(RecordFilter(start_offset=90))]
     with mock_cluster(["tale-lost"]) as bootstrap:
         words = shlex.split(printed.replace("HOST:PORT", bootstrap))
         assert command(*words, "--yes", "--map", tmp_path / "map.parquet").code == 2
@@ -154,18 +155,18 @@ def test_what_is_there_already_is_not_touched(tmp_path: Path) -> None:
         producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "log_level": 0})
         producer.produce(topics[-1], b"somebody's", partition=0)
         producer.flush(30)
-        plan = plan_replay([broker], ReplayOptions())
+        plan = plan_replay(broker)
         with pytest.raises(RecoveryRefused, match="records that this replay did not write"):
-            replay(plan, bootstrap, str(tmp_path / "map.parquet"), ReplayOptions())
+            replay(broker, target=bootstrap, map_path=str(tmp_path / "map.parquet"), plan=plan)
         with pytest.raises(RecoveryRefused, match="or write behind them with --append"):
-            check_target(plan, bootstrap, ReplayOptions())
+            check_target(plan, bootstrap, Replay())
         assert [len(consumed(bootstrap, topic, 0)) for topic in topics] == [0] * (len(topics) - 1) + [1]
         assert list(tmp_path.iterdir()) == []
         log = open_partition(broker / f"{topics[-1]}-0")
-        wanted = [each.value for each in log.records(isolation_level="read_committed")]
-        behind = ReplayOptions(append=True)
+        wanted = [each.value for each in log.records(RecordFilter(isolation_level="read_committed"))]
+        behind = Replay(append=True)
         assert topics[-1] in check_target(plan, bootstrap, behind)
-        replay(plan, bootstrap, str(tmp_path / "map.parquet"), behind)
+        replay(behind, broker, target=bootstrap, map_path=str(tmp_path / "map.parquet"), plan=plan)
         assert [each.value() for each in consumed(bootstrap, topics[-1], 0)] == [b"somebody's", *wanted]
 
 
@@ -174,12 +175,12 @@ def test_a_map_that_is_somebody_elses_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "map.parquet"
     path.write_bytes(b"mine")
     with mock_cluster(topics_of("4.1.1/txn")) as bootstrap:
-        plan = plan_replay([broker], ReplayOptions())
+        plan = plan_replay(broker)
         with pytest.raises(UsageError, match="already exists"):
-            replay(plan, bootstrap, str(path), ReplayOptions())
+            replay(broker, target=bootstrap, map_path=str(path), plan=plan)
         assert path.read_bytes() == b"mine"
         with pytest.raises(UsageError):
-            replay(plan, bootstrap, str(broker / "map.parquet"), ReplayOptions())
+            replay(broker, target=bootstrap, map_path=str(broker / "map.parquet"), plan=plan)
 
 
 def test_settings_of_the_client_are_told_apart(tmp_path: Path) -> None:
@@ -232,10 +233,10 @@ def test_a_map_that_was_all_that_was_left(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_refusal_leaves_no_journal(tmp_path: Path) -> None:
     (broker,) = brokers("4.1.1/txn")
     with mock_cluster(topics_of("4.1.1/txn")) as bootstrap:
-        plan = plan_replay([broker], ReplayOptions())
-        replay(plan, bootstrap, str(tmp_path / "map.parquet"), ReplayOptions())
+        plan = plan_replay(broker)
+        replay(broker, target=bootstrap, map_path=str(tmp_path / "map.parquet"), plan=plan)
         with pytest.raises(UsageError, match="name the map that this replay was begun with"):
-            replay(plan, bootstrap, str(tmp_path / "other.parquet"), ReplayOptions())
+            replay(broker, target=bootstrap, map_path=str(tmp_path / "other.parquet"), plan=plan)
     assert [each.name for each in tmp_path.iterdir()] == ["map.parquet"]
 
 
@@ -249,7 +250,7 @@ def test_an_interrupt_ends_it_in_order(rate: int | None, tmp_path: Path) -> None
         "import sys; from kafkalog.replay import run; run._CHUNK_RECORDS = 3; "
         "from kafkalog.cli.main import run; sys.exit(run(sys.argv[1:]))"
     )
-    progress = plan_replay([broker], ReplayOptions()).progress_topic
+    progress = plan_replay(broker).progress_topic
     with mock_cluster([*topics_of("4.1.1/txn"), progress]) as bootstrap:
         words = ["replay", "--bootstrap-server", bootstrap, "--yes", "--map", str(path), str(broker)]
         words += [] if rate is None else ["--rate", str(rate)]

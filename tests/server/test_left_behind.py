@@ -13,7 +13,7 @@ import pytest
 
 from kafkalog import Log, LogConfig, NewRecord, ProducerState
 from kafkalog.cluster.transactions.transactions import TransactionState
-from kafkalog.replay import ReplayOptions, ReplayPlan, plan_replay
+from kafkalog.replay import Replay, ReplayPlan, plan_replay
 from kafkalog.replay.target import Target
 from kafkalog.server.broker import Server
 from kafkalog.server.catalog import Catalog
@@ -68,7 +68,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def plan_of(root: Path, *, abort: bool = False) -> ReplayPlan:
-    return plan_replay([root], ReplayOptions(abort_open=abort))
+    return plan_replay(Replay(abort_open=abort), root)
 
 
 def test_what_waits_is_counted_by_partition_and_producer(source: Path) -> None:
@@ -242,6 +242,6 @@ def test_a_part_of_each_partition(given: tuple[object, ...], offsets: Sequence[i
 
 def test_only_what_waits_within_the_part_is_counted(source: Path) -> None:
     for start, end, records in ((0, 5, None), (0, 12, 4), (10, None, 8), (7, 10, 2)):
-        plan = plan_replay([source], ReplayOptions(start_offset=start, end_offset=end))
+        plan = plan_replay(Replay(start_offset=start, end_offset=end), source)
         assert sum(each.records for each in plan.waiting) == (records or 0)
         assert bool(plan.waiting) == (records is not None)

@@ -52,7 +52,7 @@ def test_where_an_open_transaction_ends_committed_data_is_told(
         log.append([b"last"])
     for end, is_told in ((None, level == "read_committed"), (1, False)):
         partition = kafkalog.open_partition(tmp_path / "t-0")
-        records = partition.records(isolation_level=level, end_offset=end, on_damage="stop")
+        records = partition.records(kafkalog.RecordFilter(isolation_level=level, end_offset=end), on_damage="stop")
         assert len(list(records)) == (1 if is_told or end else 3)
         assert records.findings == []
         told = records.open_transaction or ""
@@ -67,8 +67,12 @@ def test_damage_is_an_error(path: Path, level: str) -> None:
     with pytest.raises(FormatError, match="crc_mismatch"):
         read(path, level, "FAILFAST")
     with pytest.raises(FormatError, match="checksum"):
-        kafkalog.open_partition(path / "t-0").to_arrow(["offset"], isolation_level=level).read_all()
-    records = kafkalog.open_partition(path / "t-0").records(isolation_level=level, on_damage="stop")
+        kafkalog.open_partition(path / "t-0").to_arrow(
+            ["offset"], kafkalog.RecordFilter(isolation_level=level)
+        ).read_all()
+    records = kafkalog.open_partition(path / "t-0").records(
+        kafkalog.RecordFilter(isolation_level=level), on_damage="stop"
+    )
     assert 0 < len(list(records)) < 60
     assert [str(finding.code) for finding in records.findings] == ["crc_mismatch"]
 
@@ -112,7 +116,9 @@ def test_an_aborted_transaction_is_left_out_behind_bytes_that_are_no_batch(
     committed = [*range(10), 13, 15]
     with pytest.warns(RuntimeWarning, match="left out 1 unreadable"):
         assert read(tmp_path, "read_committed", "DROPMALFORMED", **size) == committed
-    records = kafkalog.open_partition(tmp_path / "t-0").records(isolation_level="read_committed", on_damage="skip")
+    records = kafkalog.open_partition(tmp_path / "t-0").records(
+        kafkalog.RecordFilter(isolation_level="read_committed"), on_damage="skip"
+    )
     assert [each.offset for each in records] == committed
 
 
@@ -122,8 +128,12 @@ def test_who_begins_behind_damage_is_given_what_was_committed(start: int, tmp_pa
     unframed(tmp_path, rolled=True)
     partition = kafkalog.open_partition(tmp_path / "t-0")
     for way in ("stop", "raise", "skip"):
-        records = partition.records(start, isolation_level="read_committed", on_damage=way)
-        rows = partition.to_arrow(["offset"], start_offset=start, isolation_level="read_committed", on_damage=way)
+        records = partition.records(
+            kafkalog.RecordFilter(start_offset=start, isolation_level="read_committed"), on_damage=way
+        )
+        rows = partition.to_arrow(
+            ["offset"], kafkalog.RecordFilter(start_offset=start, isolation_level="read_committed"), on_damage=way
+        )
         assert [each.offset for each in records] == rows.read_all()["offset"].to_pylist() == [13, 15]
         assert records.findings == []
 
@@ -143,6 +153,8 @@ def test_who_begins_behind_damage_ends_where_more_of_it_leaves_a_transaction_und
         content[batch.position + batch.size - 1] ^= 1
         Path(segment.path).write_bytes(content)
     partition = kafkalog.open_partition(tmp_path / "t-0")
-    records = partition.records(1, isolation_level="read_committed", on_damage="stop")
+    records = partition.records(
+        kafkalog.RecordFilter(start_offset=1, isolation_level="read_committed"), on_damage="stop"
+    )
     assert [each.offset for each in records] == [1]
     assert [(str(each.code), each.offset) for each in records.findings] == [("transaction_undecided", 2)]

@@ -42,18 +42,18 @@ class Asked:
         return self.path.parent
 
     @property
-    def between(self) -> dict[str, Any]:
-        return {"isolation_level": self.level, "end_offset": self.end}
+    def between(self) -> kafkalog.RecordFilter:
+        return kafkalog.RecordFilter(isolation_level=self.level, end_offset=self.end)
 
 
 def by_records(asked: Asked) -> str:
-    reader = kafkalog.open_partition(asked.path).records(**asked.between)
+    reader = kafkalog.open_partition(asked.path).records(asked.between)
     list(reader)
     return reader.open_transaction or ""
 
 
 def by_arrow(asked: Asked) -> str:
-    reader = kafkalog.open_partition(asked.path).to_arrow(["offset"], **asked.between)
+    reader = kafkalog.open_partition(asked.path).to_arrow(["offset"], asked.between)
     table = reader.read_all()
     assert table.schema.metadata == reader.schema.metadata
     return ((reader.schema.metadata or {}).get(b"open_transaction") or b"").decode()

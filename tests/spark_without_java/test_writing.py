@@ -241,7 +241,7 @@ def test_rows_without_a_key_take_turns_and_an_existing_topic_says_how_many_there
     job = Job(path)
     job.commit([job.task(0, rows("t", *map(str, range(20))))])
     for number in range(3):
-        keys = [each.key for each in kafkalog.open(path)["t", number].records(start_offset=4)]
+        keys = [each.key for each in kafkalog.open(path)["t", number].records(kafkalog.RecordFilter(start_offset=4))]
         assert keys
         assert {partition_for_key(key or b"", 3) for key in keys} == {number}
     with pytest.raises(

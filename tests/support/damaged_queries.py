@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from kafkalog import RecordFilter
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import FindingCode
 from kafkalog.log import open_all, open_partition
@@ -179,7 +180,9 @@ def by_arrow(path: Path, query: Query) -> Answer:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             table = partition.to_arrow(
-                ["offset"], start_offset=query.start, end_offset=query.end, isolation_level=query.level, on_damage=way
+                ["offset"],
+                RecordFilter(start_offset=query.start, end_offset=query.end, isolation_level=query.level),
+                on_damage=way,
             ).read_all()
     except FormatError as error:
         return Answer(code=str(error.code))

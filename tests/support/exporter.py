@@ -33,7 +33,7 @@ def main() -> int:
     print("ready", flush=True)
     if rest:
         sys.addaudithook(hook)
-    kafkalog.export(data, to=out, format=format, values="bytes", jobs=2)
+    kafkalog.export(kafkalog.Export(format=format, values="bytes"), data, target=out, jobs=2)
     print(seen, flush=True)
     return 0
 

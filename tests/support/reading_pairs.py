@@ -294,7 +294,9 @@ def _of_table(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
 
 def by_records(path: Path, level: str, start: int, end: int, choose: random.Random) -> Given:
     stop = None if end == NO_END else end
-    reader = open_partition(path).records(start or None, stop, isolation_level=level, on_damage="stop")
+    reader = open_partition(path).records(
+        kafkalog.RecordFilter(start_offset=start or None, end_offset=stop, isolation_level=level), on_damage="stop"
+    )
     rows = [(each.offset, each.key, each.value) for each in reader]
     return rows, reader.ended_by is not None
 
@@ -303,17 +305,19 @@ def by_arrow(path: Path, level: str, start: int, end: int, choose: random.Random
     findings: list[Finding] = []
     options: dict[str, Any] = {
         "threads": choose.choice([1, 3]), "layout": choose.choice(["copy", "view"]),
-        "batch_rows": choose.choice([1, 7, 65_536]), "isolation_level": level, "start_offset": start or None,
-        "end_offset": None if end == NO_END else end,
+        "batch_rows": choose.choice([1, 7, 65_536]),
     }  # fmt: skip
-    reader = open_partition(path).to_arrow(COLUMNS, findings=findings, **options)
+    wanted = kafkalog.RecordFilter(
+        isolation_level=level, start_offset=start or None, end_offset=None if end == NO_END else end
+    )
+    reader = open_partition(path).to_arrow(COLUMNS, wanted, findings=findings, **options)
     rows = list(_of_table(iter(reader)))
     raised = False
     again = []
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
-            for each in open_partition(path).to_arrow(COLUMNS, **options):
+            for each in open_partition(path).to_arrow(COLUMNS, wanted, **options):
                 again += list(_of_table(iter([each])))
         except FormatError:
             raised = True

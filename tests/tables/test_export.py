@@ -48,7 +48,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @parquet_first
 def test_every_recorded_value(format: str, recorded: Path, tmp_path: Path) -> None:
-    result = kafkalog.export(recorded, to=tmp_path / "out", format=format, jobs=2)
+    result = kafkalog.export(kafkalog.Export(format=format), recorded, target=tmp_path / "out", jobs=2)
     wanted = {(each["topic"], each["partition"], each["offset"]): each for each in expected_values()}
     assert sum(each.records for each in result.partitions) == len(wanted)
     same_values = 0
@@ -72,7 +72,9 @@ def _is_same(line: dict[str, Any], row: dict[str, Any], part: str, type: pa.Data
     if row[f"{part}_bytes"] is not None:
         assert row[part] is None, where
         assert row["finding"], where
-        (record,) = _partition_of(line).records(line["offset"], line["offset"] + 1)
+        (record,) = _partition_of(line).records(
+            kafkalog.RecordFilter(start_offset=line["offset"], end_offset=line["offset"] + 1)
+        )
         assert row[f"{part}_bytes"] == getattr(record, part), where
         return False
     if part == "value" and (line.get("any") or line["topic"] == "evolving-onyx"):
@@ -101,15 +103,19 @@ def _opened(recorded: Path) -> None:
 @every_format
 def test_again_and_again_each_record_once(format: str, tmp_path: Path) -> None:
     data, out = topic(tmp_path / "data", [95, 40]), tmp_path / "out"
-    first = kafkalog.export(data, to=out, format=format, end_offset=33, jobs=2)
+    first = kafkalog.export(
+        kafkalog.Export(format=format, filter=kafkalog.RecordFilter(end_offset=33)), data, target=out, jobs=2
+    )
     assert [(each.first_offset, each.next_offset, each.records) for each in first.partitions] == [(0, 33, 33)] * 2
-    second = kafkalog.export(data, to=out, format=format, jobs=2)
+    second = kafkalog.export(kafkalog.Export(format=format), data, target=out, jobs=2)
     assert [(each.first_offset, each.next_offset) for each in second.partitions] == [(33, 95), (33, 40)]
-    assert not any(each.records for each in kafkalog.export(data, to=out, format=format).partitions)
+    assert not any(
+        each.records for each in kafkalog.export(kafkalog.Export(format=format), data, target=out).partitions
+    )
     with kafkalog.Log.open(data / "orders-1") as log:
         add(log, records(20, 40))
     topic(data, [0, 0, 5])
-    third = kafkalog.export(data, to=out, format=format)
+    third = kafkalog.export(kafkalog.Export(format=format), data, target=out)
     assert [each.records for each in third.partitions] == [0, 20, 5]
     assert places(out, format) == in_log(data)
     values = sorted(json.loads(each)["n"] for each in table(out, format)["value"].to_pylist())
@@ -120,10 +126,10 @@ def test_again_and_again_each_record_once(format: str, tmp_path: Path) -> None:
 def test_where_an_export_begins_and_ends(format: str, tmp_path: Path) -> None:
     """Starts count once; ends always."""
     data, out = topic(tmp_path / "data", [90]), tmp_path / "out"
-    bounds: dict[str, Any] = {"start_timestamp": START + 20_000, "end_timestamp": START + 50_000}
-    kafkalog.export(data, to=out, format=format, **bounds)
+    bounds = kafkalog.RecordFilter(start_timestamp=START + 20_000, end_timestamp=START + 50_000)
+    kafkalog.export(kafkalog.Export(format=format, filter=bounds), data, target=out)
     assert places(out, format) == [(0, n) for n in range(20, 50)]
-    kafkalog.export(data, to=out, format=format, start_offset=80)
+    kafkalog.export(kafkalog.Export(format=format, filter=kafkalog.RecordFilter(start_offset=80)), data, target=out)
     assert places(out, format) == [(0, n) for n in range(20, 90)]
 
 
@@ -133,7 +139,7 @@ def test_rows_go_to_the_day_that_they_are_of(format: str, tmp_path: Path) -> Non
     with kafkalog.Log.open(data / "orders-0") as log:  # as late, as early and as hostile as times can be
         for time in (START, -1, 2**62, 253_402_300_800_000):
             log.append([kafkalog.NewRecord(b"x", b"k", time)])
-    kafkalog.export(data, to=out, format=format)
+    kafkalog.export(kafkalog.Export(format=format), data, target=out)
     assert places(out, format) == in_log(data)
     if format == "iceberg":
         files = [each.file for each in iceberg(out).scan().plan_files()]
@@ -149,11 +155,11 @@ def test_rows_go_to_the_day_that_they_are_of(format: str, tmp_path: Path) -> Non
 @every_format
 def test_without_days(format: str, tmp_path: Path) -> None:
     data, out = topic(tmp_path / "data", [30], every=DAY), tmp_path / "out"
-    result = kafkalog.export(data, to=out, format=format, by_day=False)
+    result = kafkalog.export(kafkalog.Export(format=format, by_day=False), data, target=out)
     assert [each.files for each in result.partitions] == [1]
     assert places(out, format) == in_log(data)
     with pytest.raises(kafkalog.RecoveryRefused, match="division by day"):
-        kafkalog.export(data, to=out, format=format)
+        kafkalog.export(kafkalog.Export(format=format), data, target=out)
 
 
 def test_times_from_day_to_day_need_few_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,10 +170,13 @@ def test_times_from_day_to_day_need_few_open_files(tmp_path: Path, monkeypatch: 
     with kafkalog.Log.open(data / "orders-0") as log:
         for n in range(40):
             log.append([kafkalog.NewRecord(b"x", b"k", START + n % 8 * DAY)])
-    assert [each.files for each in kafkalog.export(data, to=tmp_path / "out", format="parquet").partitions] == [8]
+    assert [
+        each.files
+        for each in kafkalog.export(kafkalog.Export(format="parquet"), data, target=tmp_path / "out").partitions
+    ] == [8]
     monkeypatch.setattr(data_files, "_MOST_FILES", 4)
     with pytest.raises(kafkalog.UsageError, match="without dates"):
-        kafkalog.export(data, to=tmp_path / "other", format="parquet")
+        kafkalog.export(kafkalog.Export(format="parquet"), data, target=tmp_path / "other")
     assert not list((tmp_path / "other").rglob("*.parquet*"))
 
 
@@ -177,12 +186,16 @@ def test_only_what_was_committed(format: str, tmp_path: Path) -> None:
     names = {each.topic for each in kafkalog.open_all(broker).partitions if each.topic and each.topic[0] != "_"}
     for level in ("read_committed", "read_uncommitted"):
         out = tmp_path / level
-        kafkalog.export(broker, to=out, format=format, isolation_level=level, values="bytes")
+        kafkalog.export(
+            kafkalog.Export(format=format, values="bytes", filter=kafkalog.RecordFilter(isolation_level=level)),
+            broker,
+            target=out,
+        )
         for name in sorted(names):
             wanted = in_log(broker, name, level)
             assert (places(out, format, name) if wanted else []) == wanted
     with pytest.raises(kafkalog.RecoveryRefused, match="isolation level read_uncommitted"):
-        kafkalog.export(broker, to=tmp_path / "read_uncommitted", format=format, values="bytes")
+        kafkalog.export(kafkalog.Export(format=format, values="bytes"), broker, target=tmp_path / "read_uncommitted")
 
 
 def test_an_open_transaction_is_told_and_exported_when_it_is_decided(tmp_path: Path) -> None:
@@ -191,14 +204,14 @@ def test_an_open_transaction_is_told_and_exported_when_it_is_decided(tmp_path: P
     with kafkalog.Log.open(data / "orders-0") as log:
         log.append(records(3, 5), producer=producer)
         log.append(records(2, 8))
-    (first,) = kafkalog.export(data, to=out, format="parquet").partitions
+    (first,) = kafkalog.export(kafkalog.Export(format="parquet"), data, target=out).partitions
     assert (first.next_offset, first.records) == (5, 5)
     assert "offset 5" in (first.open_transaction or "")
     shown = run("export", data, "--to", out, "--format", "parquet")
     assert (shown.code, "orders-0: " in shown.err) == (0, True)
     with kafkalog.Log.open(data / "orders-0") as log:
         log.end_transaction(7, 0, commit=True)
-    (second,) = kafkalog.export(data, to=out, format="parquet").partitions
+    (second,) = kafkalog.export(kafkalog.Export(format="parquet"), data, target=out).partitions
     assert (second.records, second.open_transaction) == (5, None)
     assert places(out, "parquet") == in_log(data)
 
@@ -211,13 +224,13 @@ def test_an_export_ends_at_damage_and_goes_on_when_it_is_repaired(format: str, t
     torn = bytearray(whole)
     torn[torn.index(b'{"n": 15}')] ^= 1
     path.write_bytes(bytes(torn))
-    result = kafkalog.export(data, to=out, format=format)
+    result = kafkalog.export(kafkalog.Export(format=format), data, target=out)
     assert [each.code for each in result.findings] == [FindingCode.CRC_MISMATCH]
     assert 0 < len(places(out, format)) < 60
-    again = kafkalog.export(data, to=out, format=format)
+    again = kafkalog.export(kafkalog.Export(format=format), data, target=out)
     assert [each.code for each in again.findings] == [FindingCode.CRC_MISMATCH]
     path.write_bytes(whole)
-    assert kafkalog.export(data, to=out, format=format).findings == []
+    assert kafkalog.export(kafkalog.Export(format=format), data, target=out).findings == []
     assert places(out, format) == in_log(data)
 
 
@@ -229,19 +242,26 @@ def test_damage_is_told_where_it_leaves_undecided_what_the_table_has_the_beginni
         log.append(records(3, 5), producer=producer)
         log.end_transaction(7, 0, commit=True)
         log.append(records(4, 9))
-    (first,) = kafkalog.export(data, to=out, format="parquet", end_offset=7).partitions
+    (first,) = kafkalog.export(
+        kafkalog.Export(format="parquet", filter=kafkalog.RecordFilter(end_offset=7)), data, target=out
+    ).partitions
     assert (first.records, first.next_offset) == (7, 7)
     path = max(each for each in (data / "orders-0").glob("*.log") if int(each.stem) <= 8)
     whole = path.read_bytes()
     (marker,) = [each for each in kafkalog.open_segment(path).batches() if each.header.first_offset == 8]
     path.write_bytes(whole[: marker.position + 30] + b"!" + whole[marker.position + 31 :])
-    result = kafkalog.export(data, to=out, format="parquet")
+    result = kafkalog.export(kafkalog.Export(format="parquet"), data, target=out)
     assert [(each.code, each.offset) for each in result.findings] == [(FindingCode.TRANSACTION_UNDECIDED, 5)]
     assert [each.records for each in result.partitions] == [0]
     assert run("export", data, "--to", out, "--format", "parquet").code == 1
-    assert kafkalog.export(data, to=out, format="parquet", end_offset=7).findings == []
+    assert (
+        kafkalog.export(
+            kafkalog.Export(format="parquet", filter=kafkalog.RecordFilter(end_offset=7)), data, target=out
+        ).findings
+        == []
+    )
     path.write_bytes(whole)
-    assert kafkalog.export(data, to=out, format="parquet").findings == []
+    assert kafkalog.export(kafkalog.Export(format="parquet"), data, target=out).findings == []
     assert places(out, "parquet") == in_log(data)
 
 
@@ -253,12 +273,12 @@ def test_an_export_whose_table_reaches_behind_damage_goes_on(tmp_path: Path) -> 
             log.end_transaction(number, 0, commit=commit)
             log.roll()
         log.append(records(4, log.end_offset))
-    kafkalog.export(data, to=out, format="parquet", end_offset=9)
+    kafkalog.export(kafkalog.Export(format="parquet", filter=kafkalog.RecordFilter(end_offset=9)), data, target=out)
     path = max(each for each in (data / "orders-0").glob("*.log") if int(each.stem) <= 8)
     whole = path.read_bytes()
     (marker,) = [each for each in kafkalog.open_segment(path).batches() if each.header.first_offset == 8]
     path.write_bytes(whole[: marker.position + 30] + b"!" + whole[marker.position + 31 :])
-    assert kafkalog.export(data, to=out, format="parquet").findings == []
+    assert kafkalog.export(kafkalog.Export(format="parquet"), data, target=out).findings == []
     path.write_bytes(whole)
     assert places(out, "parquet") == in_log(data)
 
@@ -266,12 +286,12 @@ def test_an_export_whose_table_reaches_behind_damage_goes_on(tmp_path: Path) -> 
 @every_format
 def test_a_log_that_has_lost_records_the_table_has_not(format: str, tmp_path: Path) -> None:
     data, out = topic(tmp_path / "data", [60]), tmp_path / "out"
-    kafkalog.export(data, to=out, format=format, end_offset=20)
+    kafkalog.export(kafkalog.Export(format=format, filter=kafkalog.RecordFilter(end_offset=20)), data, target=out)
     with kafkalog.Log.open(data / "orders-0") as log:
         log.delete_records_before(30)
     with pytest.raises(kafkalog.RecoveryRefused, match="begins at offset 30, and the table has records up to 19"):
-        kafkalog.export(data, to=out, format=format)
-    kafkalog.export(data, to=out, format=format, accept_loss=True)
+        kafkalog.export(kafkalog.Export(format=format), data, target=out)
+    kafkalog.export(kafkalog.Export(format=format, accept_loss=True), data, target=out)
     assert places(out, format) == [(0, n) for n in (*range(20), *range(30, 60))]
 
 
@@ -279,20 +299,20 @@ def test_a_log_that_has_lost_records_the_table_has_not(format: str, tmp_path: Pa
 def test_a_log_that_was_cut(format: str, tmp_path: Path) -> None:
     """A shorter one is told of; one that was written anew by a later leader is refused, as a consumer would."""
     data, out = topic(tmp_path / "data", [60]), tmp_path / "out"
-    kafkalog.export(data, to=out, format=format)
+    kafkalog.export(kafkalog.Export(format=format), data, target=out)
     before = tmp_path / "before"
     shutil.copytree(data, before)
     with kafkalog.Log.open(data / "orders-0") as log:
         log.truncate_to(40)
-    result = kafkalog.export(data, to=out, format=format)
+    result = kafkalog.export(kafkalog.Export(format=format), data, target=out)
     assert [each.code for each in result.findings] == [FindingCode.OFFSET_BEYOND_LOG_END]
     with kafkalog.Log.open(data / "orders-0") as log:
         log.append(records(50, 1000), leader_epoch=5)
     with pytest.raises(kafkalog.RecoveryRefused, match="other records from offset 40 on"):
-        kafkalog.export(data, to=out, format=format)
+        kafkalog.export(kafkalog.Export(format=format), data, target=out)
     (data / "orders-0" / "leader-epoch-checkpoint").unlink()
     with pytest.raises(kafkalog.RecoveryRefused, match="other records from offset 40 on"):
-        kafkalog.export(data, to=out, format=format)
+        kafkalog.export(kafkalog.Export(format=format), data, target=out)
     assert places(out, format) == in_log(before)
 
 
@@ -302,9 +322,11 @@ def test_a_topic_that_was_made_anew(format: str, tmp_path: Path) -> None:
     for id in ("AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"):
         (data / "orders-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {id}\n")
         if id.endswith("Q"):
-            kafkalog.export(data, to=out, format=format, end_offset=10)
+            kafkalog.export(
+                kafkalog.Export(format=format, filter=kafkalog.RecordFilter(end_offset=10)), data, target=out
+            )
     with pytest.raises(kafkalog.RecoveryRefused, match="deleted and recreated"):
-        kafkalog.export(data, to=out, format=format)
+        kafkalog.export(kafkalog.Export(format=format), data, target=out)
     assert len(places(out, format)) == 10
 
 
@@ -313,22 +335,22 @@ def test_copies_of_a_topic_are_one(format: str, tmp_path: Path) -> None:
     data, out = topic(tmp_path / "data", [60]), tmp_path / "out"
     shutil.copytree(data, tmp_path / "copy")
     with pytest.raises(kafkalog.UsageError, match="two directories"):
-        kafkalog.export(data, tmp_path / "copy", to=out, format=format)
-    kafkalog.export(data, to=out, format=format, end_offset=30)
-    kafkalog.export(tmp_path / "copy", to=out, format=format)
+        kafkalog.export(kafkalog.Export(format=format), data, tmp_path / "copy", target=out)
+    kafkalog.export(kafkalog.Export(format=format, filter=kafkalog.RecordFilter(end_offset=30)), data, target=out)
+    kafkalog.export(kafkalog.Export(format=format), tmp_path / "copy", target=out)
     assert places(out, format) == in_log(data)
 
 
 @every_format
 def test_compaction_between_two_exports(format: str, tmp_path: Path) -> None:
     data, out = topic(tmp_path / "data", [200], in_a_batch=5), tmp_path / "out"
-    kafkalog.export(data, to=out, format=format, end_offset=100)
+    kafkalog.export(kafkalog.Export(format=format, filter=kafkalog.RecordFilter(end_offset=100)), data, target=out)
     with kafkalog.Log.open(data / "orders-0", kafkalog.LogConfig(segment_bytes=4000)) as log:
         log.roll()
         log.compact()
     left = in_log(data)
     assert len(left) < 100
-    kafkalog.export(data, to=out, format=format)
+    kafkalog.export(kafkalog.Export(format=format), data, target=out)
     assert places(out, format) == sorted({*((0, n) for n in range(100)), *(each for each in left if each[1] >= 100)})
 
 
@@ -372,9 +394,9 @@ def _append_avro(data: Path, version: int, values: list[dict[str, Any]]) -> None
 def test_columns_grow_with_the_schema(format: str, tmp_path: Path) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
     _append_avro(data, 0, [{"id": n, "who": f"w{n}"} for n in range(20)])
-    kafkalog.export(data, to=out, format=format, schemas=_registry(0))
+    kafkalog.export(kafkalog.Export(format=format, schemas=_registry(0)), data, target=out)
     _append_avro(data, 1, [{"id": n, "who": "x", "amount": n / 2, "at": {"x": n}} for n in range(20, 40)])
-    kafkalog.export(data, to=out, format=format, schemas=_registry(0, 1))
+    kafkalog.export(kafkalog.Export(format=format, schemas=_registry(0, 1)), data, target=out)
     found = table(out, format)
     values = dict(zip(found["offset"].to_pylist(), found["value"].to_pylist(), strict=True))
     assert {name: value for name, value in values[3].items() if value is not None} == {"id": 3, "who": "w3"}
@@ -382,15 +404,15 @@ def test_columns_grow_with_the_schema(format: str, tmp_path: Path) -> None:
     _append_avro(data, 2, [{"id": 2**40, "who": "y"}])
     if format == "delta":  # whose columns keep their types
         with pytest.raises(kafkalog.UsageError, match="would have to become"):
-            kafkalog.export(data, to=out, format=format, schemas=_registry(0, 1, 2))
+            kafkalog.export(kafkalog.Export(format=format, schemas=_registry(0, 1, 2)), data, target=out)
         return
-    kafkalog.export(data, to=out, format=format, schemas=_registry(0, 1, 2))
+    kafkalog.export(kafkalog.Export(format=format, schemas=_registry(0, 1, 2)), data, target=out)
     assert places(out, format) == in_log(data)
     (last,) = [each for each in table(out, format)["value"].to_pylist() if each["id"] == 2**40]
     assert last["who"] == "y"
     _append_avro(data, 3, [{"id": "a", "who": "y"}])
     with pytest.raises(kafkalog.UsageError, match="would have to become"):
-        kafkalog.export(data, to=out, format=format, schemas=_registry(0, 1, 2, 3))
+        kafkalog.export(kafkalog.Export(format=format, schemas=_registry(0, 1, 2, 3)), data, target=out)
 
 
 @every_format
@@ -399,7 +421,7 @@ def test_masked_fields_are_in_no_file(format: str, tmp_path: Path) -> None:
     _append_avro(data, 1, [{"id": 7, "who": "secret name", "amount": 1.5, "at": {"x": 77}}])
     with kafkalog.Log.open(data / "orders-0") as log:
         log.append([b"\0\0\0\0\x02secret bytes"])
-    kafkalog.export(data, to=out, format=format, schemas=_registry(0, 1), masks=["who", "x"])
+    kafkalog.export(kafkalog.Export(format=format, schemas=_registry(0, 1), masks=["who", "x"]), data, target=out)
     first, second = table(out, format).sort_by("offset").to_pylist()
     assert first["value"] == {"id": 7, "who": "[masked]", "amount": 1.5, "at": {"x": None}}
     assert second["value"] is None
@@ -408,7 +430,7 @@ def test_masked_fields_are_in_no_file(format: str, tmp_path: Path) -> None:
     for path in out.rglob("*"):
         assert not path.is_file() or b"secret" not in path.read_bytes()
     with pytest.raises(kafkalog.RecoveryRefused, match="masked fields"):
-        kafkalog.export(data, to=out, format=format, schemas=_registry(0, 1))
+        kafkalog.export(kafkalog.Export(format=format, schemas=_registry(0, 1)), data, target=out)
 
 
 def test_masked_columns_of_every_kind() -> None:
@@ -455,18 +477,22 @@ def test_a_table_of_somebody_else_is_left_alone(format: str, tmp_path: Path) -> 
         catalog.create_table(("kafka", "orders"), pa.schema([("a", pa.int64())]))
         catalog.engine.dispose()
     with pytest.raises(kafkalog.UsageError, match=r"is (not empty and is )?not a table"):
-        kafkalog.export(data, to=out, format=format)
+        kafkalog.export(kafkalog.Export(format=format), data, target=out)
 
 
 def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     data = topic(tmp_path / "data", [5])
     wrong: list[dict[str, Any]] = [
-        {"format": "csv"}, {"values": "all"}, {"values": "bytes", "masks": ["a"]}, {"isolation_level": "x"},
-        {"to": data / "out"}, {"select": kafkalog.Selection.of(["nothing"])},
+        {"format": "csv"}, {"values": "all"}, {"values": "bytes", "masks": ["a"]},
+        {"filter": kafkalog.RecordFilter(transactional=True)}, {"select": kafkalog.Selection.of(["nothing"])},
     ]  # fmt: skip
     for given in wrong:
         with pytest.raises(kafkalog.UsageError):
-            kafkalog.export(data, **{"to": tmp_path / "out", "format": "parquet", **given})
+            kafkalog.export(kafkalog.Export(**{"format": "parquet", **given}), data, target=tmp_path / "out")
+    with pytest.raises(kafkalog.UsageError):
+        kafkalog.RecordFilter(isolation_level="x")
+    with pytest.raises(kafkalog.UsageError):
+        kafkalog.export(kafkalog.Export(format="parquet"), data, target=data / "out")
     assert not (data / "out").exists()
 
 
@@ -478,28 +504,28 @@ def test_a_directory_with_a_commit_that_has_not_ended_is_not_exported(format: st
     journal.parent.mkdir()
     journal.write_text("{}")
     with pytest.raises(kafkalog.RecoveryRefused, match="has not ended") as raised:
-        kafkalog.export(data, to=out, format=format)
+        kafkalog.export(kafkalog.Export(format=format), data, target=out)
     assert raised.value.reason == "unfinished"
     assert not out.exists()
     journal.unlink()
-    assert kafkalog.export(data, to=out, format=format).partitions[0].records == 5
+    assert kafkalog.export(kafkalog.Export(format=format), data, target=out).partitions[0].records == 5
 
 
 def test_a_manifest_that_is_none_is_one_sentence(tmp_path: Path) -> None:
     data, out = topic(tmp_path / "data", [5]), tmp_path / "out"
-    kafkalog.export(data, to=out, format="parquet")
+    kafkalog.export(kafkalog.Export(format="parquet"), data, target=out)
     path = out / "topic=orders" / "_kafkalog.json"
     whole = path.read_text()
     for text in ("", "[]", "{", whole[:-40], whole.replace('"files"', '"fies"'), "1"):
         path.write_text(text)
         with pytest.raises(kafkalog.KafkaLogError, match="not the manifest"):
-            kafkalog.export(data, to=out, format="parquet")
+            kafkalog.export(kafkalog.Export(format="parquet"), data, target=out)
 
 
 @every_format
 def test_statistics_and_order_let_filters_prune(format: str, tmp_path: Path) -> None:
     data, out = topic(tmp_path / "data", [300], every=DAY // 20), tmp_path / "out"
-    kafkalog.export(data, to=out, format=format)
+    kafkalog.export(kafkalog.Export(format=format), data, target=out)
     for path in out.rglob("*.parquet"):
         found = pq.ParquetFile(path)
         offsets = found.read(["offset"])["offset"].to_pylist()
@@ -515,7 +541,7 @@ def test_statistics_and_order_let_filters_prune(format: str, tmp_path: Path) -> 
         assert all(low <= high for low, high in zip(lows, highs, strict=True))
         assert len(set(lows)) == len(lows) > 10
     elif format == "iceberg":
-        files = list(iceberg(out).scan(row_filter='offset >= 290').plan_files())
+        files = list(iceberg(out).scan(row_filter="offset >= 290").plan_files())
         assert 0 < len(files) < 3
 
 
@@ -538,7 +564,7 @@ def test_a_hostile_topic_ends(format: str, tmp_path: Path) -> None:
     })  # fmt: skip
     with kafkalog.Log.open(folder) as log:
         log.append([b"\0\0\0\0\x09\x02\x04"])
-    kafkalog.export(tmp_path / "data", to=tmp_path / "out", format=format, schemas=registry)
+    kafkalog.export(kafkalog.Export(format=format, schemas=registry), tmp_path / "data", target=tmp_path / "out")
     rows = table(tmp_path / "out", format).sort_by("offset").to_pylist()
     assert len(rows) == len(odd) + 1
     assert json.loads(rows[-1]["value"]) == {"a": 1, "A": 2, "e": {}}
@@ -547,15 +573,15 @@ def test_a_hostile_topic_ends(format: str, tmp_path: Path) -> None:
 
 def test_the_manifest_has_every_file(tmp_path: Path) -> None:
     data, out = topic(tmp_path / "data", [50, 30]), tmp_path / "out"
-    kafkalog.export(data, to=out, format="parquet", end_offset=20)
+    kafkalog.export(kafkalog.Export(format="parquet", filter=kafkalog.RecordFilter(end_offset=20)), data, target=out)
     left = out / "topic=orders" / "partition=0" / "date=2023-11-14"
     unnamed = left / "kafkalog-0123456789abcdef-0.parquet"
     unnamed.write_bytes(b"of another manifest")
     (left / "of-others.parquet").write_bytes(b"x")
     with pytest.raises(kafkalog.RecoveryRefused, match="does not name"):
-        kafkalog.export(data, to=out, format="parquet")
+        kafkalog.export(kafkalog.Export(format="parquet"), data, target=out)
     unnamed.unlink()
-    kafkalog.export(data, to=out, format="parquet")
+    kafkalog.export(kafkalog.Export(format="parquet"), data, target=out)
     assert (left / "of-others.parquet").exists()
     (left / "of-others.parquet").unlink()
     assert len(of_manifest(out)) == len(table(out, "parquet")) == 80
@@ -605,7 +631,7 @@ def test_a_topic_that_no_kafka_has_leads_nowhere(format: str, name: str, tmp_pat
     data = topic(tmp_path / "data", [3])
     (data / "orders-0").rename(data / f"{name}-0")
     with pytest.raises(kafkalog.UsageError, match=r"no table can have|no records|not a Kafka log directory"):
-        kafkalog.export(data, to=tmp_path / "out", format=format)
+        kafkalog.export(kafkalog.Export(format=format), data, target=tmp_path / "out")
     assert not list(tmp_path.rglob("*.parquet"))
 
 
@@ -616,17 +642,21 @@ def test_a_topic_that_no_kafka_has_leads_nowhere(format: str, name: str, tmp_pat
 def test_a_table_that_has_lost_its_manifest_keeps_its_rows(what: str, tmp_path: Path) -> None:
     """As a copy by tools that take no names with an underscore has; or an older manifest was put back."""
     data, out = topic(tmp_path / "data", [20]), tmp_path / "out"
-    kafkalog.export(data, to=out, format="parquet", values="bytes", end_offset=8)
+    kafkalog.export(
+        kafkalog.Export(format="parquet", values="bytes", filter=kafkalog.RecordFilter(end_offset=8)), data, target=out
+    )
     (manifest,) = out.rglob("_kafkalog.json")
     older = manifest.read_bytes()
-    kafkalog.export(data, to=out, format="parquet", values="bytes", end_offset=15)
+    kafkalog.export(
+        kafkalog.Export(format="parquet", values="bytes", filter=kafkalog.RecordFilter(end_offset=15)), data, target=out
+    )
     files = sorted(out.rglob("*.parquet"))
     if what == "lost":
         manifest.unlink()
     else:
         manifest.write_bytes(older)
     with pytest.raises(kafkalog.RecoveryRefused, match="does not name"):
-        kafkalog.export(data, to=out, format="parquet", values="bytes")
+        kafkalog.export(kafkalog.Export(format="parquet", values="bytes"), data, target=out)
     assert sorted(out.rglob("*.parquet")) == files
 
 
@@ -636,10 +666,10 @@ def test_a_log_that_was_written_on_in_the_same_epoch_is_not_taken_for_the_same(
     format: str, same_end: bool, tmp_path: Path
 ) -> None:
     data, out = topic(tmp_path / "data", [20]), tmp_path / "out"
-    kafkalog.export(data, to=out, format=format)
+    kafkalog.export(kafkalog.Export(format=format), data, target=out)
     with kafkalog.Log.open(data / "orders-0") as log:
         epoch = log.leader_epoch
         log.truncate_to(10)
         log.append([(None, b"{}")] * (10 if same_end else 15), leader_epoch=epoch)
     with pytest.raises(kafkalog.RecoveryRefused, match="cut and rewritten"):
-        kafkalog.export(data, to=out, format=format)
+        kafkalog.export(kafkalog.Export(format=format), data, target=out)

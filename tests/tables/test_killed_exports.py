@@ -36,7 +36,7 @@ def finished(process: subprocess.Popen[str]) -> str:
 
 def whole(data: Path, out: Path, format: str) -> None:
     """Run it to its end: then each record is there once."""
-    kafkalog.export(data, to=out, format=format, values="bytes", jobs=2)
+    kafkalog.export(kafkalog.Export(format=format, values="bytes"), data, target=out, jobs=2)
     assert places(out, format) == in_log(data)
     if format == "parquet":
         assert len(of_manifest(out)) == len(in_log(data))
@@ -61,9 +61,7 @@ def test_killed_at_a_few_moments(format: str, tmp_path: Path) -> None:
 
 @pytest.mark.sweep
 @every_format
-def test_killed_at_a_hundred_random_moments(
-    format: str, tmp_path: Path, measured: Callable[[str, int], None]
-) -> None:
+def test_killed_at_a_hundred_random_moments(format: str, tmp_path: Path, measured: Callable[[str, int], None]) -> None:
     """At events, and at moments between them; the log grows meanwhile, and most tables are of several killed runs."""
     chosen = random.Random(f"kills of {format}")
     data = topic(tmp_path / "data", [250, 120])
@@ -102,14 +100,14 @@ def test_two_writers_at_once(format: str, tmp_path: Path) -> None:
 
 
 @every_format
-def test_a_writer_that_was_overtaken_adds_nothing(
-    format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_writer_that_was_overtaken_adds_nothing(format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has written its files and is about to commit when another one has committed the same records."""
     from kafkalog.tables import exporting
 
     data, out = topic(tmp_path / "data", [50]), tmp_path / "out"
-    kafkalog.export(data, to=out, format=format, values="bytes", end_offset=10)
+    kafkalog.export(
+        kafkalog.Export(format=format, values="bytes", filter=kafkalog.RecordFilter(end_offset=10)), data, target=out
+    )
     tables: list[Any] = []
     plain: Any = exporting._table
 
@@ -119,7 +117,7 @@ def test_a_writer_that_was_overtaken_adds_nothing(
 
         def overtaken(what: Any) -> None:
             if len(tables) == 1 and format != "parquet":
-                kafkalog.export(data, to=out, format=format, values="bytes")
+                kafkalog.export(kafkalog.Export(format=format, values="bytes"), data, target=out)
             commit(what)
 
         made.commit = overtaken
@@ -131,12 +129,12 @@ def test_a_writer_that_was_overtaken_adds_nothing(
         first = plain(format, str(out), "orders")
         first.load()
         with pytest.raises(kafkalog.RecoveryRefused, match="another export is writing"):
-            kafkalog.export(data, to=out, format=format, values="bytes")
+            kafkalog.export(kafkalog.Export(format=format, values="bytes"), data, target=out)
         first.close()
     else:
         files = set(out.rglob("*.parquet"))
         with pytest.raises(kafkalog.RecoveryRefused, match="another writer"):
-            kafkalog.export(data, to=out, format=format, values="bytes")
+            kafkalog.export(kafkalog.Export(format=format, values="bytes"), data, target=out)
         assert len(set(out.rglob("*.parquet")) - files) == 1  # its own are gone
     monkeypatch.undo()
     whole(data, out, format)
@@ -171,8 +169,6 @@ def test_a_commit_that_is_there_although_it_failed(
             raise OSError("no answer")
 
         monkeypatch.setattr(DeltaTable, "create_write_transaction", lost)
-    kafkalog.export(data, to=out, format=format, values="bytes")
+    kafkalog.export(kafkalog.Export(format=format, values="bytes"), data, target=out)
     monkeypatch.undo()
     whole(data, out, format)
-
-

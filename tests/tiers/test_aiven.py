@@ -102,7 +102,7 @@ def test_objects_are_read_by_ranges_from_a_store(root: Path, monkeypatch: pytest
         ((_, path),) = mounted([str(root / "broker")], tier)
         partition = kafkalog.open(path)["orders", 0]
         store.requests.clear()
-        assert next(iter(partition.records(100))).offset == 100
+        assert next(iter(partition.records(kafkalog.RecordFilter(start_offset=100)))).offset == 100
         asked = [each for each in store.requests if each.startswith("GET")]
         assert 0 < len(asked) <= 5
         assert all("bytes=" in each for each in asked)
@@ -300,7 +300,7 @@ def test_sizes_that_do_not_hold_together(root: Path) -> None:
     ):  # fmt: skip
         manifest.write_bytes(changed(change)(before))
         with pytest.raises(kafkalog.StorageError, match=said):
-            list(partitions(root)["as-both-0"].records(20))
+            list(partitions(root)["as-both-0"].records(kafkalog.RecordFilter(start_offset=20)))
         done = command("find", "-t", "as-both", "--offset", "20", *CASE.options(root))
         assert done.code == 4
     manifest.write_bytes(before)

@@ -40,7 +40,7 @@ def expected(name: str, isolation: str) -> dict[str, list[Row]]:
 
 
 def rows_of(partition: Partition, isolation: str) -> list[Row]:
-    reader = partition.records(isolation_level=isolation, on_damage="stop")
+    reader = partition.records(kafkalog.RecordFilter(isolation_level=isolation), on_damage="stop")
     found = [(each.offset, each.timestamp, each.key, each.value, tuple((pair.key, pair.value) for pair in each.headers))
              for each in reader]  # fmt: skip
     assert [each for each in reader.findings if each.severity != "info"] == []
@@ -71,7 +71,9 @@ def compare(case: TieredCase, found: dict[str, Partition], *, is_alone: bool = F
                 continue
             partition = found[directory]
             got = rows_of(partition, isolation)
-            columns = partition.to_arrow(["offset", "value"], isolation_level=isolation).read_all()
+            columns = partition.to_arrow(
+                ["offset", "value"], kafkalog.RecordFilter(isolation_level=isolation)
+            ).read_all()
             assert columns["offset"].to_pylist() == [row[0] for row in got]
             assert columns["value"].to_pylist() == [row[3] for row in got]
             if is_alone:  # what DeleteRecords took of a segment, and the local end, are not there
@@ -151,7 +153,9 @@ def test_look_ups_by_time_and_offset(name: str, volume: str, directory: str, tmp
         assert (found.offset, found.timestamp) == first[:2]
     assert partition.offset_for_timestamp(times[-1] + 1) is None
     for row in wanted[:: max(1, len(wanted) // 20)]:
-        assert next(iter(partition.records(row[0], on_damage="stop"))).offset == row[0]
+        assert (
+            next(iter(partition.records(kafkalog.RecordFilter(start_offset=row[0]), on_damage="stop"))).offset == row[0]
+        )
     assert partition.log_start_offset == case.bounds[directory][0]
     assert partition.log_end_offset() == case.bounds[directory][1]
 

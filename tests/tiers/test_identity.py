@@ -82,9 +82,9 @@ def test_a_whole_segment_of_another_log_is_told_by_its_producers(tmp_path: Path)
     second.write_bytes(encode_producer_snapshot([*kept, replace(idle, last_offset=10)]))
     first.write_bytes(encode_producer_snapshot([*entries, idle]))
     with pytest.raises(kafkalog.StorageError, match="the producer snapshot beside it is of another"):
-        list(partitions(tmp_path)["payments-0"].records(48))
+        list(partitions(tmp_path)["payments-0"].records(kafkalog.RecordFilter(start_offset=48)))
     second.write_bytes(encode_producer_snapshot([*kept, idle]))
-    assert next(iter(partitions(tmp_path)["payments-0"].records(48))).offset == 48
+    assert next(iter(partitions(tmp_path)["payments-0"].records(kafkalog.RecordFilter(start_offset=48)))).offset == 48
 
 
 def test_a_log_with_another_name_is_told_by_its_offsets(tmp_path: Path) -> None:

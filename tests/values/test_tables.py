@@ -34,7 +34,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def middle(recorded: Path) -> datetime.datetime:
-    times = sorted(pa.table(kafkalog.KafkaTable(recorded, topics=TOPICS))["timestamp"].to_pylist())
+    times = sorted(pa.table(kafkalog.KafkaTable(kafkalog.TableScan(topics=TOPICS), recorded))["timestamp"].to_pylist())
     found: datetime.datetime = times[len(times) // 2]
     return found
 
@@ -60,13 +60,13 @@ QUERIES: list[tuple[str, Callable[[datetime.datetime], pl.Expr]]] = [
 def test_a_filter_gives_the_same_rows_everywhere(
     sql: str, expression: Callable[[datetime.datetime], pl.Expr], recorded: Path, middle: datetime.datetime
 ) -> None:
-    whole = pl.DataFrame(pl.from_arrow(pa.table(kafkalog.KafkaTable(recorded, topics=TOPICS))))
+    whole = pl.DataFrame(pl.from_arrow(pa.table(kafkalog.KafkaTable(kafkalog.TableScan(topics=TOPICS), recorded))))
     wanted = sorted(whole.filter(expression(middle)).select("topic", "partition", "offset", "value").rows())
-    lazy = kafkalog.polars.scan(str(recorded), topics=TOPICS)
+    lazy = kafkalog.polars.scan(kafkalog.TableScan(topics=TOPICS), str(recorded))
     for engine in ("in-memory", "streaming"):
         found = lazy.filter(expression(middle)).select("topic", "partition", "offset", "value")
         assert sorted(found.collect(engine=engine).rows()) == wanted  # type: ignore[call-overload,unused-ignore]
-    records = kafkalog.duckdb.dataset(str(recorded), topics=TOPICS)
+    records = kafkalog.duckdb.dataset(kafkalog.TableScan(topics=TOPICS), str(recorded))
     connection = duckdb.connect()
     connection.register("records", records)
     query = f'select topic, partition, "offset", value from records where {sql}'
@@ -75,15 +75,15 @@ def test_a_filter_gives_the_same_rows_everywhere(
 
 
 def test_counts_limits_and_no_columns(recorded: Path) -> None:
-    lazy = kafkalog.polars.scan(str(recorded), topics=TOPICS)
-    count = len(pa.table(kafkalog.KafkaTable(recorded, topics=TOPICS)))
+    lazy = kafkalog.polars.scan(kafkalog.TableScan(topics=TOPICS), str(recorded))
+    count = len(pa.table(kafkalog.KafkaTable(kafkalog.TableScan(topics=TOPICS), recorded)))
     assert count == 90
     assert lazy.select(pl.len()).collect().item() == count
     assert len(lazy.head(7).collect()) == 7
     assert len(lazy.head(40).filter(pl.col("offset") > 20).collect()) == len(
         lazy.collect().head(40).filter(pl.col("offset") > 20)
     )
-    records = kafkalog.duckdb.dataset(str(recorded), topics=TOPICS)
+    records = kafkalog.duckdb.dataset(kafkalog.TableScan(topics=TOPICS), str(recorded))
     connection = duckdb.connect()
     connection.register("records", records)
     assert connection.execute("select count(*) from records").fetchone() == (count,)
@@ -97,14 +97,14 @@ def test_every_recorded_value_is_the_same_in_each_engine(each: int, recorded: Pa
     found = kafkalog.open(recorded).partitions
     names = sorted({place.topic for place in found if place.topic and place.topic[0] != "_"})
     for topic in names[::each]:
-        given: dict[str, Any] = {"topics": topic, "values": "auto", "findings": []}
+        scan = kafkalog.TableScan(topics=topic, values="auto")
         columns = ["partition", "offset", "key", "value"]
-        lazy = kafkalog.polars.scan(str(recorded), **given).select(columns).sort("partition", "offset")
+        lazy = kafkalog.polars.scan(scan, str(recorded), findings=[]).select(columns).sort("partition", "offset")
         connection = duckdb.connect()
         connection.sql("set timezone = 'UTC'")
-        connection.register("records", kafkalog.duckdb.dataset(str(recorded), **given))
+        connection.register("records", kafkalog.duckdb.dataset(scan, str(recorded), findings=[]))
         query = 'select partition, "offset", key, value from records order by 1, 2'
-        whole = pa.table(kafkalog.KafkaTable(recorded, **given)).sort_by(
+        whole = pa.table(kafkalog.KafkaTable(scan, recorded, findings=[])).sort_by(
             [("partition", "ascending"), ("offset", "ascending")]
         )
         for table_of in (lazy.collect().to_arrow(), connection.sql(query).to_arrow_table()):
@@ -120,14 +120,14 @@ def test_every_recorded_value_is_the_same_in_each_engine(each: int, recorded: Pa
 
 
 def test_decoded_values_are_columns(recorded: Path) -> None:
-    given: dict[str, Any] = {"topics": "references-cedar", "values": "auto"}
-    wanted = pa.table(kafkalog.KafkaTable(recorded, **given))["value"].to_pylist()
-    lazy = kafkalog.polars.scan(str(recorded), **given)
+    scan = kafkalog.TableScan(topics="references-cedar", values="auto")
+    wanted = pa.table(kafkalog.KafkaTable(scan, recorded))["value"].to_pylist()
+    lazy = kafkalog.polars.scan(scan, str(recorded))
     assert [row[0] for row in lazy.select(pl.col("value").struct.field("name")).collect().rows()] == [
         each and each["name"] for each in wanted
     ]
     connection = duckdb.connect()
-    connection.register("records", kafkalog.duckdb.dataset(str(recorded), **given))
+    connection.register("records", kafkalog.duckdb.dataset(scan, str(recorded)))
     names = connection.execute('select value.name from records order by "offset"').fetchall()
     assert [each for (each,) in names] == [each and each["name"] for each in wanted]
     assert connection.execute("select count(*) from records where finding is not null").fetchone() == (0,)
@@ -137,26 +137,28 @@ def test_committed_records_only() -> None:
     (broker,) = brokers("4.1.1/txn")[:1]
     counts = {}
     for level in ("read_uncommitted", "read_committed"):
-        table = kafkalog.KafkaTable(broker, isolation_level=level)
+        table = kafkalog.KafkaTable(kafkalog.TableScan(filter=kafkalog.RecordFilter(isolation_level=level)), broker)
         counts[level] = len(pa.table(table))
-        assert counts[level] == sum(len(list(each.records(isolation_level=level))) for each in table.partitions)
+        assert counts[level] == sum(
+            len(list(each.records(kafkalog.RecordFilter(isolation_level=level)))) for each in table.partitions
+        )
     assert counts["read_committed"] < counts["read_uncommitted"]
 
 
 def test_topics_of_different_types_are_refused(recorded: Path) -> None:
     with pytest.raises(UsageError, match="have different types"):
-        kafkalog.KafkaTable(recorded, topics=["references-cedar", "logical-ember"], values="auto")
+        kafkalog.KafkaTable(kafkalog.TableScan(topics=["references-cedar", "logical-ember"], values="auto"), recorded)
     with pytest.raises(kafkalog.KafkaLogError):
-        kafkalog.KafkaTable(recorded, topics="no-such-topic")
+        kafkalog.KafkaTable(kafkalog.TableScan(topics="no-such-topic"), recorded)
 
 
 def test_a_filter_spares_partitions_and_offsets(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = kafkalog.KafkaTable(recorded, topics=TOPICS)
+    table = kafkalog.KafkaTable(kafkalog.TableScan(topics=TOPICS), recorded)
     read: list[tuple[str, Any, Any]] = []
     plain = kafkalog.Partition.to_arrow
 
     def to_arrow(self: kafkalog.Partition, *given: Any, **options: Any) -> Any:
-        read.append((str(self.name), options.get("start_offset"), options.get("end_offset")))
+        read.append((str(self.name), given[1].start_offset, given[1].end_offset))
         return plain(self, *given, **options)
 
     monkeypatch.setattr(kafkalog.Partition, "to_arrow", to_arrow)
@@ -196,7 +198,7 @@ def _keyed(folder: Path, count: int) -> Path:
 
 def test_a_key_is_looked_for_where_the_partitioner_puts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = _keyed(tmp_path / "data", 6)
-    table = kafkalog.KafkaTable(data, partitioner="murmur2", partition_count=6)
+    table = kafkalog.KafkaTable(kafkalog.TableScan(partitioner="murmur2", partition_count=6), data)
     read: list[int | None] = []
     plain = kafkalog.Partition.to_arrow
 
@@ -220,7 +222,7 @@ def test_a_key_is_looked_for_where_the_partitioner_puts_it(tmp_path: Path, monke
         expected = range(6) if keys is None else {kafkalog.partition_for_key(each, 6) for each in keys}
         assert set(read) == set(expected), filter
     read.clear()
-    lazy = kafkalog.polars.scan(str(data), partitioner="murmur2", partition_count=6)
+    lazy = kafkalog.polars.scan(kafkalog.TableScan(partitioner="murmur2", partition_count=6), str(data))
     assert len(lazy.filter(pl.col("key") == b"key 9").collect()) == 12
     assert len(set(read)) == 6  # to know the columns
     assert read[6:] == [kafkalog.partition_for_key(b"key 9", 6)]
@@ -235,25 +237,27 @@ def test_a_partitioner_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     ]
     for given, why in wrong:
         with pytest.raises(UsageError, match=why):
-            kafkalog.KafkaTable(data, partitioner="murmur2", **given)
+            kafkalog.KafkaTable(kafkalog.TableScan(partitioner="murmur2", **given), data)
     with pytest.raises(UsageError, match="does not lie where"):
-        kafkalog.KafkaTable(data, partitioner="hash", partition_count=6)
+        kafkalog.KafkaTable(kafkalog.TableScan(partitioner="hash", partition_count=6), data)
 
 
 def test_the_number_of_partitions_is_in_the_metadata() -> None:
     (broker,) = brokers("4.1.1/segments")[:1]
     topics = {each.topic for each in kafkalog.open_all(broker).partitions if each.topic and each.topic[0] != "_"}
-    table = kafkalog.KafkaTable(broker, topics=sorted(topics)[:1], partitioner=lambda key, count: 0, partition_count=1)
+    table = kafkalog.KafkaTable(
+        kafkalog.TableScan(topics=sorted(topics)[:1], partitioner=lambda key, count: 0, partition_count=1), broker
+    )
     assert table.partitions
-    kafkalog.KafkaTable(broker, topics=sorted(topics)[:1], partitioner="sticky")
+    kafkalog.KafkaTable(kafkalog.TableScan(topics=sorted(topics)[:1], partitioner="sticky"), broker)
 
 
 def test_times_at_both_ends(recorded: Path, middle: datetime.datetime) -> None:
     time = int(middle.timestamp() * 1000)
     later = {"start_timestamp": time, "end_timestamp": time + 9}
     bounds: list[dict[str, Any]] = [{"start_timestamp": time}, {"end_timestamp": time}, later]
-    for given in bounds:
-        table = kafkalog.KafkaTable(recorded, topics=TOPICS, **given)
-        some = [each.to_arrow(["offset"], **given).read_all()["offset"].to_pylist() for each in table.partitions]
+    for records in [kafkalog.RecordFilter(**each) for each in bounds]:
+        table = kafkalog.KafkaTable(kafkalog.TableScan(topics=TOPICS, filter=records), recorded)
+        some = [each.to_arrow(["offset"], records).read_all()["offset"].to_pylist() for each in table.partitions]
         wanted = [row for each in some for row in each]
         assert pa.table(table)["offset"].to_pylist() == wanted

@@ -50,7 +50,8 @@ def test_every_recorded_key_and_value(recorded: Path) -> None:
                 assert row["finding"], where
                 if not (wanted.get("any") or wanted.get(f"{part}_bad") or wanted.get("either")):
                     raw = kafkalog.open(recorded)[wanted["topic"], wanted["partition"]]
-                    (record,) = raw.records(wanted["offset"], wanted["offset"] + 1)
+                    only = kafkalog.RecordFilter(start_offset=wanted["offset"], end_offset=wanted["offset"] + 1)
+                    (record,) = raw.records(only)
                     assert row[f"{part}_bytes"] == getattr(record, part), where
                     assert "schema" in row["finding"] or "column" in row["finding"], where
                     told = row["finding"].split("; ")
@@ -116,7 +117,7 @@ def test_schemas_are_a_registry() -> None:
 @pytest.mark.parametrize("given", [{"values": "all"}, {"values_schema": 1}])
 def test_a_table_refuses_values_and_schemas_that_do_not_fit(given: dict[str, Any], recorded: Path) -> None:
     with pytest.raises(UsageError):
-        kafkalog.KafkaTable(recorded, topics="evolving-onyx", **given)
+        kafkalog.KafkaTable(kafkalog.TableScan(topics="evolving-onyx", **given), recorded)
 
 
 TEN = {

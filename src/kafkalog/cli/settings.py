@@ -16,13 +16,15 @@ from kafkalog.cli.options.times import AT
 from kafkalog.codec.common.asked import default_of, option_words, options_of_fields
 from kafkalog.codec.common.shell import shell_option
 from kafkalog.codec.errors import UsageError
+from kafkalog.log.reading.record_filter import RecordFilter
 from kafkalog.recovery.damage.bit_repair import Proof
 from kafkalog.recovery.facts.recovery_request import Recovery
 from kafkalog.recovery.modes.table import Mode
 from kafkalog.words.commands import Given
 
 __all__ = [
-    "EVERY", "given_words", "parse_settings", "planning_options", "planning_words", "recovery_asked", "request_option",
+    "EVERY", "given_words", "parse_settings", "planning_options", "planning_words", "record_filter", "recovery_asked",
+    "request_fields", "request_option",
 ]  # fmt: skip
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -36,9 +38,24 @@ def request_option(request: type[msgspec.Struct], field: str, **more: Any) -> Ca
     default = default_of(request, field)
     if isinstance(default, bool):
         more["is_flag"] = True
-    if isinstance(default, tuple | dict):
+    elif isinstance(default, tuple | dict):
         more["multiple"] = True
+    elif isinstance(default, str | int):
+        more.setdefault("default", default)
     return click.option(option.name, field, help=option.help, metavar=option.metavar, **more)
+
+
+def request_fields(request: type[msgspec.Struct], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a request that have options, with the values of these."""
+    return {name: given[name] for name in options_of_fields(request) if name in given}
+
+
+def record_filter(given: Mapping[str, Any]) -> RecordFilter:
+    """The bounds and the isolation level among the values of options."""
+    return RecordFilter(
+        start_offset=given.get("start_offset"), end_offset=given.get("end_offset"), start_timestamp=given["start_time"],
+        end_timestamp=given["end_time"], isolation_level=given["isolation_level"],
+    )  # fmt: skip
 
 
 def planning_options(function: Function) -> Function:
@@ -74,7 +91,7 @@ def recovery_asked(given: Mapping[str, Any]) -> Recovery:
         select=given["chosen"],
         config=parse_settings(given["config"]),
         server=settings_in(given["server_properties"]),
-        **{name: given[name] for name in options_of_fields(Recovery) if name in given and name != "config"},
+        **{name: value for name, value in request_fields(Recovery, given).items() if name != "config"},
     )
 
 

@@ -21,6 +21,7 @@ from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import NO_TIMESTAMP
 from kafkalog.log import Partition
+from kafkalog.log.reading.record_filter import RecordFilter
 from kafkalog.log.reading.to_arrow import OPEN_TRANSACTION
 from kafkalog.log.walk.on_damage import STOP
 
@@ -130,7 +131,7 @@ def top(
         disk_sizes[place] = disk_sizes.get(place, 0) + partition.size
         wanted = ["key", "value", "timestamp", *(["producerId"] if "producer" in names else [])]
         with partition.to_arrow(
-            wanted, isolation_level=isolation_level, on_damage=STOP, findings=findings, threads=threads
+            wanted, RecordFilter(isolation_level=isolation_level), on_damage=STOP, findings=findings, threads=threads
         ) as reader:
             why = (reader.schema.metadata or {}).get(OPEN_TRANSACTION.encode())
             if why is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.disk.remote_file import MissingFileError
 from kafkalog.log.reading.consumer_view import Telling
+from kafkalog.log.reading.record_filter import RecordFilter
 from kafkalog.log.walk.on_damage import STOP, raised
 from kafkalog.producer.offset_store import TopicPartition
 from kafkalog.producer.streams import MessageAndMetadata
@@ -83,7 +84,9 @@ class ConsumerStream:
                 return
             partition, start, end = found
             reader = partition.records(
-                start, end, isolation_level=positions.isolation_level, on_damage=STOP, limits=positions.limits
+                RecordFilter(start_offset=start, end_offset=end, isolation_level=positions.isolation_level),
+                on_damage=STOP,
+                limits=positions.limits,
             )
             for record in reader:
                 positions.consumed(key, record.offset + 1)

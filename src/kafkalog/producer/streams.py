@@ -21,6 +21,7 @@ from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.topic_filter import topic_filter
 from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED, Telling
+from kafkalog.log.reading.record_filter import RecordFilter
 from kafkalog.log.reading.records import RecordReader
 from kafkalog.log.walk.on_damage import STOP, raised
 
@@ -70,7 +71,7 @@ class Stream(Struct, frozen=True):
             if name is None:
                 continue
             reader: RecordReader = partition.records(
-                isolation_level=self.isolation_level, on_damage=STOP, limits=self.limits
+                RecordFilter(isolation_level=self.isolation_level), on_damage=STOP, limits=self.limits
             )
             for record in reader:
                 yield MessageAndMetadata(name.topic, name.partition, record)

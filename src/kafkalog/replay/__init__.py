@@ -7,7 +7,8 @@ the last whole transaction ended.  What speaks to the target is `target`; nothin
 from __future__ import annotations
 
 from kafkalog.replay.offset_map import OffsetMap, Run
-from kafkalog.replay.planning import ReplayOptions, ReplayPlan, plan_replay
+from kafkalog.replay.planning import ReplayPlan, plan_replay
+from kafkalog.replay.request import Replay
 from kafkalog.replay.run import ReplayResult, replay
 
-__all__ = ["OffsetMap", "ReplayOptions", "ReplayPlan", "ReplayResult", "Run", "plan_replay", "replay"]
+__all__ = ["OffsetMap", "Replay", "ReplayPlan", "ReplayResult", "Run", "plan_replay", "replay"]

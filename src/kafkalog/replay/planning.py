@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence, Set
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from kafkalog.cluster.groups.offsets import CommittedOffset, read_offsets
 from kafkalog.cluster.kraft.cluster_facts import cluster_facts, live_partitions
@@ -19,49 +19,17 @@ from kafkalog.codec.names import INDEX_KINDS, LEADER_EPOCH_CHECKPOINT, PARTITION
 from kafkalog.codec.unknown import unknown
 from kafkalog.log.directories.follow import settled
 from kafkalog.log.directories.partition import Partition
-from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.directories.selection import Selection
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.writing.topics import check_topic
 from kafkalog.recovery.checks.verify import verify
+from kafkalog.replay.request import Replay
 from kafkalog.replay.retention import Settings, settings_for
 from kafkalog.replay.target import progress_topic
 
-__all__ = ["PlannedTopic", "ReplayOptions", "ReplayPlan", "plan_replay"]
+__all__ = ["PlannedTopic", "ReplayPlan", "plan_replay"]
 
 _BESIDE_A_LOG = (*INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT)
-
-
-class ReplayOptions(Struct, frozen=True, kw_only=True):
-    """What a replay may be told; `renamed` gives topics another name in the target.
-
-    `identity` tells one replay from another in the target; without it, it comes from the paths.  `client` are
-    librdkafka's own settings, `configs` further settings of all topics that are made.
-    """
-
-    replica: str | None = None
-    select: Selection = ALL
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    prefix: str = ""
-    identity: str | None = None
-    replication: int = -1
-    keep_settings: bool = False
-    accept_loss: bool = False
-    with_groups: bool = True
-    configs: Mapping[str, str] = field(default_factory=dict)
-    client: Mapping[str, str] = field(default_factory=dict)
-    compression: str = "lz4"
-    bytes_per_second: int | None = None
-    now: int | None = None
-    start_offset: int | None = None
-    end_offset: int | None = None
-    """of each partition: from where on, and before which offset"""
-    start_time: int | None = None
-    end_time: int | None = None
-    """ms: records with a timestamp from the first on, and before the second"""
-    append: bool = False
-    """write behind the records of others that a topic of the target has"""
-    abort_open: bool = False
-    """count transactions that nobody has decided as aborted, as their coordinator does after their timeout"""
 
 
 class PlannedTopic(Struct, frozen=True):
@@ -107,7 +75,7 @@ class ReplayPlan(Struct, frozen=True, kw_only=True):
         logs = (each for topic in self.topics for _, each in sorted(topic.partitions.items()))
         return tuple(each.waiting for each in logs if each.waiting is not None)
 
-    def refuse(self, options: ReplayOptions) -> None:
+    def refuse(self, options: Replay) -> None:
         """`RecoveryRefused` where something would be lost that nobody has consented to lose."""
         if options.accept_loss:
             return
@@ -128,11 +96,13 @@ class ReplayPlan(Struct, frozen=True, kw_only=True):
             )
 
 
-def plan_replay(paths: Sequence[PathLike], options: ReplayOptions, *, jobs: int = 1) -> ReplayPlan:
+def plan_replay(request: Replay | PathLike, *paths: PathLike, jobs: int = 1) -> ReplayPlan:
     """Read what is to be replayed: every record is checked as far as its batch's checksum goes.
 
-    Raises `UsageError` for paths without Kafka data, `UnknownName` for a topic that is not there, `StorageError`.
+    The request may be left out if its defaults are meant.  Raises `UsageError` for paths without Kafka data,
+    `UnknownName` for a topic that is not there, `StorageError`.
     """
+    options, paths = (request, paths) if isinstance(request, Replay) else (Replay(), (request, *paths))
     given = tuple(str(os.fspath(path)) for path in paths)
     inventory = settled(*given, tolerant=True)
     cluster = cluster_facts(inventory)
@@ -209,7 +179,7 @@ def _refuse_one_name(targets: Sequence[str]) -> None:
         raise UsageError(f"two topics would become {', '.join(twice)} in the target")
 
 
-def _identity(paths: Sequence[str], options: ReplayOptions) -> str:
+def _identity(paths: Sequence[str], options: Replay) -> str:
     """An identity that is the same for the same part of the same directories, whatever is given to find them."""
     real = sorted(os.path.realpath(path) for path in paths)
     part = options.start_offset, options.end_offset, options.start_time, options.end_time

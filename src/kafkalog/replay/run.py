@@ -14,14 +14,16 @@ from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.model import Record
 from kafkalog.log.directories.outside import require_outside
 from kafkalog.log.disk import fs
-from kafkalog.log.disk.files import exists
+from kafkalog.log.disk.files import PathLike, exists
 from kafkalog.log.reading.consumer_view import READ_COMMITTED
+from kafkalog.log.reading.record_filter import RecordFilter
 from kafkalog.log.reading.records import RecordReader
 from kafkalog.log.walk.on_damage import STOP
 from kafkalog.replay.groups import Moved, moved_offsets
 from kafkalog.replay.journal import Journal
 from kafkalog.replay.offset_map import OffsetMap, read_parquet, runs_of, write_parquet
-from kafkalog.replay.planning import ReplayOptions, ReplayPlan
+from kafkalog.replay.planning import ReplayPlan, plan_replay
+from kafkalog.replay.request import Replay
 from kafkalog.replay.target import (
     CHECKED_SECONDS,
     PROGRESS_SETTINGS,
@@ -64,34 +66,43 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
 
 
 def replay(
-    plan: ReplayPlan,
-    bootstrap: str,
-    map_path: str,
-    options: ReplayOptions,
-    *,
+    request: Replay | PathLike,
+    *paths: PathLike,
+    target: str,
+    map_path: str | None = None,
+    plan: ReplayPlan | None = None,
+    jobs: int = 1,
     on_bytes: Callable[[int], None] = lambda _: None,
     check: Callable[[], None] = lambda: None,
 ) -> ReplayResult:
-    """Do what was planned, from where a killed run of the same identity had come to.
+    """Write records into a live cluster, from where a killed run of the same identity had come to.
 
-    `map_path` is a new Parquet file, see `write_parquet`; beside it lies a journal until the replay is over.  `check`
-    is called often, where what it raises ends the replay in order.  Raises
-    `RecoveryRefused` where the target has such topics with somebody else's records, `ClusterError`, and what
+    * `request`: which records, and how; it may be left out if the defaults are meant
+    * `target`: `HOST:PORT` of one of the cluster's brokers
+    * `map_path`: a new Parquet file, see `write_parquet`, by default `replay-ID.parquet`; beside it lies a journal
+      until the replay is over
+    * `plan`: what `plan_replay` returned for the same request and paths; by default it is planned now, with `jobs`
+    * `check`: called often; what it raises ends the replay in order
+
+    Raises `RecoveryRefused` where the target has such topics with somebody else's records, `ClusterError`, and what
     `plan_replay` raises.
     """
+    options = request if isinstance(request, Replay) else Replay()
+    plan = plan or plan_replay(request, *paths, jobs=jobs)
+    map_path = map_path or f"replay-{plan.identity}.parquet"
     plan.refuse(options)
     require_outside(map_path, plan.paths)
     sizes = [int(topic.settings.written.get("max.message.bytes", _LARGEST_BATCH)) for topic in plan.topics]
     with Target(
-        bootstrap, plan.identity, options.client, compression=options.compression,
+        target, plan.identity, options.client, compression=options.compression,
         batch_bytes=min([_LARGEST_BATCH, *sizes]) - _BATCH_ROOM, check=check,
-    ) as target:  # fmt: skip
-        return _Replay(plan, target, map_path, options, on_bytes, check).run()
+    ) as cluster:  # fmt: skip
+        return _Replay(plan, cluster, map_path, options, on_bytes, check).run()
 
 
 class _Replay:
     def __init__(
-        self, plan: ReplayPlan, target: Target, map_path: str, options: ReplayOptions, on_bytes: Callable[[int], None],
+        self, plan: ReplayPlan, target: Target, map_path: str, options: Replay, on_bytes: Callable[[int], None],
         check: Callable[[], None],
     ) -> None:  # fmt: skip
         self._plan = plan
@@ -283,7 +294,7 @@ class _Replay:
         return moved, left
 
 
-def check_target(plan: ReplayPlan, bootstrap: str, options: ReplayOptions) -> tuple[str, ...]:
+def check_target(plan: ReplayPlan, bootstrap: str, options: Replay) -> tuple[str, ...]:
     """The topics of the plan that the target has already; changes nothing.
 
     Raises `RecoveryRefused` as `replay` would for topics with somebody else's records, `ClusterError`.
@@ -301,7 +312,7 @@ def _refuse_foreign(
     existing: Mapping[str, int],
     progress: Mapping[tuple[str, int], int],
     *,
-    options: ReplayOptions,
+    options: Replay,
 ) -> None:
     for topic in plan.topics:
         if topic.target not in existing:
@@ -324,17 +335,17 @@ def _refuse_foreign(
 
 
 def _reader(partition: DecidedPartition, start: int, *, on_bytes: Callable[[int], None] | None = None) -> RecordReader:
-    return RecordReader(partition, start_offset=start, end_offset=partition.end_offset, isolation_level=READ_COMMITTED,
-                        on_damage=STOP, on_bytes=on_bytes)  # fmt: skip
+    wanted = RecordFilter(start_offset=start, end_offset=partition.end_offset, isolation_level=READ_COMMITTED)
+    return RecordReader(partition, wanted, on_damage=STOP, on_bytes=on_bytes)
 
 
-def _is_wanted(record: Record, options: ReplayOptions) -> bool:
+def _is_wanted(record: Record, options: Replay) -> bool:
     """Whether its time is within what is to be replayed."""
     start, end = options.start_time, options.end_time
     return (start is None or record.timestamp >= start) and (end is None or record.timestamp < end)
 
 
-def _has_more(partition: DecidedPartition, reached: int, options: ReplayOptions) -> bool:
+def _has_more(partition: DecidedPartition, reached: int, options: Replay) -> bool:
     """Whether there are records that are not replayed yet."""
     return any(_is_wanted(record, options) for record in _reader(partition, reached))
 

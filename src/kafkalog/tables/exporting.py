@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from threading import Event
@@ -21,24 +21,23 @@ from kafkalog.log import open_all
 from kafkalog.log.directories.commits import unfinished_commit
 from kafkalog.log.directories.outside import require_outside
 from kafkalog.log.directories.partition import Partition
-from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.directories.selection import Selection
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import PathLike
-from kafkalog.log.reading.consumer_view import READ_COMMITTED, check_isolation_level, consumer_view
-from kafkalog.values.column_schema import NamedSchema
-from kafkalog.values.registry import SchemaRegistry
+from kafkalog.log.reading.consumer_view import consumer_view
+from kafkalog.log.reading.record_filter import RecordFilter
+from kafkalog.tables.request import Export
 from kafkalog.values.schema_log import OWN_TOPICS
-from kafkalog.values.sources import check_values, find_schemas
+from kafkalog.values.sources import find_schemas
 
 with needed("an export", "fast"):
     from kafkalog.tables.data_files import DataFile, made_directories
-    from kafkalog.tables.positions import UNKNOWN_EPOCH, Bounds, Position, Span, digest_of, require_same_topic, span_of
+    from kafkalog.tables.positions import UNKNOWN_EPOCH, Position, Span, digest_of, require_same_topic, span_of
     from kafkalog.tables.rows import Rows, TopicRows, Wanted
     from kafkalog.tables.topic_table import Commit, TableSettings, TopicTable, new_id
 
-__all__ = ["FORMATS", "ExportResult", "ExportedPartition", "export"]
+__all__ = ["ExportResult", "ExportedPartition", "export"]
 
-FORMATS = ("parquet", "iceberg", "delta")
 _LEGAL = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}\Z")
 _ROWS_OF_A_ROUND = 4_000_000
 """of one partition: what a commit adds at most, and what is read again at most after it was cut short"""
@@ -71,74 +70,45 @@ class ExportResult(Struct, kw_only=True):
 
 
 def export(
+    request: Export,
     *paths: PathLike,
-    to: PathLike,
-    format: str,
-    select: Selection = ALL,
-    start_offset: int | None = None,
-    end_offset: int | None = None,
-    start_timestamp: int | None = None,
-    end_timestamp: int | None = None,
-    isolation_level: str = READ_COMMITTED,
-    values: str = "auto",
-    schemas: SchemaRegistry | None = None,
-    key_schema: NamedSchema | None = None,
-    values_schema: NamedSchema | None = None,
-    masks: Iterable[str] = (),
-    by_day: bool = True,
-    replica: PathLike | None = None,
-    accept_loss: bool = False,
+    target: PathLike,
     jobs: int = 1,
     on_bytes: Callable[[int], None] | None = None,
 ) -> ExportResult:
-    """Add the records of topics to tables below the directory `to`, one for each topic; see docs/tables.md.
+    """Add the records of topics to tables below the directory `target`, one for each topic; see docs/tables.md.
 
     Whatever was added before, by this or another process, is left out: the table itself keeps what it has.  Called
     again after it was killed at any moment, it goes on where the table ends.
 
+    * `request`: which records, and what the tables are
     * `paths`: log directories, partitions or segments
-    * `format`: `parquet`, `iceberg` or `delta`; `select`: which partitions [all but Kafka's own topics]
-    * `start_offset`, `start_timestamp` (ms) are inclusive and count for partitions of which the table has nothing yet
-    * `end_offset`, `end_timestamp` (ms) are exclusive; a time means the first record with at least that time
-    * `isolation_level`: as `Partition.to_arrow` has it, but committed records only if nothing is said
-    * `values`: "auto" decodes keys and values by their schemas, "bytes" leaves them as they are
-    * `schemas`, `key_schema`, `values_schema`: as `DecodedValues` has them
-    * `masks`: names of fields that are not to be seen; `by_day`: whether files are divided by day
-    * `replica`: which directory to read if a topic-partition is in two of them
-    * `accept_loss`: go on where records between the table's end and the log's start are gone
     * `jobs`: partitions at a time; `on_bytes` is told of bytes of logs that are done
 
     Raises `UsageError`, `RecoveryRefused` where a table and a log do not go together or somebody else writes at the
     same time, and `StorageError`; what was committed before stays.
     """
-    check_isolation_level(isolation_level)
-    if format not in FORMATS:
-        raise UsageError(f"there is no format {format!r}; there are {', '.join(FORMATS)}")
-    check_values(values, schemas, key_schema, values_schema)
-    if values == "bytes" and tuple(masks):
-        raise UsageError("masks have no effect without values='auto'")
-    names = [os.fspath(each) for each in paths]
-    root = os.path.abspath(os.fspath(to))
-    topics = _topics(names, select, replica)
-    if values == "auto" and schemas is None:
+    names, replica, schemas = [os.fspath(each) for each in paths], request.replica, request.schemas
+    root = os.path.abspath(os.fspath(target))
+    topics = _topics(names, request.select, replica)
+    if request.values == "auto" and schemas is None:
         schemas = find_schemas(names, None if replica is None else os.fspath(replica))
     require_outside(root, names)
     require_outside(os.path.join(made_directories(os.path.dirname(root), os.path.basename(root)), "x"), names)
     wanted = Wanted(
-        values=values, schemas=schemas, key_schema=key_schema, values_schema=values_schema, masks=frozenset(masks),
-        isolation_level=isolation_level,
+        values=request.values, schemas=schemas, key_schema=request.key_schema, values_schema=request.values_schema,
+        masks=frozenset(request.masks), isolation_level=request.isolation_level,
     )  # fmt: skip
-    result = ExportResult(target=root, format=format, findings=[] if schemas is None else list(schemas.findings))
-    bounds = Bounds(
-        start_offset=start_offset, end_offset=end_offset, start_timestamp=start_timestamp, end_timestamp=end_timestamp
-    )
+    findings = [] if schemas is None else list(schemas.findings)
+    result = ExportResult(target=root, format=request.format, findings=findings)
     for topic, partitions in topics.items():
-        with closing(_table(format, root, topic)) as table:
+        with closing(_table(request.format, root, topic)) as table:
             one = _TopicExport(
-                table=table, topic=topic, partitions=partitions, wanted=wanted, bounds=bounds, result=result,
-                accept_loss=accept_loss, jobs=max(jobs, 1), on_bytes=on_bytes,
+                table=table, topic=topic, partitions=partitions, wanted=wanted, bounds=request.filter,
+                result=result, accept_loss=request.accept_loss, jobs=max(jobs, 1),
+                on_bytes=on_bytes,
             )  # fmt: skip
-            one.run(by_day=by_day)
+            one.run(by_day=request.by_day)
     return result
 
 
@@ -214,7 +184,7 @@ class _TopicExport(Struct, kw_only=True):
     topic: str
     partitions: list[Partition]
     wanted: Wanted
-    bounds: Bounds
+    bounds: RecordFilter
     result: ExportResult
     accept_loss: bool
     jobs: int

@@ -17,9 +17,10 @@ from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.model import BatchHeader
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.consumer_view import consumer_view
+from kafkalog.log.reading.record_filter import RecordFilter
 from kafkalog.log.walk.on_damage import STOP
 
-__all__ = ["Bounds", "Position", "Span", "digest_of", "require_same_topic", "span_of"]
+__all__ = ["Position", "Span", "digest_of", "require_same_topic", "span_of"]
 
 UNKNOWN_EPOCH = -1
 
@@ -37,15 +38,6 @@ class Position(Struct, frozen=True):
     """offset of that record; -1 if there is no digest"""
     digest: int = 0
     """of that record, 63 bits (`digest_of`)"""
-
-
-class Bounds(Struct, frozen=True, kw_only=True):
-    """What somebody wants; starts count for a partition of which the table has nothing yet."""
-
-    start_offset: int | None = None
-    end_offset: int | None = None
-    start_timestamp: int | None = None
-    end_timestamp: int | None = None
 
 
 class Span(Struct, frozen=True, kw_only=True):
@@ -80,7 +72,7 @@ def require_same_topic(recorded: str | None, partition: Partition) -> None:
 def span_of(
     partition: Partition,
     known: Position | None,
-    bounds: Bounds,
+    bounds: RecordFilter,
     isolation_level: str,
     findings: list[Finding],
     *,
@@ -120,7 +112,7 @@ def span_of(
     return None
 
 
-def _asked(partition: Partition, bounds: Bounds) -> int | None:
+def _asked(partition: Partition, bounds: RecordFilter) -> int | None:
     asked = bounds.end_offset
     if bounds.end_timestamp is not None:
         found = partition.offset_for_timestamp(bounds.end_timestamp, findings=[])
@@ -151,7 +143,9 @@ def digest_of(partition: Partition, offset: int, *, masked: bool) -> int | None:
     With `masked` its time and sizes alone: a digest of what is not to be seen would let it be guessed.
     """
     try:
-        record = next(iter(partition.records(offset, offset + 1, on_damage=STOP)), None)
+        record = next(
+            iter(partition.records(RecordFilter(start_offset=offset, end_offset=offset + 1), on_damage=STOP)), None
+        )
     except (FormatError, StorageError):
         return None
     if record is None or record.offset != offset:

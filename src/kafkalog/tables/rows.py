@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from kafkalog.codec.findings import Finding
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.reading.record_filter import RecordFilter
 from kafkalog.log.walk.on_damage import STOP
 from kafkalog.tables.positions import Span
 from kafkalog.tables.table_types import NoTypeError, TypeRules, table_type
@@ -83,9 +84,9 @@ class TopicRows:
             schemas=self._registry, key_schema=self._chosen["key"], values_schema=self._chosen["value"]
         )  # fmt: skip
         return partition.to_arrow(
-            [*_COLUMNS, _EPOCH], start_offset=start, end_offset=end, findings=findings, threads=threads,
-            isolation_level=self._wanted.isolation_level, on_damage=STOP,
-            decoding=decoding,
+            [*_COLUMNS, _EPOCH],
+            RecordFilter(start_offset=start, end_offset=end, isolation_level=self._wanted.isolation_level),
+            findings=findings, threads=threads, on_damage=STOP, decoding=decoding,
         )  # fmt: skip
 
     def read(self, span: Span, schema: pa.Schema, findings: list[Finding], threads: int) -> Iterator[Rows]:
@@ -134,7 +135,7 @@ class TopicRows:
 
 
 def _bytes_of(partition: Partition, offset: int, part: str) -> bytes | None:
-    for record in partition.records(offset, offset + 1, on_damage=STOP):
+    for record in partition.records(RecordFilter(start_offset=offset, end_offset=offset + 1), on_damage=STOP):
         return record.key if part == "key" else record.value
     return None
 

@@ -5,9 +5,12 @@ Whoever reads applies the filter to the rows; what is here only reads less.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.extras import needed
@@ -23,13 +26,12 @@ from kafkalog.log.directories.selection import Selection
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.disk.object_store import StorageOptions
 from kafkalog.log.disk.remote_file import is_uri
-from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED
-from kafkalog.log.walk.on_damage import check_on_damage
-from kafkalog.log.writing.choosing_partitions import Partitioner
+from kafkalog.log.reading.record_filter import RecordFilter
 from kafkalog.values.key_places import KeyPlaces
-from kafkalog.values.registry import Schema, SchemaRegistry
+from kafkalog.values.registry import SchemaRegistry
 from kafkalog.values.schema_log import OWN_TOPICS
-from kafkalog.values.sources import check_values, find_schemas
+from kafkalog.values.sources import find_schemas
+from kafkalog.values.table_scan import TableScan
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,70 +58,43 @@ class KafkaTable:
     It offers `__arrow_c_stream__` and `__arrow_c_schema__`, so that pyarrow, pandas, Polars, DuckDB and others take it
     as it is; `kafkalog.polars.scan` and `kafkalog.duckdb.dataset` also hand filters and columns down.
 
-    * `paths`: log directories, partitions or segments; `topics`: names or patterns [all but Kafka's own]
-    * `columns`, `isolation_level`, `on_damage`, `findings`: as `Partition.to_arrow` has them
-    * `values`: "bytes", or "auto" to decode keys and values, which need the same types in all partitions
-    * `schemas`, `key_schema`, `values_schema`: with `values="auto"`, as `DecodedValues` has them
-    * `start_timestamp`, `end_timestamp`: as `Partition.to_arrow` has them, which bounds what is read at both ends
-    * `partitioner`: each key lies in the partition that this one sends it to among `partition_count`, as
-      `kafkalog.partition_for_key` (`murmur2`) or `legacy_partition` (`hash`) do, or a function of key and number; a key
-      that a filter asks for is then looked for in that partition alone.  Nothing in a log proves it: do not give it for
-      a topic whose number of partitions has grown, or that has several producers with partitioners of their own
-    * `partition_count`: of each topic [what the cluster's metadata in `paths` says]
-    * `replica`: which directory to read if a topic-partition is in two of them
-    * `storage`: how paths that are URIs are reached, by the names of Spark's options without `storage.`, as `endpoint`
-      [what the environment says]
+    * `request`: which records, and in which columns; it may be left out if the defaults are meant
+    * `paths`: log directories, partitions or segments
+    * `findings`: as `Partition.to_arrow` has it
     * `limits`: what a batch may hold at most
     """
 
     def __init__(
         self,
+        request: TableScan | PathLike,
         *paths: PathLike,
-        topics: str | Sequence[str] | None = None,
-        columns: Iterable[str] | None = None,
-        values: str = "bytes",
-        schemas: SchemaRegistry | None = None,
-        key_schema: str | int | Schema | None = None,
-        values_schema: str | int | Schema | None = None,
-        isolation_level: str = READ_UNCOMMITTED,
-        on_damage: str | None = None,
         findings: list[Finding] | None = None,
-        start_timestamp: int | None = None,
-        end_timestamp: int | None = None,
-        partitioner: Partitioner | None = None,
-        partition_count: int | None = None,
-        replica: str | None = None,
-        storage: Mapping[str, str] | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        if storage is not None:
-            StorageOptions(tuple(map(str, paths)), tuple(storage.items()))
-        check_values(values, schemas, key_schema, values_schema)
-        names = [topics] if isinstance(topics, str) else list(topics or ())
-        chosen = Selection.of(names)
+        if not isinstance(request, TableScan):
+            paths, request = (request, *paths), TableScan()
+        if request.storage is not None:
+            StorageOptions(tuple(map(str, paths)), tuple(request.storage.items()))
+        chosen = request.selection
         wants = _wants(chosen) if any(is_uri(str(path)) for path in paths) else every
         inventory = open_all(*paths, wants=wants, limits=limits)
         chosen.check(inventory.names)
         self.partitions: tuple[Partition, ...] = tuple(
-            each for each in inventory.readable(replica, chosen)
-            if chosen.takes(each.topic, each.partition) and (names or each.topic not in OWN_TOPICS)
+            each for each in inventory.readable(request.replica, chosen)
+            if chosen.takes(each.topic, each.partition) and (request.topics or each.topic not in OWN_TOPICS)
         )  # fmt: skip
         if not self.partitions:
             raise UsageError(f"there are no records in {', '.join(map(str, paths))} but Kafka's own")
-        if values == "auto" and schemas is None:
-            schemas = find_schemas([*map(str, paths)], replica)
-        self._findings = findings
-        self._always: dict[str, Any] = {
-            "isolation_level": isolation_level, "on_damage": on_damage and check_on_damage(on_damage),
-            "start_timestamp": start_timestamp, "end_timestamp": end_timestamp,
-        }  # fmt: skip
+        if request.values == "auto" and request.schemas is None:
+            replica = None if request.replica is None else os.fspath(request.replica)
+            request = replace(request, schemas=find_schemas([*map(str, paths)], replica))
+        self._request, self._findings = request, findings
         self._decoding: dict[str | None, DecodedValues] = {}
-        if values == "auto":
-            self._decoding = self._decoding_by_topic(schemas, key_schema, values_schema)
-        self._places = None if partitioner is None else KeyPlaces.of(
-            inventory, self.partitions, partitioner, partition_count
+        if request.values == "auto":
+            self._decoding = self._decoding_by_topic()
+        self._places = None if request.partitioner is None else KeyPlaces.of(
+            inventory, self.partitions, request.partitioner, request.partition_count
         )  # fmt: skip
-        self._columns = None if columns is None else tuple(columns)
         self.schema = self._one_schema()
 
     def __repr__(self) -> str:
@@ -135,16 +110,15 @@ class KafkaTable:
         """Offsets from the log start to the end, as many as there are records if none were compacted away."""
         return max(Follower().look(partition).end_offset - partition.log_start_offset, 0)
 
-    def _decoding_by_topic(
-        self, schemas: SchemaRegistry | None, key_schema: str | int | Schema | None,
-        values_schema: str | int | Schema | None,
-    ) -> dict[str | None, DecodedValues]:  # fmt: skip
+    def _decoding_by_topic(self) -> dict[str | None, DecodedValues]:
         """How keys and values of each topic are decoded; under None those of segments that name no topic."""
         with needed("a table", "fast"):
             from kafkalog.values.decoded_values import DecodedValues
             from kafkalog.values.decoding import ValueDecoder
             from kafkalog.values.to_arrow import column_schema
 
+        schemas, key_schema = self._request.schemas, self._request.key_schema
+        values_schema = self._request.values_schema
         decoder = ValueDecoder(schemas or SchemaRegistry())
         undivided = DecodedValues(schemas=schemas, key_schema=key_schema, values_schema=values_schema)
         found: dict[str | None, DecodedValues] = {None: undivided}
@@ -163,8 +137,8 @@ class KafkaTable:
     def _one_schema(self) -> pa.Schema:
         found: dict[pa.Schema, str] = {}
         for each in self.partitions:
-            options = self._always | {"start_timestamp": None, "end_timestamp": None}
-            reader = each.to_arrow(self._columns, findings=[], decoding=self._decoding_of(each), **options)
+            untimed = replace(self._request.filter, start_timestamp=None, end_timestamp=None)
+            reader = self._reader(each, self._request.columns, untimed, [], self._decoding_of(each))
             schema = reader.schema.remove_metadata()
             found.setdefault(schema, each.topic or each.path)
         if len(found) > 1:
@@ -187,7 +161,7 @@ class KafkaTable:
             from kafkalog.values.pushdown import Reach
 
         reach = Reach(filter, self.schema)
-        bounds = self._always if filter is None else self._always | self._bounds(reach)
+        records = self._request.filter if filter is None else self._bounded(reach)
         with_key = self._places is not None and not is_decoded and "key" in self.schema.names
         keys = reach.only_values("key") if with_key else None
         work_bytes = sum(each.size for each in self.partitions)
@@ -196,20 +170,34 @@ class KafkaTable:
                 continue
             if filter is None or self._may_hold(reach, each):
                 decoding = self._decoding_of(each) if parts else None
-                reader = each.to_arrow(wanted or ["offset"], findings=self._findings, decoding=decoding, **bounds)
+                reader = self._reader(each, wanted or ["offset"], records, self._findings, decoding)
                 with together(work_bytes):
                     batch = next(reader, None)
                 while batch is not None:
                     yield batch.select(asked)
                     batch = next(reader, None)
 
-    def _bounds(self, reach: Reach) -> dict[str, Any]:
-        names, found = set(self.schema.names), dict[str, Any]()
+    def _reader(
+        self, partition: Partition, columns: Iterable[str] | None, records: RecordFilter,
+        findings: list[Finding] | None, decoding: DecodedValues | None,
+    ) -> pa.RecordBatchReader:  # fmt: skip
+        return partition.to_arrow(
+            columns, records, findings=findings, decoding=decoding, on_damage=self._request.on_damage
+        )
+
+    def _bounded(self, reach: Reach) -> RecordFilter:
+        """The filter of the request within the bounds of a query's filter."""
+        records, names = self._request.filter, set(self.schema.names)
         if "offset" in names:
-            found = {"start_offset": reach.start_offset(), "end_offset": reach.end_offset()}
+            starts, ends = (reach.start_offset(), records.start_offset), (reach.end_offset(), records.end_offset)
+            records = replace(
+                records,
+                start_offset=max((each for each in starts if each is not None), default=None),
+                end_offset=min((each for each in ends if each is not None), default=None),
+            )
         if "timestamp" in names and (start := reach.start_timestamp()) is not None:
-            found["start_timestamp"] = max(start, self._always["start_timestamp"] or start)
-        return found
+            records = replace(records, start_timestamp=max(start, records.start_timestamp or start))
+        return records
 
     def _may_hold(self, reach: Reach, partition: Partition) -> bool:
         names = set(self.schema.names)

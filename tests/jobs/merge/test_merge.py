@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 import kafkalog.copies.copy_walk as copy_walk
-from kafkalog import RecoveryRefused, UsageError, merge_directories, merge_preview, open_all, verify
+from kafkalog import Merge, RecoveryRefused, UsageError, merge_directories, merge_preview, open_all, verify
 from kafkalog.codec.errors import UnknownName
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scanner import scan
@@ -197,7 +197,7 @@ def test_merged_volumes_are_what_a_follower_has_fetched(
 ) -> None:
     """Every file of the follower, its division into segments and its indexes too."""
     before = {broker: stamps(volume) for broker, volume in volumes.items()}
-    result = merge_directories(*volumes.values(), into=tmp_path / "merged")
+    result = merge_directories(*volumes.values(), target=tmp_path / "merged")
     assert {broker: stamps(volume) for broker, volume in volumes.items()} == before
     merged = tmp_path / "merged" / "tale-0"
     assert bytes_of(merged) == bytes_of(fetched)
@@ -229,7 +229,7 @@ def test_damaged_volumes_give_what_a_follower_has_fetched(
         damage(logs(volumes[broker] / "tale-0")[log], rng.randrange(2) if broker == NEW else 2 + rng.randrange(3))
     tail = logs(volumes[BEHIND] / "tale-0")[-1]
     tail.write_bytes(tail.read_bytes()[:-20])
-    merge_directories(*volumes.values(), into=tmp_path / "merged")
+    merge_directories(*volumes.values(), target=tmp_path / "merged")
     assert bytes_of(tmp_path / "merged" / "tale-0") == bytes_of(fetched)
     epochs = (tmp_path / "merged" / "tale-0" / "leader-epoch-checkpoint").read_bytes()
     assert epochs == (fetched / "leader-epoch-checkpoint").read_bytes()
@@ -241,7 +241,7 @@ def test_what_only_the_leader_had_is_a_gap_and_not_the_deposed_leaders(
     """The first batch of the new epoch is damaged: the list of its broker says all the same where it began."""
     (lost,) = damage(logs(volumes[NEW] / "tale-0")[2], 0)
     assert lost[0] == 90
-    result = merge_directories(*volumes.values(), into=tmp_path / "merged", select=Selection.of(["tale"]))
+    result = merge_directories(Merge(select=Selection.of(["tale"])), *volumes.values(), target=tmp_path / "merged")
     (tale,) = result.partitions
     assert tale.gaps == [lost]
     old = next(copy for copy in tale.copies if f"broker-{OLD}" in copy.path)
@@ -296,7 +296,7 @@ def test_columns_and_batches_merge_alike(
     for by_columns in (True, False):
         monkeypatch.setattr(copy_walk, "headers_are_worth_it", lambda *_, answer=by_columns: answer)
         target = tmp_path / f"merged-{by_columns}"
-        result = merge_directories(*volumes.values(), into=target, at=1_700_000_000_000)
+        result = merge_directories(Merge(at=1_700_000_000_000), *volumes.values(), target=target)
         files = {str(path.relative_to(target)): path.read_bytes() for path in target.rglob("*") if path.is_file()}
         said.append(([replace(each, target=None) for each in result.partitions], result.refused, files))
     assert said[0] == said[1]
@@ -317,7 +317,7 @@ def test_any_copy_that_has_an_offset_gives_it(volumes: dict[int, Path], tmp_path
     nowhere = set.intersection(*lost)
     assert nowhere
     wanted = Selection.of(["equal"])
-    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", select=wanted).partitions
+    (result,) = merge_directories(Merge(select=wanted), *volumes.values(), target=tmp_path / "merged").partitions
     assert set(offsets(tmp_path / "merged")) == set(whole) - nowhere
     assert {offset for first, last in result.gaps for offset in range(first, last + 1)} == nowhere
 
@@ -334,7 +334,7 @@ def test_records_that_were_deleted_stay_deleted(volumes: dict[int, Path], tmp_pa
     for broker in (OLD, NEW):
         (volumes[broker] / "log-start-offset-checkpoint").write_text(text)
     wanted = Selection.of(["tale"])
-    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", select=wanted).partitions
+    (result,) = merge_directories(Merge(select=wanted), *volumes.values(), target=tmp_path / "merged").partitions
     assert result.log_start_offset == start
     assert (tmp_path / "merged" / "log-start-offset-checkpoint").read_text() == text
     seen = open_all(tmp_path / "merged")["tale", 0].records()
@@ -344,14 +344,14 @@ def test_records_that_were_deleted_stay_deleted(volumes: dict[int, Path], tmp_pa
 def test_a_log_start_behind_the_end_deletes_nothing(volumes: dict[int, Path], tmp_path: Path) -> None:
     (volumes[BEHIND] / "log-start-offset-checkpoint").write_text("0\n1\ntale 0 99999999\n")
     wanted = Selection.of(["tale"])
-    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", select=wanted).partitions
+    (result,) = merge_directories(Merge(select=wanted), *volumes.values(), target=tmp_path / "merged").partitions
     assert (result.log_start_offset, result.records_kept) == (0, 120)
 
 
 def test_a_copy_that_has_lost_its_first_segments_is_filled(volumes: dict[int, Path], tmp_path: Path) -> None:
     logs(volumes[NEW] / "tale-0")[0].unlink()
     wanted = Selection.of(["tale"])
-    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", select=wanted).partitions
+    (result,) = merge_directories(Merge(select=wanted), *volumes.values(), target=tmp_path / "merged").partitions
     assert (result.log_start_offset, result.log_end_offset, result.gap_count) == (0, 120, 0)
     assert len(result.ranges) == 2
 
@@ -363,15 +363,15 @@ def test_what_cannot_be_merged(volumes: dict[int, Path], tmp_path: Path) -> None
         ([volumes[OLD], logs(volumes[OLD] / "tale-0")[0]], "not a directory"),
     ):
         with pytest.raises(UsageError, match=words):
-            merge_directories(*paths, into=tmp_path / "merged")
+            merge_directories(*paths, target=tmp_path / "merged")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     with pytest.raises(UsageError, match="already exists"):
-        merge_directories(*volumes.values(), into=tmp_path / "full")
+        merge_directories(*volumes.values(), target=tmp_path / "full")
     with pytest.raises(UnknownName, match="there is no topic 'nothing'"):
-        merge_directories(*volumes.values(), into=tmp_path / "merged", select=Selection.of(["nothing"]))
+        merge_directories(Merge(select=Selection.of(["nothing"])), *volumes.values(), target=tmp_path / "merged")
     (volumes[NEW] / "tale-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
-    ((name, why),) = merge_directories(*volumes.values(), into=tmp_path / "merged").refused
+    ((name, why),) = merge_directories(*volumes.values(), target=tmp_path / "merged").refused
     assert name == "tale-0"
     assert "several topics of the same name" in why
     assert sorted(path.name for path in (tmp_path / "merged").iterdir()) == ["alone-0", "cleaned-0", "equal-0"]
@@ -526,9 +526,9 @@ def test_a_dry_run_says_what_is_written_then_and_writes_nothing(tmp_path: Path) 
     volumes = unpack_replicas(tmp_path / "volumes")
     paths = sorted(path for path in volumes.iterdir() if path.is_dir())
     before = [stamps(path) for path in paths]
-    would = merge_directories(*paths, into=None)
+    would = merge_directories(*paths, target=None)
     assert [stamps(path) for path in paths] == before
-    done = merge_directories(*paths, into=tmp_path / "merged")
+    done = merge_directories(*paths, target=tmp_path / "merged")
     assert would.target is None
     written = [replace(each, target=None) for each in done.partitions]
     assert written == would.partitions

@@ -70,7 +70,7 @@ def undone(root: Path, work: Path) -> Path:
 
 def merged(root: Path, work: Path) -> Path:
     shutil.copytree(root, work / "other")
-    merge_directories(damaged(root), work / "other", into=work / "new")
+    merge_directories(damaged(root), work / "other", target=work / "new")
     return work / "new"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog.copies.copy_walk as copy_walk
-from kafkalog import Recovery, compare, merge_directories, plan, verify
+from kafkalog import Merge, Recovery, compare, merge_directories, plan, verify
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.modes.table import Mode
 from testkit.made.batches import record, records_batch
@@ -37,7 +37,9 @@ def test_all_commands_count_the_same_records(volumes: list[Path], tmp_path: Path
     partition = ["invoices-25"]
     (compared,) = compare(*volumes, select=Selection.of(topics=partition)).partitions
     assert [(each.log_start_offset, each.log_end_offset) for each in compared.copies] == [(START, END)] * 2
-    (merged,) = merge_directories(*volumes, into=tmp_path / "merged", select=Selection.of(topics=partition)).partitions
+    (merged,) = merge_directories(
+        Merge(select=Selection.of(topics=partition)), *volumes, target=tmp_path / "merged"
+    ).partitions
     (verified,) = (
         report for each in verify(volumes[0]).directories for report in each.partitions if report.path.endswith(NAME)
     )

@@ -21,7 +21,7 @@ from kafkalog.cli.clusters.zookeeper_paths import chosen_chroot
 from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import CHROOT, JSON, REPLICA
 from kafkalog.cli.options.numbers import BROKER_ID
-from kafkalog.cli.options.past import AS_OF_POSITION, Position
+from kafkalog.cli.options.past import AS_OF_POSITION
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for, settings_in
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.shapes.elections_lines import (
@@ -143,17 +143,14 @@ def _departures(
     paths: tuple[str, ...],
     directory: ZooKeeperDirectory | None,
     brokers: tuple[int, ...],
-    *,
     chosen: Selection,
-    unclean: bool,
-    as_of: Position | None,
-    static: dict[str, str],
-    replica: str | None,
-    chroot: str | None,
     findings: list[Finding],
+    given: Mapping[str, Any],
 ) -> Iterator[Departure[PartitionImage] | Departure[PartitionState]]:
+    unclean, as_of, chroot = given["unclean"], given["as_of"], given["chroot"]
+    static = settings_in(given["server_properties"])
     if directory is None:
-        log = metadata_log(paths, replica, findings)
+        log = metadata_log(paths, given["replica"], findings)
         at = offset_of(log, as_of)
         state = log.state(at)
         refuse_beyond_end(at, state)
@@ -200,17 +197,13 @@ def _departures(
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     paths: tuple[str, ...],
     chosen: Selection,
-    every: bool,
     against: tuple[str, ...],
     brokers: tuple[int, ...],
-    unclean: bool,
-    chroot: str | None,
-    as_of: Position | None,
-    server_properties: str | None,
-    replica: str | None,
     as_json: bool,
+    **given: Any,
 ) -> int:
     """Show controllers, brokers, leader elections and ISR changes, from ZooKeeper's dataDir or a KRaft log directory.
 
@@ -220,43 +213,34 @@ def command(
     """
     if not brokers:
         properties_only_for(ctx, "--without")
-        if unclean or as_of is not None:
+        if given["unclean"] or given["as_of"] is not None:
             raise UsageError("--unclean and --as-of need --without")
-    if brokers and (against or every):
+    if brokers and (against or given["every"]):
         raise UsageError("--without shows what would be; --against and --all show what was")
     try:
         directory = open_zookeeper(*paths)
     except UsageError:
         directory = None
-    if directory is not None and replica is not None:
+    if directory is not None and given["replica"] is not None:
         raise UsageError("--replica chooses among log directories, and this is ZooKeeper's directory")
-    if directory is None and chroot is not None:
+    if directory is None and given["chroot"] is not None:
         raise UsageError("--chroot is a ZooKeeper node, and this is not a directory of its logs")
     findings: list[Finding] = []
     if brokers:
-        left = _departures(
-            paths,
-            directory,
-            brokers,
-            chosen=chosen,
-            unclean=unclean,
-            as_of=as_of,
-            static=settings_in(server_properties),
-            replica=replica,
-            chroot=chroot,
-            findings=findings,
-        )
+        left = _departures(paths, directory, brokers, chosen, findings, given)
         wanted = [each for each in left if chosen.takes(each.topic, each.partition)]
         print_departures(wanted, as_json=as_json)
         return finish(findings)
     if directory is None:
-        log = metadata_log(paths, replica, findings)
-        _kraft(log, as_json=as_json, chosen=chosen, every=every, findings=findings)
+        log = metadata_log(paths, given["replica"], findings)
+        _kraft(log, as_json=as_json, chosen=chosen, every=given["every"], findings=findings)
         if against:
             image = log.state().image
             findings += compared(against, known_from_image(image), image.next_producer_id, {})
         return finish(findings)
-    _zookeeper(directory, chroot, against, as_json=as_json, chosen=chosen, every=every, findings=findings)
+    _zookeeper(
+        directory, given["chroot"], against, as_json=as_json, chosen=chosen, every=given["every"], findings=findings
+    )
     return finish(findings)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import click
 from msgspec.structs import replace
@@ -214,20 +215,11 @@ def _refuse_unknown_topics(growth: Growth | None, counts: Mapping[str, int], gro
 @JSON
 def command(
     paths: tuple[str, ...],
-    groups: tuple[str, ...],
     chosen: Selection,
-    without: str | None,
-    joining: str | None,
-    partitions: tuple[str, ...],
-    subscribe: tuple[str, ...],
-    offsets_partitions: int | None,
     metadata: str | None,
     chroot: str | None,
-    as_of: int | None,
-    at_offset: int | None,
-    zxid: int | None,
-    replica: str | None,
     as_json: bool,
+    **given: Any,
 ) -> int:
     """Show groups with members, generation, protocol and assignment, from `__consumer_offsets`.
 
@@ -237,15 +229,15 @@ def command(
     """
     logs, zookeeper = told_apart(paths)
     refuse_without_logs(
-        logs, at_offset=at_offset, replica=replica, offsets_partitions=offsets_partitions, metadata=metadata,
-        partitions=partitions, subscribe=subscribe,
+        logs, metadata=metadata,
+        **{name: given[name] for name in ("at_offset", "replica", "offsets_partitions", "partitions", "subscribe")},
     )  # fmt: skip
-    until = Until(at_offset, as_of)
+    until = Until(given["at_offset"], given["as_of"])
     if chroot is not None and zookeeper is None and metadata is None:
         raise UsageError("--chroot is a ZooKeeper node, and none of the paths is a directory of its logs")
-    old = old_consumers(zookeeper, zxid, as_of, chroot)
+    old = old_consumers(zookeeper, given["zxid"], given["as_of"], chroot)
     findings = [*old.findings] if old is not None else []
-    at_hand = groups_in(logs, replica, findings)
+    at_hand = groups_in(logs, given["replica"], findings)
     places = [] if old is None else chroots(old.tree.nodes)
     if old is not None and chroot is not None:
         places = [chosen_chroot({*places, *(each.chroot for each in old.groups)}, chroot)]
@@ -256,8 +248,8 @@ def command(
     counts = partition_counts(at_hand)
     for name, topic in known.items():
         counts[name] = max(counts.get(name, 0), len(topic.partitions))
-    growth = _growth(partitions, subscribe, counts)
-    every, why_unknown = groups_at_hand(at_hand, known, offsets_partitions, until, findings)
+    growth = _growth(given["partitions"], given["subscribe"], counts)
+    every, why_unknown = groups_at_hand(at_hand, known, given["offsets_partitions"], until, findings)
     in_zookeeper = old.groups if old is not None else ()
     if chroot is not None:
         in_zookeeper = tuple(each for each in in_zookeeper if each.chroot == places[0])
@@ -265,16 +257,16 @@ def command(
     every = [replace(each, state=STABLE) if _only_offsets(each) and each.group_id in alive else each for each in every]
     _refuse_unknown_topics(growth, counts, every)
     names = [each.group_id for each in every] + [each.group for each in in_zookeeper]
-    is_meant = chosen_names("group", groups, names, why_unknown, findings)
+    is_meant = chosen_names("group", given["groups"], names, why_unknown, findings)
     concerned = _concerned(chosen, [*every, *map(as_group, in_zookeeper)], counts)
     found = [each for each in every if is_meant(each.group_id) and concerned(each)]
     met = [each for each in in_zookeeper if is_meant(each.group) and concerned(as_group(each))]
-    _refuse_unknown_member(without, [*found, *map(as_group, met)])
+    _refuse_unknown_member(given["without"], [*found, *map(as_group, met)])
     if as_json:
-        print_lines(group_line(each, counts, without, joining, growth) for each in found)
-        print_lines(old_group_line(each, without, joining) for each in met)
+        print_lines(group_line(each, counts, given["without"], given["joining"], growth) for each in found)
+        print_lines(old_group_line(each, given["without"], given["joining"]) for each in met)
     else:
-        _print(found, counts, without, joining, growth, met)
+        _print(found, counts, given["without"], given["joining"], growth, met)
     return finish(findings)
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection
 from copy import copy
 from itertools import chain
+from typing import Any
 
 import click
 from msgspec import structs
@@ -336,19 +337,14 @@ def _refuse_together(
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     paths: tuple[str, ...],
     as_of: Position | None,
     history: bool,
-    effective: bool,
-    no_defaults: bool,
     chosen: Selection,
-    broker: int | None,
     against: tuple[str, ...],
-    chroot: str | None,
-    server_properties: str | None,
-    show_secrets: bool,
-    replica: str | None,
     as_json: bool,
+    **given: Any,
 ) -> int:
     """Show what a KRaft cluster knew: topics, brokers, configurations, features, quotas, credentials, access control.
 
@@ -356,22 +352,23 @@ def command(
     --exclude shows only these partitions and the configurations of their topics.  With --effective,
     --server-properties gives the settings that the broker was started with.
     """
-    if not effective:
+    if not given["effective"]:
         properties_only_for(ctx, "--effective")
+    effective, show_secrets = given["effective"], given["show_secrets"]
     _refuse_together(
-        history=history, effective=effective, against=against, as_of=as_of, broker=broker, no_defaults=no_defaults,
-        show_secrets=show_secrets, chosen=chosen,
+        history=history, effective=effective, against=against, as_of=as_of, broker=given["broker"],
+        no_defaults=given["no_defaults"], show_secrets=show_secrets, chosen=chosen,
     )  # fmt: skip
     findings: list[Finding] = []
     directory = _zookeeper(paths) if effective else None
     if directory is not None:
-        if replica is not None:
+        if given["replica"] is not None:
             raise UsageError("--replica chooses among log directories, and this is ZooKeeper's directory")
-        configured = _of_zookeeper(directory, zxid_of(directory, as_of), chroot, findings)
-    elif chroot is not None:
+        configured = _of_zookeeper(directory, zxid_of(directory, as_of), given["chroot"], findings)
+    elif given["chroot"] is not None:
         raise UsageError("--chroot is a ZooKeeper node, and this is not --effective of a directory of its logs")
     else:
-        log = metadata_log(paths, replica, findings)
+        log = metadata_log(paths, given["replica"], findings)
         if history:
             changes = list(partition_changes(log, findings))
             known = [(name, number) for name, topic in log.state().image.topics.items() for number in topic.partitions]
@@ -385,10 +382,10 @@ def command(
         findings += unregistered_brokers(state.image, log.partition.path)
         configured = _of_image(state)
     if effective:
-        static = settings_in(server_properties)
+        static = settings_in(given["server_properties"])
         print_effective(
-            configured, static, chosen=chosen, broker=broker, as_json=as_json, show_secrets=show_secrets,
-            defaults=not no_defaults,
+            configured, static, chosen=chosen, broker=given["broker"], as_json=as_json, show_secrets=show_secrets,
+            defaults=not given["no_defaults"],
         )  # fmt: skip
     elif as_json:
         shown = state_json(_only(state, chosen), show_secrets=show_secrets)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import click
 from msgspec import structs
@@ -185,18 +186,10 @@ def command(
     paths: tuple[str, ...],
     groups: tuple[str, ...],
     chosen: Selection,
-    only_pending: bool,
-    history: bool,
-    form: str | None,
     migrate: str | None,
-    into: str | None,
-    offsets_partitions: int | None,
     chroot: str | None,
-    as_of: int | None,
-    at_offset: int | None,
-    zxid: int | None,
-    replica: str | None,
     as_json: bool,
+    **given: Any,
 ) -> int:
     """Show the last committed offset of every group and partition, from `__consumer_offsets`.
 
@@ -212,21 +205,23 @@ def command(
 
     `--format reset-csv` prints topic, partition and offset if one --group is named; otherwise the group comes first.
     """
+    only_pending, form, into = given["only_pending"], given["form"], given["into"]
+    as_of, at_offset, zxid = given["as_of"], given["at_offset"], given["zxid"]
     _refuse_contradictions(only_pending=only_pending, form=form, migrate=migrate, into=into, as_json=as_json)
     logs, zookeeper = told_apart(paths)
-    if history:
+    if given["history"]:
         others = {"--pending": only_pending, "--format": form, "--migrate": migrate, "--as-of": as_of,
                   "--at-offset": at_offset, "--at-zxid": zxid, "--chroot": chroot}  # fmt: skip
-        return show_history(logs, zookeeper, others, replica, groups, chosen, as_json=as_json)
-    counted = None if migrate == _KAFKA else offsets_partitions
-    refuse_without_logs(logs, at_offset=at_offset, replica=replica, offsets_partitions=counted)
+        return show_history(logs, zookeeper, others, given["replica"], groups, chosen, as_json=as_json)
+    counted = None if migrate == _KAFKA else given["offsets_partitions"]
+    refuse_without_logs(logs, at_offset=at_offset, replica=given["replica"], offsets_partitions=counted)
     if migrate == _KAFKA and logs:
         raise UsageError("--migrate kafka reads ZooKeeper directories only, and one path is a log directory")
     if zookeeper is None and chroot is not None and migrate != _ZOOKEEPER:
         raise UsageError("--chroot is a ZooKeeper node, and none of the paths is a directory of its logs")
     old = old_consumers(zookeeper, zxid, as_of, chroot)
     findings = [*old.findings] if old is not None else []
-    at_hand = groups_in(logs, replica, findings)
+    at_hand = groups_in(logs, given["replica"], findings)
     until = Until(at_offset, as_of)
     known = _topics(at_hand, old, until, findings)
     all_groups, why_unknown = groups_at_hand(at_hand, known, counted, until, findings)
@@ -252,7 +247,7 @@ def command(
         if old is None or into is None:
             raise UsageError("--migrate kafka needs a ZooKeeper directory, which holds the offsets")
         place = _place(chroot, met)
-        outcome = _migrate_to_kafka(old, place, stored, into, offsets_partitions, as_json=as_json)
+        outcome = _migrate_to_kafka(old, place, stored, into, given["offsets_partitions"], as_json=as_json)
         return max(outcome, finish(findings))
     if migrate == _ZOOKEEPER:
         if not logs:
@@ -269,7 +264,7 @@ def command(
     other = {(_KAFKA, key): offset for key, offset in elsewhere(committed, stored).items()}
     other.update({(_ZOOKEEPER, key): offset for key, offset in elsewhere(stored, committed).items()})
     is_now = as_of is None and at_offset is None and zxid is None
-    ends = LogEnds(at_hand if is_now else (), replica, findings)
+    ends = LogEnds(at_hand if is_now else (), given["replica"], findings)
     ends.note_beyond(both)
     if as_json and only_pending:
         print_lines(_line(each, other, ends, pending=True) for each in pending)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import click
 from msgspec import structs
@@ -73,23 +74,12 @@ _DIRECTORY = click.Path(path_type=str, readable=False)
 def recover_command(
     paths: tuple[str, ...],
     standalone: str | None,
-    endpoints: tuple[Endpoint, ...],
-    voters: tuple[Endpoint, ...] | None,
     from_broker: str | None,
-    node: int | None,
-    into: str | None,
-    brokers: tuple[str, ...],
-    listener: str | None,
-    dynamic: bool,
-    others_are_gone: bool,
-    accept_loss: bool,
-    properties: tuple[str, ...],
-    config: tuple[str, ...],
-    at: int | None,
     dry_run: bool,
     quarantine: str | None,
     yes: bool,
     as_json: bool,
+    **given: Any,
 ) -> int:
     """Bring a lost KRaft quorum back, under the controllers' locks and with journals; `undo` reverses it.
 
@@ -106,18 +96,18 @@ def recover_command(
         way=_way(paths, standalone, from_broker),
         targets=(standalone,) if standalone is not None else () if from_broker is not None else paths,
         beside=paths if standalone is not None or from_broker is not None else (),
-        brokers=((from_broker,) if from_broker is not None else ()) + brokers,
-        endpoints=_endpoints([*endpoints, *(voters or ())], node),
-        listener=listener,
-        node=node,
-        into=into,
-        voters=None if voters is None else tuple(sorted(each[0] or 0 for each in voters)),
-        becomes_dynamic=dynamic,
-        others_are_gone=others_are_gone,
-        accept_loss=accept_loss,
-        at=at,
-        config=_settings(config),
-        properties=_properties(properties),
+        brokers=((from_broker,) if from_broker is not None else ()) + given["brokers"],
+        endpoints=_endpoints([*given["endpoints"], *(given["voters"] or ())], given["node"]),
+        listener=given["listener"],
+        node=given["node"],
+        into=given["into"],
+        voters=None if given["voters"] is None else tuple(sorted(each[0] or 0 for each in given["voters"])),
+        becomes_dynamic=given["dynamic"],
+        others_are_gone=given["others_are_gone"],
+        accept_loss=given["accept_loss"],
+        at=given["at"],
+        config=_settings(given["config"]),
+        properties=_properties(given["properties"]),
     )
     if dry_run and yes:
         raise UsageError("--dry-run changes nothing: --yes cannot be used with it")

@@ -79,13 +79,10 @@ class ColumnsSink:
         self.flush()
         reader = partition.to_arrow(
             self._schema.names,
-            start_offset=bounds.start_offset,
-            end_offset=bounds.end_offset,
-            isolation_level=walk.isolation_level,
+            walk.within(bounds),
             on_damage=STOP,
             findings=walk.findings,
             threads=processors(),
-            **walk.of_batches._asdict(),
         )
         for batch in reader:
             walk.printed += batch.num_rows

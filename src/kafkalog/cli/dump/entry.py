@@ -10,12 +10,12 @@ import click
 
 from kafkalog.cli.dump.bounds import Bounds, Committed, begin_of
 from kafkalog.cli.dump.committed import committed_of
+from kafkalog.cli.dump.content_filter import ContentFilter
 from kafkalog.cli.dump.forms import Form, form_of, names_of, refuse_meaningless
 from kafkalog.cli.dump.kafka_indexes import LARGEST_MESSAGE, KafkaIndexes, is_index
 from kafkalog.cli.dump.options import Options, SectionedCommand, dump_options
 from kafkalog.cli.dump.patterns import searching
-from kafkalog.cli.dump.record_filter import RecordFilter
-from kafkalog.cli.dump.records import OfBatches, Walk
+from kafkalog.cli.dump.records import Walk
 from kafkalog.cli.dump.redaction import redacted_findings
 from kafkalog.cli.dump.refused import refused_options
 from kafkalog.cli.dump.shown import shown
@@ -28,6 +28,7 @@ from kafkalog.codec.findings import Finding
 from kafkalog.log import Partition
 from kafkalog.log.disk.files import unreadable
 from kafkalog.log.reading.consumer_view import READ_COMMITTED, consumer_view
+from kafkalog.log.reading.record_filter import RecordFilter
 from kafkalog.words.exit_codes import ExitCode, exit_code_of_findings
 
 __all__ = ["command"]
@@ -61,7 +62,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     form = form_of(options)
     sources = Sources(options)
     refuse_meaningless(options, form, names_of(ctx.command.params), side_files=sources.side_files)
-    wanted = RecordFilter.of(
+    wanted = ContentFilter.of(
         start_time=options.start_time,
         end_time=options.end_time,
         key=options.key,
@@ -80,9 +81,13 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     progress = ByteProgress("reading", sum(each.size for each in sources.partitions), quiet=options.quiet)
     walk = Walk(
         wanted,
-        OfBatches(options.producer_ids or None, options.codecs or None, options.transactional),
+        RecordFilter(
+            isolation_level=options.isolation_level,
+            producer_ids=options.producer_ids or None,
+            codecs=options.codecs or None,
+            transactional=options.transactional,
+        ),
         options.everything,
-        options.isolation_level,
         options.max_records,
         progress,
         findings=sources.findings,

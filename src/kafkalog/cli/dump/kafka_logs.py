@@ -32,7 +32,7 @@ from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scanner import Scanner
 from kafkalog.log import Partition, Segment
-from kafkalog.log.walk.batch_filter import batch_filter
+from kafkalog.log.reading.record_filter import conditions_of
 from kafkalog.words.escapes import escape_controls
 
 __all__ = ["KafkaLogs"]
@@ -80,7 +80,7 @@ class KafkaLogs:
             skip_record_metadata=options.skip_record_metadata,
             skip_data=not self._with_data,
         )
-        self._accepted = batch_filter(*walk.of_batches)
+        self._accepted = conditions_of(walk.filter)
         self._gaps: dict[str, _Gaps] = {}
 
     def partition(self, partition: Partition, bounds: Bounds) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.cli.dump.bounds import Bounds
-from kafkalog.cli.dump.record_filter import RecordFilter
+from kafkalog.cli.dump.content_filter import ContentFilter
 from kafkalog.cli.dump.record_lines import batch_line, record_object
 from kafkalog.cli.dump.sinks import Sink, TextSink, heading_lines
 from kafkalog.cli.output import LineWriter, WritesBehind
@@ -21,29 +21,21 @@ from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log import Partition, RecordReader, Segment
 from kafkalog.log.reading.batch_words import batch_words
 from kafkalog.log.reading.consumer_view import consumer_view
+from kafkalog.log.reading.record_filter import RecordFilter
 from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.behind_damage import tell_what_is_behind
 from kafkalog.log.walk.on_damage import SKIP, STOP
 from kafkalog.words.escapes import text_of
 
-__all__ = ["OfBatches", "Walk", "json_lines", "text_lines"]
-
-
-class OfBatches(NamedTuple):
-    """Conditions on the headers of batches, as `Partition.records` has them."""
-
-    producer_ids: tuple[int, ...] | None
-    codecs: tuple[str, ...] | None
-    transactional: bool | None
+__all__ = ["Walk", "json_lines", "text_lines"]
 
 
 class Walk(Struct):
     """One run: what is wanted, how far it is, and what was found."""
 
-    wanted: RecordFilter
-    of_batches: OfBatches
+    wanted: ContentFilter
+    filter: RecordFilter
     everything: bool
-    isolation_level: str
     max_records: int | None
     progress: ByteProgress
     findings: list[Finding] = []
@@ -56,16 +48,14 @@ class Walk(Struct):
         """Whether as much was shown as was asked for."""
         return self.max_records is not None and self.printed >= self.max_records
 
+    def within(self, bounds: Bounds) -> RecordFilter:
+        """The filter with the bounds of one partition."""
+        return replace(self.filter, start_offset=bounds.start_offset, end_offset=bounds.end_offset)
+
     def reader(self, partition: Partition, bounds: Bounds) -> RecordReader:
         """The records of a partition within its bounds."""
         return partition.records(
-            bounds.start_offset,
-            bounds.end_offset,
-            isolation_level=self.isolation_level,
-            all=self.everything,
-            on_damage=STOP,
-            on_bytes=self.progress.advance,
-            **self.of_batches._asdict(),
+            self.within(bounds), all=self.everything, on_damage=STOP, on_bytes=self.progress.advance
         )
 
     def records(self, partition: Partition, bounds: Bounds, sink: Sink) -> None:
@@ -99,8 +89,9 @@ class Walk(Struct):
         if not self.everything:
             start = consumer_view(partition, start).start_offset
         reader = partition.batches(
-            start_offset=start, on_damage=SKIP if self.everything else STOP, **self.of_batches._asdict()
-        )
+            start_offset=start, on_damage=SKIP if self.everything else STOP,
+            producer_ids=self.filter.producer_ids, codecs=self.filter.codecs, transactional=self.filter.transactional,
+        )  # fmt: skip
         place = {"topic": partition.topic, "partition": partition.partition}
         heading: str | None = None
         for batch in reader:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import click
 
@@ -18,7 +19,6 @@ from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.settings import parse_settings, planning_words
 from kafkalog.inspect.asked import Asked, Watch
 from kafkalog.log.directories.log_settings import LogSettings
-from kafkalog.log.directories.selection import Selection
 from kafkalog.log.directories.workers import ProgressState
 from kafkalog.recovery.facts.recovery_request import Recovery
 from kafkalog.reporting.making import make_report
@@ -69,13 +69,9 @@ def command(
     output: str,
     kind: str | None,
     overwrite: bool,
-    chosen: Selection,
     config: tuple[str, ...],
     server_properties: str | None,
-    at: int | None,
-    jobs: int,
-    shallow: bool,
-    no_bytes: bool,
+    **given: Any,
 ) -> int:
     """Write one page about log directories, to share or to attach to an incident; changes nothing in them.
 
@@ -87,14 +83,15 @@ def command(
     """
     check_place(output, paths, overwrite=overwrite)
     settings = LogSettings.from_server_properties(settings_in(server_properties))
+    recovery = Recovery(at=given["at"], config=parse_settings(config), select=given["chosen"])
     asked = Asked(
-        chosen=chosen,
+        chosen=given["chosen"],
         config={**settings, **parse_settings(config)},
-        at=at,
-        deep=not shallow,
-        with_bytes=not no_bytes,
-        jobs=jobs,
-        words=tuple(planning_words(Recovery(at=at, config=parse_settings(config), select=chosen), server_properties)),
+        at=given["at"],
+        deep=not given["shallow"],
+        with_bytes=not given["no_bytes"],
+        jobs=given["jobs"],
+        words=tuple(planning_words(recovery, server_properties)),
     )
     made = make_report(paths, asked, _Bars())
     kind = kind or {".md": "md", ".txt": "text"}.get(os.path.splitext(output)[1], "html")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import chain
+from typing import Any
 
 import click
 
@@ -54,17 +55,11 @@ def command(
     files: tuple[str, ...],
     targets: tuple[str, ...],
     server_properties: str | None,
-    topic: str | None,
-    partition: int | None,
     partitions: int | None,
     partitioner: str | None,
-    compression: str,
-    batch_bytes: int,
-    segment_bytes: int,
-    keep_offsets: bool,
     append: bool,
-    encoding: str,
     as_json: bool,
+    **given: Any,
 ) -> int:
     """Write partition directories from records: segments, indexes and checkpoints, as a broker reads them.
 
@@ -86,16 +81,16 @@ def command(
 
     building = partial(
         build_partitions,
-        chain.from_iterable(read_record_file(path, encoding=encoding) for path in files),
+        chain.from_iterable(read_record_file(path, encoding=given["encoding"]) for path in files),
         targets or partition_directories(server_properties or "", settings_in(server_properties)),
-        topic=topic,
-        partition=partition,
+        topic=given["topic"],
+        partition=given["partition"],
         num_partitions=partitions,
         partitioner=partitioner or "murmur2",
-        config=LogConfig(segment_bytes=segment_bytes, max_message_bytes=2**31 - 1),
-        codec=next(codec for codec in Codec if codec.label == compression),
-        batch_bytes=batch_bytes,
-        keep_offsets=keep_offsets,
+        config=LogConfig(segment_bytes=given["segment_bytes"], max_message_bytes=2**31 - 1),
+        codec=next(codec for codec in Codec if codec.label == given["compression"]),
+        batch_bytes=given["batch_bytes"],
+        keep_offsets=given["keep_offsets"],
         append=append,
         option="--partitions",
     )

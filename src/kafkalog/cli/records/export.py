@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 from msgspec import Struct
 
@@ -12,11 +14,13 @@ from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT, time_range_options
 from kafkalog.cli.output import print_json, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
+from kafkalog.cli.settings import record_filter, request_fields, request_option
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.extras import needed
 from kafkalog.log import ISOLATION_LEVELS, open_all
-from kafkalog.log.directories.selection import Selection
 from kafkalog.log.reading.consumer_view import READ_COMMITTED
+from kafkalog.tables.request import FORMATS, Export
+from kafkalog.values.sources import read_schemas
 from kafkalog.words.exit_codes import exit_code_of_findings
 
 __all__ = ["command"]
@@ -47,8 +51,7 @@ class ExportLine(Struct, frozen=True, kw_only=True):
 
 @click.command(name="export")
 @PATHS
-@click.option("--format", "kind", type=click.Choice(["parquet", "iceberg", "delta"]), required=True,
-              help="What the tables are.")  # fmt: skip
+@request_option(Export, "format", type=click.Choice(FORMATS), required=True)
 @click.option("--to", "target", required=True, metavar="DIR", help="Directory of the tables, one for each topic.")
 @selection_options
 @click.option("--start-offset", metavar="N", type=_OFFSET,
@@ -57,18 +60,14 @@ class ExportLine(Struct, frozen=True, kw_only=True):
 @time_range_options
 @click.option("--isolation-level", type=click.Choice(ISOLATION_LEVELS), default=READ_COMMITTED, show_default=True,
               help="read_committed leaves out aborted transactions, and ends at an open one.")  # fmt: skip
-@click.option("--values", type=click.Choice(["auto", "bytes"]), default="auto", show_default=True,
-              help="Keys and values: as what they say by their schemas, or as bytes.")  # fmt: skip
+@request_option(Export, "values", type=click.Choice(["auto", "bytes"]), show_default=True)
 @click.option("--schemas", metavar="PATH", multiple=True,
               help="Where the schemas are, as for `kafkalog schemas` [_schemas in PATH or beside it].")  # fmt: skip
-@click.option("--key-schema", metavar="SUBJECT", help="Subject of the schema that gives keys their type.")
-@click.option("--values-schema", metavar="SUBJECT", help="Subject of the schema that gives values their type.")
-@click.option("--mask", "masks", metavar="FIELD", multiple=True,
-              help="Hide fields of this name in keys and values, and what cannot be decoded; may be repeated."
-              )  # fmt: skip
+@request_option(Export, "key_schema")
+@request_option(Export, "values_schema")
+@request_option(Export, "masks")
 @click.option("--no-dates", is_flag=True, help="Do not divide tables by day.")
-@click.option("--accept-loss", is_flag=True,
-              help="Go on even if the log has lost records that the table does not have yet.")  # fmt: skip
+@request_option(Export, "accept_loss")
 @JOBS
 @AT
 @JSON
@@ -76,25 +75,12 @@ class ExportLine(Struct, frozen=True, kw_only=True):
 @paths_in_properties
 def command(
     paths: tuple[str, ...],
-    kind: str,
     target: str,
-    chosen: Selection,
-    start_offset: int | None,
-    end_offset: int | None,
-    start_time: int | None,
-    end_time: int | None,
-    isolation_level: str,
-    values: str,
     schemas: tuple[str, ...],
-    key_schema: str | None,
-    values_schema: str | None,
-    masks: tuple[str, ...],
     no_dates: bool,
-    accept_loss: bool,
     jobs: int,
-    at: int | None,
     as_json: bool,
-    replica: str | None,
+    **given: Any,
 ) -> int:
     """Add records to tables below DIR, one for each topic, divided by partition and day.
 
@@ -104,20 +90,17 @@ def command(
 
     Exit code 0 when all is well, 1 if something was found, 3 if a table and a log do not go together.
     """
-    from kafkalog.values.sources import read_schemas
-
     with needed("export", "fast"):
         from kafkalog.tables.exporting import export
 
-    size = sum(each.size for each in open_all(*paths).partitions if chosen.takes(each.topic, each.partition))
+    request = Export(
+        select=given["chosen"], filter=record_filter(given), by_day=not no_dates, replica=given["replica"],
+        schemas=read_schemas(*schemas) if schemas else None, **request_fields(Export, given),
+    )  # fmt: skip
+    takes = request.select.takes
+    size = sum(each.size for each in open_all(*paths).partitions if takes(each.topic, each.partition))
     with ByteProgress("exporting", size) as progress:
-        result = export(
-            *paths, to=target, format=kind, select=chosen, start_offset=start_offset, end_offset=end_offset,
-            start_timestamp=start_time, end_timestamp=end_time, isolation_level=isolation_level, values=values,
-            schemas=read_schemas(*schemas) if schemas else None, key_schema=key_schema, values_schema=values_schema,
-            masks=masks, by_day=not no_dates, replica=replica, accept_loss=accept_loss, jobs=jobs,
-            on_bytes=progress.advance,
-        )  # fmt: skip
+        result = export(request, *paths, target=target, jobs=jobs, on_bytes=progress.advance)
     if as_json:
         for each in result.partitions:
             print_json(each, ExportLine)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,13 +17,14 @@ from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT, time_range_options
 from kafkalog.cli.output import LineWriter, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
+from kafkalog.cli.settings import request_fields, request_option
 from kafkalog.cli.shapes.replay_lines import plan_lines, result_lines
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.compression.specs import Codec
 from kafkalog.codec.errors import UsageError
-from kafkalog.log.directories.selection import Selection
 from kafkalog.log.disk.files import read_small
 from kafkalog.log.disk.process import processors
+from kafkalog.replay.request import Replay
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode, exit_code_of_findings
 
@@ -49,26 +50,20 @@ _INTERRUPTED = "interrupted; what is committed stays in the target, and the same
 )
 @click.option("--end-offset", metavar="N", type=Whole(0, (1 << 63) - 1), help="Up to, not including, this offset.")
 @time_range_options
-@click.option("--rename", "renamed", metavar="OLD=NEW", multiple=True,
-              help="Another name for a topic in the target; may be repeated.")  # fmt: skip
-@click.option("--prefix", metavar="TEXT", default="", help="What the names of all other topics begin with there.")
-@click.option("--id", "identity", metavar="ID",
-              help="Tells this replay from others in the target [derived from the paths].")  # fmt: skip
+@request_option(Replay, "renamed")
+@request_option(Replay, "prefix")
+@request_option(Replay, "identity")
 @click.option("--replication-factor", metavar="N", type=Whole(1, 32_767),
               help="Replicas of the topics that are made [the cluster's default].")  # fmt: skip
-@click.option("--append", is_flag=True,
-              help="Write behind the records of others in topics that are there.")  # fmt: skip
-@click.option("--keep-retention", is_flag=True,
-              help="Make topics with their old retention and compaction [nothing expires].")  # fmt: skip
-@click.option("--accept-loss", is_flag=True,
-              help="Proceed even if retention would remove records at once, or damage hides some.")  # fmt: skip
+@request_option(Replay, "append")
+@request_option(Replay, "keep_settings")
+@request_option(Replay, "accept_loss")
 @click.option("--open-transactions", type=click.Choice(["keep", "abort"]), default="keep", show_default=True,
               help="What becomes of transactions that nobody has decided: keep them, and leave behind what waits for "
               "them, or abort them.")  # fmt: skip
 @click.option("--without-groups", is_flag=True, help="Leave out the committed offsets of consumer groups.")
-@click.option("--compression", type=click.Choice([codec.label for codec in Codec]), default="lz4",
-              show_default=True, help="How the records are compressed on their way.")  # fmt: skip
-@click.option("--rate", metavar="BYTES", type=Whole(1, 1 << 40), help="At most so many bytes of records in a second.")
+@request_option(Replay, "compression", type=click.Choice([codec.label for codec in Codec]), show_default=True)
+@request_option(Replay, "bytes_per_second", type=Whole(1, 1 << 40))
 @click.option("--client-config", metavar="FILE",
               help="librdkafka's own settings for the connection, as NAME=VALUE lines: SASL, TLS.")  # fmt: skip
 @CONFIG
@@ -81,28 +76,11 @@ def command(
     paths: tuple[str, ...],
     bootstrap_server: str,
     map_path: str | None,
-    chosen: Selection,
-    start_offset: int | None,
-    end_offset: int | None,
-    start_time: int | None,
-    end_time: int | None,
-    renamed: tuple[str, ...],
-    prefix: str,
-    identity: str | None,
     replication_factor: int | None,
-    append: bool,
-    keep_retention: bool,
-    accept_loss: bool,
-    open_transactions: str,
-    without_groups: bool,
-    compression: str,
-    rate: int | None,
     client_config: str | None,
-    config: tuple[str, ...],
-    at: int | None,
     yes: bool,
     as_json: bool,
-    replica: str | None,
+    **given: Any,
 ) -> int:
     """Write the records of log directories into a live cluster, each exactly once.
 
@@ -118,47 +96,35 @@ def command(
     Exit code 1 if something was left behind, whatever was written; else 0 if nothing was left to do, 2 if something
     was written, 3 if it refused.
     """
-    from kafkalog.replay.planning import ReplayOptions, plan_replay
+    from kafkalog.replay.planning import plan_replay
     from kafkalog.replay.run import check_target, replay
 
-    options = ReplayOptions(
-        replica=replica,
-        select=chosen,
-        renamed=_pairs(renamed, "--rename"),
-        prefix=prefix,
-        identity=identity,
+    fields = {**request_fields(Replay, given), "renamed": _pairs(given["renamed"], "--rename")}
+    request = Replay(
+        replica=given["replica"], select=given["chosen"], now=given["at"], with_groups=not given["without_groups"],
         replication=-1 if replication_factor is None else replication_factor,
-        keep_settings=keep_retention,
-        accept_loss=accept_loss,
-        with_groups=not without_groups,
-        configs=_pairs(config, "--config"),
-        client={} if client_config is None else _client(client_config),
-        compression=compression,
-        bytes_per_second=rate,
-        now=at,
-        start_offset=start_offset,
-        end_offset=end_offset,
-        start_time=start_time,
-        end_time=end_time,
-        abort_open=open_transactions == "abort",
-        append=append,
-    )
-    plan = plan_replay(paths, options, jobs=processors())
+        configs=_pairs(given["config"], "--config"), client={} if client_config is None else _client(client_config),
+        start_offset=given["start_offset"], end_offset=given["end_offset"], start_time=given["start_time"],
+        end_time=given["end_time"], abort_open=given["open_transactions"] == "abort", **fields,
+    )  # fmt: skip
+    plan = plan_replay(request, *paths, jobs=processors())
     report_findings((*plan.findings, *plan.damaged))
     if plan.problem is not None:
         remark(plan.problem)
     _print_plan(plan, bootstrap_server, as_json=as_json)
-    plan.refuse(options)
+    plan.refuse(request)
     if not yes:
 
         def look() -> None:
-            for name in check_target(plan, bootstrap_server, options):
+            for name in check_target(plan, bootstrap_server, request):
                 remark(f"{name} is there already, and keeps its settings")
 
         confirm(f"Write this to {escape_controls(bootstrap_server)}?", look=look)
-    map_path = map_path or f"replay-{plan.identity}.parquet"
     with held_back(_INTERRUPTED) as check, ByteProgress("replaying", plan.size) as progress:
-        result = replay(plan, bootstrap_server, map_path, options, on_bytes=progress.advance, check=check)
+        result = replay(
+            request, *paths, target=bootstrap_server, map_path=map_path, plan=plan, on_bytes=progress.advance,
+            check=check,
+        )  # fmt: skip
     report_findings(result.findings)
     _print_result(result, plan.waiting, as_json=as_json)
     if plan.waiting:

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
@@ -24,7 +24,6 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC
 from kafkalog.codec.wording import counted
-from kafkalog.log.directories.selection import Selection
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode
 
@@ -115,22 +114,11 @@ def command(
     paths: tuple[str, ...],
     remote: Remote,
     listen: tuple[str, int],
-    advertise: tuple[str, int] | None,
-    chosen: Selection,
-    as_of: int | None,
-    skip_damaged: bool,
-    offsets_file: str | None,
     tls_certificate: str | None,
-    tls_key: str | None,
-    tls_client_ca: str | None,
     users: str | None,
-    insecure: bool,
     max_connections: int,
-    max_request_bytes: int,
-    processors: int,
-    refresh: int,
     as_json: bool,
-    replica: str | None,
+    **given: Any,
 ) -> int:
     """Let Kafka's own clients read log directories, as if a broker had them open.
 
@@ -144,10 +132,12 @@ def command(
     from kafkalog.server.limits import NetworkLimits
     from kafkalog.server.memory import keep_little
 
-    if tls_certificate is None and (tls_key or tls_client_ca):
+    if tls_certificate is None and (given["tls_key"] or given["tls_client_ca"]):
         raise UsageError("--tls-key and --tls-client-ca need --tls-certificate")
-    check_addresses(listen, advertise)
-    certificates = None if tls_certificate is None else Certificates(tls_certificate, tls_key, tls_client_ca)
+    check_addresses(listen, given["advertise"])
+    certificates = None
+    if tls_certificate is not None:
+        certificates = Certificates(tls_certificate, given["tls_key"], given["tls_client_ca"])
     passwords, permitted = users_of(users, _complain) if users is not None else ({}, {})
     descriptors = descriptors_for(max_connections)
     if descriptors.connections < max_connections:
@@ -156,10 +146,10 @@ def command(
             f"{descriptors.limit} files may be open (ulimit -n)"
         )
     places = remote.beside(paths)
-    catalog = Catalog(places, replica=replica, chosen=chosen, as_of=as_of, complain=_complain,
-                      open_logs=descriptors.open_logs,
-                      on_damage=_complain if skip_damaged else None)  # fmt: skip
-    chosen.check((each.topic or "", each.partition or 0) for each in catalog.partitions)
+    catalog = Catalog(places, replica=given["replica"], chosen=given["chosen"], as_of=given["as_of"],
+                      complain=_complain, open_logs=descriptors.open_logs,
+                      on_damage=_complain if given["skip_damaged"] else None)  # fmt: skip
+    given["chosen"].check((each.topic or "", each.partition or 0) for each in catalog.partitions)
     short: list[Finding] = []
     coordinator_logs(catalog.partitions, CONSUMER_OFFSETS_TOPIC, short)
     report_findings([*catalog.findings, *short])
@@ -169,16 +159,17 @@ def command(
             "a moment later than from itself"
         )
     check_access(listen[0], sorted(catalog.topics), with_tls=certificates is not None,
-                 with_users=bool(passwords or tls_client_ca), insecure=insecure, complain=_complain)  # fmt: skip
+                 with_users=bool(passwords or given["tls_client_ca"]), insecure=given["insecure"],
+                 complain=_complain)  # fmt: skip
     options = ServerOptions(
-        processors=processors,
-        limits=NetworkLimits(connections=descriptors.connections, request_bytes=max_request_bytes),
+        processors=given["processors"],
+        limits=NetworkLimits(connections=descriptors.connections, request_bytes=given["max_request_bytes"]),
         tls=None if certificates is None else certificates.context,
         users=passwords,
         permitted=permitted,
-        advertised=advertise,
-        refresh_seconds=refresh,
-        commits_file=CommitsFile(offsets_file) if offsets_file is not None else None,
+        advertised=given["advertise"],
+        refresh_seconds=given["refresh"],
+        commits_file=CommitsFile(given["offsets_file"]) if given["offsets_file"] is not None else None,
     )
     sys.setswitchinterval(_SWITCH_S)
     keep_little()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from binascii import b2a_base64
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import UNSET, Struct, UnsetType
@@ -84,15 +84,9 @@ class TopLine(Struct, frozen=True, kw_only=True):
 def command(
     paths: tuple[str, ...],
     ways: tuple[str, ...],
-    order: str,
-    most: int,
-    start_time: int | None,
-    end_time: int | None,
     chosen: Selection,
-    isolation_level: str,
-    jobs: int,
-    replica: str | None,
     as_json: bool,
+    **given: Any,
 ) -> int:
     """Show what fills a log directory: records and bytes by topic, partition, key, producer or time.
 
@@ -108,16 +102,16 @@ def command(
     with needed("top", "fast"):
         from kafkalog.inspect.top import By, top
     inventory = open_all(*paths, tolerant=True)
-    partitions = selected(chosen, inventory.readable(replica, chosen), inventory.all_unreadable)
+    partitions = selected(chosen, inventory.readable(given["replica"], chosen), inventory.all_unreadable)
     found = top(
         partitions,
         [By(each) for each in ways],
-        start_time=start_time,
-        end_time=end_time,
-        order=order,
-        most=most,
-        isolation_level=isolation_level,
-        threads=jobs,
+        start_time=given["start_time"],
+        end_time=given["end_time"],
+        order=given["order"],
+        most=given["most"],
+        isolation_level=given["isolation_level"],
+        threads=given["jobs"],
     )
     if as_json:
         print_lines(_line(each, found.missed_bytes) for each in found.groups)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import click
 
@@ -165,13 +166,11 @@ def command(
     yes: bool,
     dry_run: bool,
     into: str | None,
-    config: tuple[str, ...],
-    server_properties: str | None,
-    at: int | None,
     chosen: Selection,
     jobs: int,
     quarantine: str | None,
     as_json: bool,
+    **given: Any,
 ) -> int:
     """Compact log directories as one pass of the log cleaner would, under the broker's lock.
 
@@ -183,9 +182,9 @@ def command(
     `undo` reverses it. Exit code 0 if there was nothing to do, or if DIR was written; 2 if something was changed in
     place, 1 if nothing was and a partition was left as it is, 3 if it refused, 4 if something could not be read.
     """
-    settings = {**known_settings(settings_in(server_properties)), **parse_settings(config)}
+    settings = {**known_settings(settings_in(given["server_properties"])), **parse_settings(given["config"])}
     paths = tuple(holding(paths, chosen))
-    request = Compaction(config=settings, at=at, select=chosen, quarantine=quarantine)
+    request = Compaction(config=settings, at=given["at"], select=chosen, quarantine=quarantine)
     acting = Acting(yes=yes, as_json=as_json, show=_print_plan, reports=_reports)
     if dry_run and (into is not None or yes or quarantine is not None):
         raise UsageError("--dry-run changes nothing: --into, --yes and --quarantine cannot be used with it")

@@ -7,16 +7,17 @@ import os
 import click
 
 from kafkalog.cli.lines import print_lines
-from kafkalog.cli.options.common import CONFIG, JSON
+from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import print_json
 from kafkalog.cli.progress import ByteProgress, total_bytes
 from kafkalog.cli.repairing.merge_text import print_directory, print_partition
-from kafkalog.cli.settings import parse_settings
+from kafkalog.cli.settings import parse_settings, request_option
 from kafkalog.cli.shapes.merge_lines import PartitionLine, summary_line
 from kafkalog.codec.errors import UsageError
 from kafkalog.copies.preview import merge_preview
 from kafkalog.jobs.merge.merge import merge_directories, merge_replicas
+from kafkalog.jobs.merge.request import Merge
 from kafkalog.log.directories.directory import is_partition_dir
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.selection import ALL, Selection
@@ -30,9 +31,9 @@ __all__ = ["command"]
 @click.argument("copies", nargs=-1, required=True, metavar="DIR...")
 @click.option("--into", "target", metavar="DIR", help="Where to write the merged directory.")
 @click.option("--dry-run", is_flag=True, help="Show what would be merged, and write nothing.")
-@click.option("--prefer", metavar="DIR", help="The copy to trust where several have a batch of the same epoch.")
+@request_option(Merge, "prefer")
 @selection_options
-@CONFIG
+@request_option(Merge, "config")
 @JSON
 def command(
     copies: tuple[str, ...],
@@ -69,11 +70,9 @@ def command(
         return ExitCode.IO_ERROR if is_unread else ExitCode.CLEAN
     with ByteProgress("merging", lambda: total_bytes(filter(os.path.isdir, copies))) as progress:
         merged = merge_directories(
+            Merge(prefer=prefer, select=chosen, config=settings),
             *copies,
-            into=target,
-            prefer=prefer,
-            select=chosen,
-            config=settings,
+            target=target,
             on_read=progress.advance,
         )
     if as_json:

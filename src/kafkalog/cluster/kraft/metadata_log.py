@@ -25,6 +25,7 @@ from kafkalog.codec.model import ControlType
 from kafkalog.codec.names import QUORUM_STATE, kraft_snapshot_file, parse_kraft_snapshot_file
 from kafkalog.log.directories.partition import Partition, open_segment
 from kafkalog.log.disk.files import read_small
+from kafkalog.log.reading.record_filter import RecordFilter
 from kafkalog.log.walk.on_damage import STOP
 
 __all__ = ["UNCOMMITTED_TAILS", "ControllerTerm", "MetadataEvent", "MetadataLog", "MetadataState"]
@@ -102,7 +103,9 @@ class MetadataLog:
 
     def events(self, findings: list[Finding], start_offset: int | None = None) -> Iterator[MetadataEvent]:
         """Records of the log, control records too."""
-        reader = self.partition.records(start_offset, include_control=True, on_damage=STOP, limits=self.limits)
+        reader = self.partition.records(
+            RecordFilter(start_offset=start_offset), include_control=True, on_damage=STOP, limits=self.limits
+        )
         yield from _events(reader, findings)
 
     def snapshot_events(self, path: str, findings: list[Finding]) -> list[MetadataEvent]:

@@ -97,6 +97,11 @@ class DecidedPartition:
         """First offset a consumer may read."""
         return max(self.listed.log_start_offset, self._start_offset or 0)
 
+    @property
+    def limits(self) -> Limits:
+        """The limits that the partition was opened with."""
+        return self.listed.limits
+
     def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
         """Offset that the next record would get."""
         return self.listed.log_end_offset(limits=limits)

@@ -29,10 +29,10 @@ from kafkalog.copies.preview import (
     refuse_several_topics,
 )
 from kafkalog.copies.volumes import Copy, Shelf, gather
+from kafkalog.jobs.merge.request import Merge
 from kafkalog.jobs.merge.write import write_partition
 from kafkalog.log.directories.directory import refuse_inside
 from kafkalog.log.directories.log_settings import LogSettings
-from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike, read_small
 from kafkalog.log.disk.lock import refuse_half_done
 from kafkalog.recovery.act.fs import FileSystem, own_file
@@ -78,46 +78,42 @@ def merge_replicas(
 
 
 def merge_directories(
+    request: Merge | PathLike,
     *paths: PathLike,
-    into: PathLike | None,
-    prefer: PathLike | None = None,
-    select: Selection = ALL,
-    config: Mapping[str, str] | None = None,
-    at: int | None = None,
+    target: PathLike | None,
     limits: Limits = DEFAULT_LIMITS,
     on_read: Callable[[int], None] | None = None,
 ) -> MergedDirectory:
     """Merge every partition of several log directories into a new log directory, which must not exist.
 
-    `config` holds settings under Kafka's names (a topic's
-    settings in a volume's metadata take precedence); `at` is the time to treat as now, in ms.  A partition that is in
-    one volume only is taken from there.  The metadata log of KRaft is left out, and no `meta.properties` is written,
-    because the operator decides which broker gets the directory.  A partition that cannot be merged does not stop the
-    others; the result names it.  Raises `UsageError` for wrong paths, `RecoveryRefused` for volumes of several
-    clusters.
+    A partition that is in one volume only is taken from there.  The metadata log of KRaft is left out, and no
+    `meta.properties` is written, because the operator decides which broker gets the directory.  A partition that cannot
+    be merged does not stop the others; the result names it.  Raises `UsageError` for wrong paths, `RecoveryRefused` for
+    volumes of several clusters.
 
+    * `request`: which partitions, and how; it may be left out if the defaults are meant
     * `paths`: log directories of one cluster, two or more
-    * `into`: the new log directory; None: nothing is written, and the result says what would be
-    * `prefer`: the directory that gives what several have of the same leader epoch; else the best copy does
-    * `select`: the topic-partitions to take; all of them without it
+    * `target`: the new log directory; None: nothing is written, and the result says what would be
     * `limits`: what a batch or file may hold at most (`Limits`)
     * `on_read`: called with the number of log bytes read
     """
-    target = None if into is None else _new_place(into)
-    wanted = preferred(prefer, paths)
-    shelf = gather(paths, chosen=select, limits=limits)
+    if not isinstance(request, Merge):
+        paths, request = (request, *paths), Merge()
+    place = None if target is None else _new_place(target)
+    wanted = preferred(request.prefer, paths)
+    shelf = gather(paths, chosen=request.select, limits=limits)
     refuse_several_clusters(shelf)
-    work = _Work(shelf, dict(config or {}), _now(at), limits, on_read, wanted)
+    work = _Work(shelf, request.config, _now(request.at), limits, on_read, wanted)
     work.refuse_half_done()
     metadata = [each for each in shelf.copies if each[0] == CLUSTER_METADATA_TOPIC]
-    result = MergedDirectory(target=target, left_out=list(shelf.left_out), unreadable=list(shelf.unreadable))
+    result = MergedDirectory(target=place, left_out=list(shelf.left_out), unreadable=list(shelf.unreadable))
     result.left_out += [copy.path for key in metadata for copy in shelf.copies.pop(key)]
     if not shelf.copies:
         raise UsageError(f"no partition to merge is in {', '.join(shelf.paths)}")
-    starts = [work.merge(copies, target, result) for copies in shelf.copies.values()]
+    starts = [work.merge(copies, place, result) for copies in shelf.copies.values()]
     entries = [entry for entry in starts if entry is not None]
-    if entries and target is not None:
-        _write_starts(target, entries)
+    if entries and place is not None:
+        _write_starts(place, entries)
     return result
 
 

@@ -51,7 +51,8 @@ from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.log.disk.unchanged import Unchanged
 from kafkalog.log.reading.column_decoding import ColumnDecoding
 from kafkalog.log.reading.offsets import offsets_before
-from kafkalog.log.reading.readable import READ_UNCOMMITTED, OffsetAndTimestamp, Reset
+from kafkalog.log.reading.readable import OffsetAndTimestamp, Reset
+from kafkalog.log.reading.record_filter import EVERY_RECORD, RecordFilter
 from kafkalog.log.walk.batch_filter import Codecs, ProducerIds, batch_filter
 from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.on_damage import RAISE, SKIP, STOP, check_on_damage
@@ -162,34 +163,26 @@ class Partition:
 
     def records(
         self,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
+        filter: RecordFilter = EVERY_RECORD,
         *,
-        isolation_level: str = READ_UNCOMMITTED,
         include_control: bool = False,
         all: bool = False,
-        producer_ids: ProducerIds = None,
-        codecs: Codecs = None,
-        transactional: bool | None = None,
         on_damage: str = RAISE,
         limits: Limits = DEFAULT_LIMITS,
         on_bytes: Callable[[int], None] | None = None,
     ) -> RecordReader:
-        """The records a consumer sees, from `start_offset` up to, not including, `end_offset`; see `RecordReader`.
+        """The records that a consumer sees and `filter` accepts; see `RecordReader`.
 
-        `producer_ids`, `codecs`, `transactional` and `on_damage` are as in `to_arrow`; `findings` of what is returned
-        has what was wrong.  `all` gives everything in the files and goes on behind damage, whatever `on_damage` says.
+        `on_damage` is as in `to_arrow`; `findings` of what is returned has what was wrong.  `all` gives everything in
+        the files that `filter` accepts and goes on behind damage, whatever `on_damage` says.
         """
         from kafkalog.log.reading.records import RecordReader  # most commands read no record
 
         return RecordReader(
             self,
-            start_offset=start_offset,
-            end_offset=end_offset,
-            isolation_level=isolation_level,
+            filter,
             include_control=include_control,
             all_records=all,
-            batches=batch_filter(producer_ids, codecs, transactional),
             on_damage=on_damage,
             limits=self._own(limits),
             on_bytes=on_bytes,
@@ -198,29 +191,20 @@ class Partition:
     def to_arrow(
         self,
         columns: Iterable[str] | None = None,
+        filter: RecordFilter = EVERY_RECORD,
         *,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
-        start_timestamp: int | None = None,
-        end_timestamp: int | None = None,
-        isolation_level: str = READ_UNCOMMITTED,
-        producer_ids: ProducerIds = None,
-        codecs: Codecs = None,
-        transactional: bool | None = None,
         batch_rows: int = 65_536,
         batch_bytes: int = 8 * MIB,
         on_damage: str | None = None,
         findings: list[Finding] | None = None,
         threads: int = 1,
         layout: str = "copy",
-        limits: Limits = DEFAULT_LIMITS,
         decoding: ColumnDecoding | None = None,
     ) -> pyarrow.RecordBatchReader:
-        """The records a consumer sees, as Arrow batches of at most `batch_rows` rows and about `batch_bytes` bytes.
+        """What `records` gives, as Arrow batches of at most `batch_rows` rows and about `batch_bytes` bytes.
 
         `columns` are names of `kafkalog.codec.columnar.schema.TYPES`, by default those of Spark's Kafka source with
-        headers.  Starts are inclusive and ends exclusive; a timestamp (ms) means the first record with at least that
-        timestamp.  A batch that begins below the end of another ends nothing, as a consumer gives no record twice.
+        headers.  A batch that begins below the end of another ends nothing, as a consumer gives no record twice.
         Where an open transaction ends committed data, `open_transaction` in the metadata of the reader's schema says
         so.
 
@@ -228,10 +212,6 @@ class Partition:
         error's `finding`.  `on_damage="stop"` ends the rows there, as damage ends a consumer's reading; `"skip"` leaves
         out the records that cannot be read and goes on with the next sound batch.  A list for `findings` gets what was
         wrong, of repeated offsets the first, and makes `"stop"` the default; without one a warning says it.
-
-        `producer_ids` (one or several), `codecs` (names or numbers of compressions) and `transactional` select batches
-        by their headers: other batches are neither decompressed nor decoded, so damage inside them is not found.
-        Entries of magic 0 and 1 have no producer and are never in a transaction.
 
         `threads`, the caller's among them, read large logs in parallel; rows and their order stay the same, but the
         Arrow batches may differ.  Each thread holds a few batches in memory.
@@ -251,18 +231,12 @@ class Partition:
         read = partial(
             partition_to_arrow,
             self,
-            start_offset=start_offset,
-            end_offset=end_offset,
-            start_timestamp=start_timestamp,
-            end_timestamp=end_timestamp,
-            isolation_level=isolation_level,
-            batches=batch_filter(producer_ids, codecs, transactional),
+            filter=filter,
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,
             on_damage=on_damage,
             threads=threads,
             layout=layout,
-            limits=self._own(limits),
         )
         return read(columns, findings=findings) if decoding is None else decoding.decoded(self, read, columns, findings)
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.codec.errors import UsageError
 from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -33,7 +32,9 @@ from kafkalog.log.reading.readable import (
     READ_UNCOMMITTED,
     ReadablePartition,
     Reset,
+    check_isolation_level,
 )
+from kafkalog.log.reading.record_filter import RecordFilter
 from kafkalog.log.reading.transactions import AbortedFilter, Transactions, Undecided
 from kafkalog.log.walk.batch_filter import BatchFilter
 from kafkalog.log.walk.cursor import Cursor
@@ -61,6 +62,7 @@ __all__ = [
     "check_isolation_level",
     "consumer_view",
     "nothing_to_read",
+    "wanted_offsets",
 ]
 
 
@@ -100,12 +102,6 @@ class ConsumerView(Struct, frozen=True, kw_only=True):
         end = min([self.end_offset, *open_first_offsets])
         why = next((each.finding for each in undecided if each.first_offset == end < self.end_offset), None)
         return replace(self, end_offset=end, aborted=tuple(aborted), findings=tuple(findings), undecided=why)
-
-
-def check_isolation_level(level: str) -> None:
-    """Raise `UsageError` unless it is one of `ISOLATION_LEVELS`."""
-    if level not in ISOLATION_LEVELS:
-        raise UsageError(f"isolation level {level!r} is not one of {', '.join(ISOLATION_LEVELS)}")
 
 
 def consumer_view(
@@ -153,6 +149,31 @@ def _behind_damage(found: Transactions, start: int) -> Transactions:
         earlier = first_offsets.get(each.producer_id, each.first_offset)
         first_offsets[each.producer_id] = min(earlier, each.first_offset)
     return replace(found, open_first_offsets=first_offsets, undecided=undecided)
+
+
+def wanted_offsets(
+    partition: ReadablePartition, filter: RecordFilter, passed: list[Finding], limits: Limits
+) -> tuple[int | None, int | None]:
+    """First offset and offset after the last one that a filter asks for; None if it sets no bound.
+
+    `passed` gets the damage before the first offset in which an earlier record may lie that is wanted by its time.
+    """
+    low, high = filter.start_offset, filter.end_offset
+    if filter.start_timestamp is not None:
+        findings: list[Finding] = []
+        first = partition.offset_for_timestamp(
+            filter.start_timestamp, findings=findings, through_damage=True, limits=limits
+        )
+        passed += [
+            each for each in findings
+            if each.severity is Severity.ERROR and each.code not in REPORTED_AND_READ
+            and (each.offset is None or each.offset >= (low or 0))
+        ]  # fmt: skip
+        low = max(low or 0, NO_END if first is None else first.offset)
+    if filter.end_timestamp is not None:  # damage before it is met by who reads
+        end = partition.offset_for_timestamp(filter.end_timestamp, through_damage=True, limits=limits)
+        high = min(NO_END if high is None else high, NO_END if end is None else end.offset)
+    return low, high
 
 
 def nothing_to_read(partition: ReadablePartition, limits: Limits) -> Finding | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
+from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.walk.segment import Segment
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ISOLATION_LEVELS", "READ_COMMITTED", "READ_UNCOMMITTED", "OffsetAndTimestamp", "ReadablePartition", "Reset",
+    "check_isolation_level",
 ]  # fmt: skip
 
 READ_UNCOMMITTED = "read_uncommitted"
@@ -24,6 +26,12 @@ ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
 
 Reset = Literal["earliest", "latest"]
 """Where reading goes on if an offset is out of range (`auto.offset.reset`)."""
+
+
+def check_isolation_level(level: str) -> None:
+    """Raise `UsageError` unless it is one of `ISOLATION_LEVELS`."""
+    if level not in ISOLATION_LEVELS:
+        raise UsageError(f"isolation level {level!r} is not one of {', '.join(ISOLATION_LEVELS)}")
 
 
 class OffsetAndTimestamp(NamedTuple):
@@ -52,6 +60,10 @@ class ReadablePartition(Protocol):
     @property
     def segments(self) -> tuple[Segment, ...]:
         """By base offset."""
+
+    @property
+    def limits(self) -> Limits:
+        """What it was opened with, for all that is read of it without other limits."""
 
     @property
     def log_start_offset(self) -> int:

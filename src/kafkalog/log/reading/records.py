@@ -15,15 +15,14 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import Record, RecordBatch
 from kafkalog.codec.records import decode_batch
 from kafkalog.log.reading.consumer_view import (
-    READ_UNCOMMITTED,
     BatchSelection,
     ConsumerView,
-    check_isolation_level,
     consumer_view,
     nothing_to_read,
+    wanted_offsets,
 )
 from kafkalog.log.reading.readable import ReadablePartition
-from kafkalog.log.walk.batch_filter import BatchFilter
+from kafkalog.log.reading.record_filter import EVERY_RECORD, RecordFilter, conditions_of
 from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.on_damage import RAISE, SKIP, check_on_damage, raised
 from kafkalog.log.walk.segment import Segment
@@ -76,40 +75,38 @@ class RecordReader:
 
     If damage ends the reading, `FormatError` with the finding is raised after the records before it; with
     `on_damage="stop"` the reader just ends, and with `"skip"` it goes on with the next sound batch.
-    `start_offset` is inclusive, `end_offset` exclusive.  `all_records` returns everything in the files: control
+    `all_records` returns everything in the files: control
     records, records below the log start offset, aborted transactions, repeated offsets, and what comes after damage.
-    Batches that `batches` does not accept are not opened.  The files are held open from here on, see `HeldFiles`.
+    The files are held open from here on, see `HeldFiles`.
     """
 
     def __init__(
         self,
         partition: ReadablePartition,
+        filter: RecordFilter = EVERY_RECORD,
         *,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
-        isolation_level: str = READ_UNCOMMITTED,
         include_control: bool = False,
         all_records: bool = False,
-        batches: BatchFilter | None = None,
         on_damage: str = RAISE,
         limits: Limits = DEFAULT_LIMITS,
         on_bytes: Callable[[int], None] | None = None,
     ) -> None:
-        check_isolation_level(isolation_level)
         self._skips = check_on_damage(on_damage) == SKIP and not all_records
         self._raises = on_damage == RAISE and not all_records
         self._partition = partition
         self._limits = limits
         self._control = include_control
         self._all = all_records
+        self._passed: list[Finding] = []
+        low, high = wanted_offsets(partition, filter, self._passed, limits)
         if all_records:
-            low = _LOWEST if start_offset is None else start_offset
             self._view = ConsumerView(
-                start_offset=low, end_offset=_HIGHEST if end_offset is None else end_offset, batches=batches
-            )
+                start_offset=_LOWEST if low is None else low, end_offset=_HIGHEST if high is None else high,
+                batches=conditions_of(filter),
+            )  # fmt: skip
         else:
             self._view = consumer_view(
-                partition, start_offset, end_offset, isolation_level=isolation_level, batches=batches,
+                partition, low, high, isolation_level=filter.isolation, batches=conditions_of(filter),
                 through_damage=self._skips, limits=limits,
             )  # fmt: skip
         self._is_damaged = False
@@ -117,7 +114,7 @@ class RecordReader:
         self._held_back: list[Finding] = []
         self._batches = BatchReader(
             partition.segments,
-            start_offset=start_offset if all_records else self._view.start_offset,
+            start_offset=low if all_records else self._view.start_offset,
             through_damage=all_records or self._skips,
             limits=limits,
             on_bytes=on_bytes,
@@ -181,8 +178,14 @@ class RecordReader:
         return self._read(take)
 
     def _read(self, take: TakeRun[T] | None, *, after: int = 0) -> Iterator[T | OfBatch]:
+        self.findings.extend(self._passed)
         if self._all:
             yield from self._everything()
+            return
+        if self._passed and not self._skips:  # wanted records may lie in that damage
+            self._ended_by = self._passed[0]
+            if self._raises:
+                raise raised(self._ended_by)
             return
         self.findings.extend(self._view.findings)
         selection = BatchSelection(self._view, include_control=self._control)

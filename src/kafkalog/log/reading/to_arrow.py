@@ -15,7 +15,7 @@ from kafkalog.codec.columnar.schema import COPY, record_schema
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION
-from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
+from kafkalog.codec.limits import KIB, MIB, Limits
 from kafkalog.codec.model import BATCH, NO_END, Codec
 from kafkalog.codec.names import without_surrogates
 from kafkalog.codec.plain import PLAIN
@@ -23,18 +23,17 @@ from kafkalog.codec.record_shape import SMALLEST_RECORD
 from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log.disk.held_files import HeldFiles
 from kafkalog.log.reading.consumer_view import (
-    REPORTED_AND_READ,
     ConsumerView,
     Telling,
-    check_isolation_level,
     consumer_view,
     nothing_to_read,
+    wanted_offsets,
 )
 from kafkalog.log.reading.in_order import InOrder
 from kafkalog.log.reading.lossy import Lossy
 from kafkalog.log.reading.readable import ReadablePartition
+from kafkalog.log.reading.record_filter import EVERY_RECORD, RecordFilter, conditions_of
 from kafkalog.log.reading.slices import Damage, Slice, SliceReader
-from kafkalog.log.walk.batch_filter import BatchFilter
 from kafkalog.log.walk.header_walk import Span
 from kafkalog.log.walk.on_damage import RAISE, SKIP, STOP, check_on_damage, raised, warn_of_loss
 from kafkalog.log.walk.segment import Segment, index_of
@@ -66,34 +65,28 @@ _LARGE_PART = 2
 def partition_to_arrow(
     partition: ReadablePartition,
     columns: Iterable[str] | None = None,
+    filter: RecordFilter = EVERY_RECORD,
     *,
-    start_offset: int | None = None,
-    end_offset: int | None = None,
-    start_timestamp: int | None = None,
-    end_timestamp: int | None = None,
-    isolation_level: str,
-    batches: BatchFilter | None = None,
     batch_rows: int = _DEFAULT_ROWS,
     batch_bytes: int = 8 * MIB,
     on_damage: str | None = None,
     findings: list[Finding] | None = None,
     threads: int = 1,
     layout: str = COPY,
-    limits: Limits = DEFAULT_LIMITS,
 ) -> pa.RecordBatchReader:
     """See `Partition.to_arrow`."""
-    check_isolation_level(isolation_level)
     if batch_rows < 1 or batch_bytes < 1 or threads < 1:
         raise UsageError("batch_rows, batch_bytes and threads must be positive")
+    limits = partition.limits
     schema = told = record_schema(columns, layout)
     on_damage = check_on_damage(on_damage or (RAISE if findings is None else STOP))
     skips = on_damage == SKIP
     passed: list[Finding] = []
-    low = _start(partition, start_offset, start_timestamp, passed, limits)
-    high = _end(partition, end_offset, end_timestamp, limits)
+    low, high = wanted_offsets(partition, filter, passed, limits)
     view = consumer_view(
-        partition, low, high, isolation_level=isolation_level, batches=batches, through_damage=skips, limits=limits
-    )
+        partition, low, high, isolation_level=filter.isolation, batches=conditions_of(filter), through_damage=skips,
+        limits=limits,
+    )  # fmt: skip
     if view.open_transaction is not None:
         told = schema.with_metadata({OPEN_TRANSACTION: view.open_transaction})
     wanted = partition.segments[index_of(partition.segments, view.start_offset) :]
@@ -416,29 +409,3 @@ def _pass_over(pieces: Iterable[object]) -> None:
 def _held_bytes(piece: pa.RecordBatch | Damage | _End) -> int:
     """What an item takes as long as it is held; several slices of one Arrow batch count each."""
     return int(piece.get_total_buffer_size()) if isinstance(piece, pa.RecordBatch) else 0
-
-
-def _start(
-    partition: ReadablePartition, offset: int | None, timestamp: int | None, passed: list[Finding], limits: Limits
-) -> int:
-    """The first wanted offset; `passed` gets the damage before it in which an earlier one may lie."""
-    low = offset or 0
-    if timestamp is not None:
-        findings: list[Finding] = []
-        found = partition.offset_for_timestamp(timestamp, findings=findings, through_damage=True, limits=limits)
-        passed += [
-            each for each in findings
-            if each.severity is Severity.ERROR and each.code not in REPORTED_AND_READ
-            and (each.offset is None or each.offset >= low)
-        ]  # fmt: skip
-        low = max(low, NO_END if found is None else found.offset)
-    return low
-
-
-def _end(partition: ReadablePartition, offset: int | None, timestamp: int | None, limits: Limits) -> int:
-    """The offset after the last wanted one; damage before it is met by who reads."""
-    high = NO_END if offset is None else offset
-    if timestamp is not None:
-        found = partition.offset_for_timestamp(timestamp, through_damage=True, limits=limits)
-        high = min(high, NO_END if found is None else found.offset)
-    return high

@@ -89,5 +89,5 @@ def in_log(folder: Path, topic: str = "orders", level: str = "read_committed") -
         (each.partition or 0, record.offset)
         for each in kafkalog.open_all(folder).partitions
         if each.topic == topic
-        for record in each.records(isolation_level=level)
+        for record in each.records(kafkalog.RecordFilter(isolation_level=level))
     )

@@ -44,6 +44,6 @@ def compacted(root: Path, quarantine: Path | None = None, into: Path | None = No
 
 def meaning(partition: Path) -> dict[bytes | None, bytes | None]:
     """What a consumer makes of a log: the last value of each key, deleted keys left out."""
-    records = kafkalog.open_partition(partition).records(isolation_level="read_committed")
+    records = kafkalog.open_partition(partition).records(kafkalog.RecordFilter(isolation_level="read_committed"))
     latest = {record.key: record.value for record in records}
     return {key: value for key, value in latest.items() if value is not None}

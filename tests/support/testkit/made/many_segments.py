@@ -61,7 +61,7 @@ def asked_for(
     store.requests.clear()
     store.sent = 0
     if timestamp is None:
-        found = next(iter(partition.records(offset))).offset
+        found = next(iter(partition.records(kafkalog.RecordFilter(start_offset=offset)))).offset
     else:
         answer = partition.offset_for_timestamp(timestamp)
         found = -1 if answer is None else answer.offset

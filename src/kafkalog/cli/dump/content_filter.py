@@ -10,10 +10,10 @@ from kafkalog.cli.dump.patterns import Pattern
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import Record, RecordBatch
 
-__all__ = ["RecordFilter"]
+__all__ = ["ContentFilter"]
 
 
-class RecordFilter(Struct, frozen=True):
+class ContentFilter(Struct, frozen=True):
     """All conditions must hold; a condition that is None or empty always does.  Times are ms, the end exclusive."""
 
     start_time: int | None = None
@@ -36,7 +36,7 @@ class RecordFilter(Struct, frozen=True):
         value_regex: str | None,
         headers: Sequence[str],
         header_regexes: Sequence[str],
-    ) -> RecordFilter:
+    ) -> ContentFilter:
         """The filter that the words of the command line ask for.
 
         Raises `UsageError` for a broken regular expression.
@@ -64,7 +64,7 @@ class RecordFilter(Struct, frozen=True):
     @property
     def is_empty(self) -> bool:
         """Whether everything passes."""
-        return self == RecordFilter()
+        return self == ContentFilter()
 
     @property
     def has_patterns(self) -> bool:

@@ -1,0 +1,37 @@
+"""The request to merge log directories of several brokers into one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from msgspec import Struct
+
+from kafkalog.codec.arguments import check_fields
+from kafkalog.codec.common.asked import Option
+from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.disk.files import PathLike
+
+__all__ = ["Merge"]
+
+
+class Merge(Struct, frozen=True, kw_only=True):
+    """A request to `merge_directories`: which partitions are merged, and how."""
+
+    prefer: Annotated[
+        PathLike | None,
+        Option("--prefer", "The copy to trust where several have a batch of the same epoch.", "DIR"),
+    ] = None
+    """the directory that gives what several have of the same leader epoch; None: the best copy does"""
+    select: Selection = ALL
+    """the topic-partitions to merge"""
+    config: Annotated[
+        Mapping[str, str],
+        Option("--config", "A topic or broker setting under Kafka's own name; may be repeated.", "NAME=VALUE"),
+    ] = {}
+    """settings under Kafka's names; a topic's settings in a volume's metadata take precedence"""
+    at: int | None = None
+    """the time to treat as now, ms since 1970; None: the clock's"""
+
+    def __post_init__(self) -> None:
+        check_fields(self)

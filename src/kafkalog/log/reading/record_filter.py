@@ -1,0 +1,60 @@
+"""Which records of a partition are read: bounds, isolation level, and conditions on the headers of batches."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from kafkalog.codec.arguments import check_fields
+from kafkalog.log.reading.readable import READ_UNCOMMITTED, check_isolation_level
+from kafkalog.log.walk.batch_filter import BatchFilter, Codecs, ProducerIds, batch_filter
+
+__all__ = ["EVERY_RECORD", "RecordFilter", "conditions_of"]
+
+
+class RecordFilter(Struct, frozen=True, kw_only=True):
+    """Which records are read; a field that is None allows all.
+
+    Starts are inclusive and ends exclusive.  Batches that the last three fields leave out are neither decompressed nor
+    decoded, so damage inside them is not found; entries of magic 0 and 1 have no producer and are never in a
+    transaction.  Raises `UsageError` for an isolation level, producer id or compression that does not exist.
+    """
+
+    start_offset: int | None = None
+    """first offset; None: the log start offset"""
+    end_offset: int | None = None
+    """offset after the last one"""
+    start_timestamp: int | None = None
+    """ms since 1970: from the first record that has at least this timestamp"""
+    end_timestamp: int | None = None
+    """ms since 1970: up to, not including, the first record that has at least this timestamp"""
+    isolation_level: str | None = None
+    """`read_uncommitted` or `read_committed`; None: `read_uncommitted`, but `read_committed` for an export"""
+    producer_ids: ProducerIds = None
+    """one producer id or several"""
+    codecs: Codecs = None
+    """names or numbers of compressions, one or several"""
+    transactional: bool | None = None
+    """only what was written in transactions, or only what was not"""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.isolation_level is not None:
+            check_isolation_level(self.isolation_level)
+        batches = conditions_of(self)
+        if batches is not None:  # an iterator may have given them, which a second reader would find empty
+            force_setattr(self, "producer_ids", batches.producer_ids)
+            force_setattr(self, "codecs", batches.codecs)
+
+    @property
+    def isolation(self) -> str:
+        """The isolation level that reading has, `read_uncommitted` by default."""
+        return self.isolation_level or READ_UNCOMMITTED
+
+
+def conditions_of(filter: RecordFilter) -> BatchFilter | None:
+    """The conditions of a filter on the headers of batches; None if there are none."""
+    return batch_filter(filter.producer_ids, filter.codecs, filter.transactional)
+
+
+EVERY_RECORD = RecordFilter()

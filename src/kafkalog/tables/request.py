@@ -1,0 +1,73 @@
+"""The request to export records into tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from kafkalog.codec.arguments import check_fields
+from kafkalog.codec.common.asked import Option
+from kafkalog.codec.errors import UsageError
+from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.disk.files import PathLike
+from kafkalog.log.reading.readable import READ_COMMITTED
+from kafkalog.log.reading.record_filter import EVERY_RECORD, RecordFilter, conditions_of
+from kafkalog.values.column_schema import NamedSchema
+from kafkalog.values.registry import SchemaRegistry
+from kafkalog.values.sources import check_values
+
+__all__ = ["FORMATS", "Export"]
+
+FORMATS = ("parquet", "iceberg", "delta")
+_VALUES = "Keys and values: as what they say by their schemas, or as bytes."
+_KEY_SCHEMA = "Subject of the schema that gives keys their type."
+_VALUES_SCHEMA = "Subject of the schema that gives values their type."
+_MASKS = "Hide fields of this name in keys and values, and what cannot be decoded; may be repeated."
+_ACCEPT_LOSS = "Go on even if the log has lost records that the table does not have yet."
+
+
+class Export(Struct, frozen=True, kw_only=True):
+    """A request to `export`: which records become rows of tables, and of which.
+
+    Raises `UsageError` for a format that does not exist and for fields that do not go together.
+    """
+
+    format: Annotated[str, Option("--format", "What the tables are.")]
+    """`parquet`, `iceberg` or `delta`"""
+    select: Selection = ALL
+    """which partitions; by default all but those of Kafka's own topics"""
+    filter: RecordFilter = EVERY_RECORD
+    """offsets, times and the isolation level; starts count for partitions of which the table has nothing yet"""
+    values: Annotated[str, Option("--values", _VALUES)] = "auto"
+    """`auto` decodes keys and values by their schemas, `bytes` leaves them as they are"""
+    schemas: SchemaRegistry | None = None
+    """as `DecodedValues` has them; so are the next two"""
+    key_schema: Annotated[NamedSchema | None, Option("--key-schema", _KEY_SCHEMA, "SUBJECT")] = None
+    values_schema: Annotated[NamedSchema | None, Option("--values-schema", _VALUES_SCHEMA, "SUBJECT")] = None
+    masks: Annotated[Iterable[str], Option("--mask", _MASKS, "FIELD")] = ()
+    """names of fields that are not to be seen"""
+    by_day: bool = True
+    """divide files by day"""
+    replica: PathLike | None = None
+    """which directory to read if a topic-partition is in two of them"""
+    accept_loss: Annotated[bool, Option("--accept-loss", _ACCEPT_LOSS)] = False
+    """go on if records between the table's end and the log's start are gone"""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.format not in FORMATS:
+            raise UsageError(f"there is no format {self.format!r}; there are {', '.join(FORMATS)}")
+        check_values(self.values, self.schemas, self.key_schema, self.values_schema)
+        force_setattr(self, "masks", tuple(self.masks))
+        if self.values == "bytes" and self.masks:
+            raise UsageError("masks have no effect without values='auto'")
+        if conditions_of(self.filter) is not None:
+            raise UsageError("an export chooses records by offset and time only")
+
+    @property
+    def isolation_level(self) -> str:
+        """The isolation level, `read_committed` by default."""
+        return self.filter.isolation_level or READ_COMMITTED
