@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import convert
+
 from kafkalog.codec.common.advice import Advice, Ask, said
 from kafkalog.codec.common.shell import shell_word
 
@@ -47,9 +49,11 @@ def in_options(advice: Advice) -> str:
     if advice.ask is not Ask.WAY:
         values = {name: shell_word(str(value)) if name == "root" else value for name, value in advice.values.items()}
         return advice.text.replace("{}", WORDS[advice.ask].format(**values), 1)
-    from kafkalog.words.ways import needs_in  # a table of ways: most advice is of no way
+    from kafkalog.recovery.decide.ways_json import WayJson  # with a table of ways: most advice is of no way
+    from kafkalog.words.ways import needs_in
 
-    return advice.text.replace("{}", " ".join(needs_in(advice.values)) or "nothing more", 1)
+    way = convert(advice.values, WayJson)
+    return advice.text.replace("{}", " ".join(needs_in(way)) or "nothing more", 1)
 
 
 def told(value: Any) -> Any:

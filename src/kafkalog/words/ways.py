@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from kafkalog.codec.common.shapes import plain
 from kafkalog.codec.common.shell import shell_line
 from kafkalog.recovery.decide.ways import RecoveryWay
-from kafkalog.recovery.decide.ways_json import way_json
+from kafkalog.recovery.decide.ways_json import RequestJson, WayJson, way_json
 from kafkalog.recovery.modes.spec import Help
 from kafkalog.recovery.modes.table import REPAIR_BITS, Mode
 
@@ -23,7 +21,7 @@ def label_of(way: RecoveryWay) -> str:
 
 def needs_of(way: RecoveryWay) -> list[str]:
     """Arguments of `recover`, each by itself; where no recovery takes the way, what has to be there, in words."""
-    return needs_in(plain(way_json(way)))
+    return needs_in(way_json(way))
 
 
 def needs_text(way: RecoveryWay) -> str:
@@ -32,13 +30,12 @@ def needs_text(way: RecoveryWay) -> str:
     return " ".join(needs) if way.how is None else shell_line(needs)
 
 
-def needs_in(way: Mapping[str, Any]) -> list[str]:
+def needs_in(way: WayJson) -> list[str]:
     """What a way needs, as a report has it."""
-    how = way["how"]
-    if how is None:
-        leaders = " or ".join(map(str, way["leaders"]))
+    if way.how is None:
+        leaders = " or ".join(map(str, way.leaders))
         return [f"broker {leaders}, alive and leading before this one starts"] if leaders else []
-    return [*_options(how), *(["--accept-loss"] if way["needs_consent"] else [])]
+    return [*_options(way.how), *(["--accept-loss"] if way.needs_consent else [])]
 
 
 def mode_words(mode: Mode) -> list[str]:
@@ -52,8 +49,8 @@ def needs_copies(mode: Mode) -> bool:
     return way is not None and way.help is Help.COPIES
 
 
-def _options(how: Mapping[str, Any]) -> Sequence[str]:
-    words = ["--full"] if how["full"] else []
-    words += mode_words(Mode(how["mode"]))
-    words += ["--repair-bits", how["repair_bits"]] if how["repair_bits"] is not None else []
-    return [*words, *(word for copy in how["copies"] for word in ("--copy", copy))]
+def _options(request: RequestJson) -> Sequence[str]:
+    words = ["--full"] if request.full else []
+    words += mode_words(request.mode)
+    words += ["--repair-bits", request.repair_bits] if request.repair_bits is not None else []
+    return [*words, *(word for copy in request.copies for word in ("--copy", copy))]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType, field, structs
 
-from kafkalog.codec.common.shapes import plain
 from kafkalog.recovery.act.unfinished_business import StandingJson
 from kafkalog.recovery.decide.plan_json import PartitionPlanFields, PlanFields, PlanJson, ResultFields, ResultJson
 from kafkalog.recovery.decide.ways_json import WayFields, WayJson
@@ -76,7 +75,7 @@ def result_line(result: ResultJson) -> ResultLine:
 def _in_options(plan: PlanJson) -> dict[str, object]:
     """The fields of a plan that are for programs, in options."""
     best = plan.recommended_way
-    needs = [] if best is None else _needs(best)
+    needs = [] if best is None else needs_in(best)
     if plan.identity_in and (best is None or not WAYS[best.way].is_start):
         needs.append("--meta-properties")
     partitions = [
@@ -92,9 +91,5 @@ def _in_options(plan: PlanJson) -> dict[str, object]:
     }
 
 
-def _needs(way: WayJson) -> list[str]:
-    return needs_in(plain(way))
-
-
 def _way_line(way: WayJson) -> WayLine:
-    return WayLine(**{**structs.asdict(way), "how": _needs(way), "needs_consent": UNSET, "leaders": UNSET})
+    return WayLine(**{**structs.asdict(way), "how": needs_in(way), "needs_consent": UNSET, "leaders": UNSET})
