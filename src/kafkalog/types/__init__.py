@@ -88,6 +88,7 @@ _NAMES = {
     "kafkalog.values.decoding": ["DecodedValue"],
     "kafkalog.values.payloads": ["PayloadDecoder"],
     "kafkalog.values.registry": ["SchemaDeletion", "SchemaReference"],
+    "kafkalog.recovery.modes.spec": ["ModeSpec"],
 }
 
 __all__, __getattr__ = lazily(__name__, _NAMES)
