@@ -78,6 +78,7 @@ _NAMES = {
     "kafkalog.recovery.explain.before_damage": ["RecordsBeforeDamage"],
     "kafkalog.recovery.explain.explanation": ["ExplainedPart", "Explanation", "PartRole"],
     "kafkalog.recovery.facts.cleaner_settings": ["CleanerConfig"],
+    "kafkalog.recovery.modes.spec": ["ModeSpec"],
     "kafkalog.reporting.making": ["Report"],
     "kafkalog.reporting.verdict": ["ReportVerdict"],
     "kafkalog.tiers.lineage": ["RemoteStretch"],
@@ -88,7 +89,6 @@ _NAMES = {
     "kafkalog.values.decoding": ["DecodedValue"],
     "kafkalog.values.payloads": ["PayloadDecoder"],
     "kafkalog.values.registry": ["SchemaDeletion", "SchemaReference"],
-    "kafkalog.recovery.modes.spec": ["ModeSpec"],
 }
 
 __all__, __getattr__ = lazily(__name__, _NAMES)
