@@ -136,7 +136,7 @@ def left_by(
             continue
         if each.file is not None and _is_mended(each, each.file, changed):
             if is_trusted and is_for_full(each):
-                yield replace(each, detail=f"{each.detail}; this plan rebuilds it")
+                yield structs.replace(each, detail=f"{each.detail}; this plan rebuilds it")
             continue
         yield structs.replace(each, detail=f"{each.detail}{_STAYS}") if each.code in _OF_INDEXES else each
 

@@ -93,14 +93,16 @@ class SurveyedDirectory:
         return result
 
 
-@dataclass(frozen=True, slots=True)
 class _Carrier:
     """Carries out what modes decide to do (`Carrier`)."""
 
-    directory: SurveyedDirectory
-    rules: Rules
-    workers: Workers | None
-    start: BrokerResult | None
+    def __init__(
+        self, directory: SurveyedDirectory, rules: Rules, workers: Workers | None, start: BrokerResult | None
+    ) -> None:
+        self.directory = directory
+        self.rules = rules
+        self.workers = workers
+        self.start = start
 
     def safely(self, tree: Tree) -> SafeResult:
         return self._recover(tree, frozenset(), forecast=self.start, workers=self.workers)

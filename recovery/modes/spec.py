@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from kafkalog.log.storage.tree import Tree
+from kafkalog.log.storage.tree import Tree
 
 Result = TypeVar("Result", covariant=True)
 

@@ -7,9 +7,11 @@ import copy
 import enum
 import inspect
 import multiprocessing
+import os
 import pickle
 import pkgutil
 import re
+import sys
 import types
 import typing
 from collections.abc import Callable, Sequence
@@ -119,7 +121,9 @@ VALUES = sorted(name for name, kind in classes().items() if is_value(kind) and n
 def hints(what: Any, module: str) -> dict[str, Any]:
     """Annotations as types; what is imported for them alone is found by its name."""
     names = {kind.__name__: kind for kind in classes().values()}
-    found = typing.get_type_hints(what, {**names, **vars(import_module(module))})
+    bases = [kind.__module__ for kind in reversed(getattr(what, "__mro__", ())) if kind.__module__ in sys.modules]
+    known = {name: value for base in (*bases, module) for name, value in vars(import_module(base)).items()}
+    found = typing.get_type_hints(what, {**names, **known})
     return {name: hint for name, hint in found.items() if name != "return"}
 
 
@@ -138,6 +142,8 @@ def example(hint: Any, depth: int = 0) -> Any:  # noqa: C901 - a list of kinds
         return None if depth > _DEPTH and type(None) in arguments else example(wanted[-1], depth + 1)
     if origin is typing.Literal:
         return arguments[0]
+    if origin is os.PathLike:
+        return "path"
     if hint is msgspec.UnsetType:
         return msgspec.UNSET
     if origin is tuple:

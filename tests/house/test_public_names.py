@@ -39,6 +39,7 @@ HANDED_ON = {
     "RecoveryWay",
     "NewMetadata",
     "RecoveryAction",
+    "ModeSpec",
     "BatchRun",
 }
 """Results keep these for other functions of the library; what they hold is nobody's business, and may change."""

@@ -78,6 +78,7 @@ _NAMES = {
     "kafkalog.recovery.explain.before_damage": ["RecordsBeforeDamage"],
     "kafkalog.recovery.explain.explanation": ["ExplainedPart", "Explanation", "PartRole"],
     "kafkalog.recovery.facts.cleaner_settings": ["CleanerConfig"],
+    "kafkalog.recovery.modes.spec": ["ModeSpec"],
     "kafkalog.reporting.making": ["Report"],
     "kafkalog.reporting.verdict": ["ReportVerdict"],
     "kafkalog.tiers.lineage": ["RemoteStretch"],

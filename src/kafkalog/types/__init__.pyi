@@ -117,6 +117,7 @@ from kafkalog.recovery.explain.explanation import ExplainedPart as ExplainedPart
 from kafkalog.recovery.explain.explanation import Explanation as Explanation
 from kafkalog.recovery.explain.explanation import PartRole as PartRole
 from kafkalog.recovery.facts.cleaner_settings import CleanerConfig as CleanerConfig
+from kafkalog.recovery.modes.spec import ModeSpec as ModeSpec
 from kafkalog.reporting.making import Report as Report
 from kafkalog.reporting.verdict import ReportVerdict as ReportVerdict
 from kafkalog.tiers.lineage import RemoteStretch as RemoteStretch

@@ -41,6 +41,11 @@ def disks(tmp_path: Path) -> tuple[Path, Path]:
     return kept, lost
 
 
+def of_itself(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Findings but for what the start says of partitions that are assigned to the other directory."""
+    return [finding for finding in found if "a directory id that no log directory has" not in finding["detail"]]
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("state", ["missing", "empty", "lost+found"])
 def test_what_was_in_a_directory_that_is_gone(command: str, state: str, disks: tuple[Path, Path]) -> None:
@@ -52,7 +57,7 @@ def test_what_was_in_a_directory_that_is_gone(command: str, state: str, disks: t
     before = stamps(kept)
     code, found = findings(command, kept, lost)
     assert code == 1
-    assert found[str(kept)] == []
+    assert of_itself(found[str(kept)]) == []
     (finding,) = found[str(lost)]
     assert (finding["code"], finding["severity"]) == ("log_directory_missing", "error")
     assert "no such directory" in finding["detail"] if state == "missing" else "not mounted" in finding["detail"]
@@ -120,6 +125,6 @@ def test_a_file_system_that_is_mounted_read_only(
     with monkeypatch.context() as patched:
         patched.setattr(os, "statvfs", lambda _path: SimpleNamespace(f_flag=os.ST_RDONLY))
         code, found = findings(command, kept)
-    assert code == 0
-    (finding,) = found[str(kept)]
+    (finding,) = of_itself(found[str(kept)])
+    assert code == (0 if found[str(kept)] == [finding] else 1)
     assert (finding["code"], finding["severity"]) == ("log_directory_read_only", "info")

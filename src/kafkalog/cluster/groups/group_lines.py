@@ -13,7 +13,6 @@ from kafkalog.cluster.groups.growth import Growth
 from kafkalog.cluster.groups.offsets import CommittedOffset
 from kafkalog.cluster.groups.rederive import assignment_of, verdict
 from kafkalog.cluster.groups.share_state import SharePartition
-from kafkalog.codec.common.shapes import shaped
 
 __all__ = [
     "GroupFields", "GroupLine", "MemberJson", "OffsetFields", "ShareStateJson", "group_line", "group_state",
@@ -242,7 +241,15 @@ def share_line(state: SharePartition) -> ShareStateJson:
         partition=state.partition,
         topic_id=state.topic_id,
         start_offset=_place(state.start_offset),
-        batches=shaped(state.batches, list[StateBatchJson]),
+        batches=[
+            StateBatchJson(
+                first_offset=batch.first_offset,
+                last_offset=batch.last_offset,
+                state=batch.state,
+                delivery_count=batch.delivery_count,
+            )
+            for batch in state.batches
+        ],
         settled=state.settled,
         delivery_complete_count=_place(state.delivery_complete_count),
         snapshot_epoch=state.snapshot_epoch,
