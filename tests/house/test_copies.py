@@ -29,6 +29,7 @@ from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.records import records_payload
 from kafkalog.jobs.restore.remote_logs import RemoteLogs
 from kafkalog.recovery.facts.recovery_request import RemoteLogSource
+from kafkalog.tables.request import Export
 from testkit.made.batches import simple
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.fixture_data import broker_case
@@ -176,6 +177,8 @@ def example(hint: Any, depth: int = 0) -> Any:  # noqa: C901 - a list of kinds
 
 def instance(kind: type[Any], depth: int = 0, variables: dict[Any, Any] | None = None) -> Any:
     """An instance of a class, every argument made up from its type."""
+    if kind is Export:  # of the formats that exist
+        return Export(format="delta")
     if kind is RemoteLogSource:
         return instance(RemoteLogs, depth)
     if issubclass(kind, enum.Enum):
