@@ -169,7 +169,7 @@ class QuorumLog:
 
     @property
     def finding_of_starting_over(self) -> Finding | None:
-        """The finding that the metadata begins again, which is no damage; None if it does not."""
+        """The finding that the metadata begins again, which is not damage; None if it does not."""
         if self.started_over is None:
             return None
         code = FindingCode.METADATA_INCONSISTENT
