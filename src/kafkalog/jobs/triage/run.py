@@ -44,8 +44,8 @@ class Triage(Struct):
     """order of starts that was asked about; None: any order"""
     partitions: list[PartitionTriage]
     best_order: tuple[int, ...]
-    """order in which most partitions get a best leader: brokers one after another, once the controllers alone have
-    fenced all
+    """order of starts in which the fewest offsets of best copies are lost: brokers one after another, once the
+    controllers alone have fenced all
     """
     worse_in_best_order: int
     """number of partitions that even then may have no leader, or one whose copy is not the best"""
