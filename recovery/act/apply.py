@@ -125,8 +125,8 @@ class _Looker:
             else:
                 found[name] = (EntryKind.DIRECTORY if stat.S_ISDIR(status.st_mode) else EntryKind.OTHER, 0, 0)
         wanted = {
-            name: (kind, state_.size, state_.attributes.mtime_ns) if state_ and kind == EntryKind.FILE else (kind, 0, 0)
-            for name, (kind, state_) in state.entries.items()
+            name: (kind, file.size, file.attributes.mtime_ns) if file and kind == EntryKind.FILE else (kind, 0, 0)
+            for name, (kind, file) in state.entries.items()
         }
         return found == wanted
 

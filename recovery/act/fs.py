@@ -164,7 +164,7 @@ class FileSystem(Flushing):
         descriptor = os.open(name, DIRECTORY_FLAGS, dir_fd=self._directory(parent))
         self._directories[path] = descriptor
         if len(self._directories) > _MOST_OPEN:
-            oldest = next(path_ for path_ in self._directories if path_)
+            oldest = next(held for held in self._directories if held)
             os.close(self._directories.pop(oldest))
         return descriptor
 

@@ -186,7 +186,7 @@ def _plain(value: object) -> dict[str, object]:
     if names is None:
         if not is_dataclass(value):
             raise TypeError(f"{type(value).__name__} cannot be in a journal")
-        names = _NAMES[type(value)] = tuple(field_.name for field_ in fields(value))
+        names = _NAMES[type(value)] = tuple(each.name for each in fields(value))
     return {name: getattr(value, name) for name in names}
 
 

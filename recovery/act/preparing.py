@@ -249,20 +249,20 @@ class _Preparation:
             directory, _, name = path.rpartition("/")
             return bool(directory) and directory in directories and path not in known and name not in _OWN
 
-        bystanders_ = {path: Bystander(EntryKind.FILE, facts.size, facts.mtime_ns)
-                 for path, facts in seen.files.items() if is_one(path)}  # fmt: skip
-        bystanders_ |= {path: Bystander(EntryKind.DIRECTORY) for path in seen.directories if is_one(path)}
-        bystanders_ |= {path: Bystander(EntryKind.OTHER) for path in (*seen.special, *seen.dangling) if is_one(path)}
+        present = {path: Bystander(EntryKind.FILE, facts.size, facts.mtime_ns)
+                   for path, facts in seen.files.items() if is_one(path)}  # fmt: skip
+        present |= {path: Bystander(EntryKind.DIRECTORY) for path in seen.directories if is_one(path)}
+        present |= {path: Bystander(EntryKind.OTHER) for path in (*seen.special, *seen.dangling) if is_one(path)}
         for name in READ_BY_A_BROKER:  # which may not have been readable, and then is not among what was seen
             status = self.root.status(name)
             if status is None or name in known:
                 continue
             if stat.S_ISREG(status.st_mode):
-                bystanders_[name] = Bystander(EntryKind.FILE, status.st_size, status.st_mtime_ns)
+                present[name] = Bystander(EntryKind.FILE, status.st_size, status.st_mtime_ns)
             else:
                 is_directory = stat.S_ISDIR(status.st_mode)
-                bystanders_[name] = Bystander(EntryKind.DIRECTORY if is_directory else EntryKind.OTHER)
-        return bystanders_
+                present[name] = Bystander(EntryKind.DIRECTORY if is_directory else EntryKind.OTHER)
+        return present
 
 
 _NO_DIGEST = "0" * 64

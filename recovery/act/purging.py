@@ -128,7 +128,7 @@ def _choose(
         raise UsageError(f"{older_than_days} days is not an age: give a number that is not negative")
     known = list_runs(kept)
     for run_id in run_ids:
-        if run_id not in [run_.run_id for run_ in known]:
+        if run_id not in [run.run_id for run in known]:
             raise RecoveryRefused(
                 f"no run {run_id} on {kept.root} is kept in {' or '.join(kept.places)}", reason="no_run"
             )

@@ -42,9 +42,9 @@ def _directory(root: str, name: str) -> PutAway:
     files = size = 0
     failed: list[OSError] = []
     for above, _directories, names in os.walk(os.path.join(root, name), onerror=failed.append):
-        for name_ in names:
+        for file_name in names:
             try:
-                size += os.lstat(os.path.join(above, name_)).st_size
+                size += os.lstat(os.path.join(above, file_name)).st_size
                 files += 1
             except OSError as error:
                 failed.append(error)

@@ -172,9 +172,9 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
 
     state = MetadataLog(open_partition(path)).state()
     image = state.image
-    node_ids = (node_id_of(root_) for root_ in dict.fromkeys([root, *roots]))  # its own file may be damaged
+    node_ids = (node_id_of(place) for place in dict.fromkeys([root, *roots]))  # its own file may be damaged
     node_id = next((number for number in node_ids if number is not None), None)
-    voters = {root_["voter_id"]: root_["voter_directory_id"] for root_ in state.voters}
+    voters = {voter["voter_id"]: voter["voter_directory_id"] for voter in state.voters}
     registered = None if node_id is None else image.brokers.get(node_id)
     broker = dynamic_of_broker(image.configs, node_id)
     configs = {name: image.configs.get(f"topic:{name}", {}) for name in image.topics}

@@ -183,9 +183,9 @@ def _with_companions(survey: Survey, failed: Mapping[str, StorageError]) -> dict
     """Add the other directories of the topic-partitions, because a broker opens and closes them together."""
     everything: Iterable[str] = {*failed, *(path for path in survey.directories if "/" not in path)}
     by_group = {
-        directory: next(failed[directory_] for directory_ in group if directory_ in failed)
+        directory: next(failed[each] for each in group if each in failed)
         for group in groups_of(sorted(everything))
-        if any(directory_ in failed for directory_ in group)
+        if any(each in failed for each in group)
         for directory in group
     }
     return {name: failed.get(name, error) for name, error in by_group.items()}

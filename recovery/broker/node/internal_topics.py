@@ -82,8 +82,8 @@ def _problems(topic: str, tree: Tree, log: str, types: GroupTypes) -> Iterator[t
     """
     sound = Scanner(tree.source(log))
     last = 0
-    for batch_ in sound:
-        last = batch_.header.next_offset
+    for whole in sound:
+        last = whole.header.next_offset
     for batch in Scanner(tree.source(log), check_crc=False):
         if not isinstance(batch.header, BatchHeader) or batch.header.is_control:
             continue

@@ -76,20 +76,20 @@ class NodeFiles:
         if self.stated_node_id is not None:
             return self.stated_node_id
         known = [meta_or_id.node_id for meta_or_id in self.meta.values() if isinstance(meta_or_id, MetaProperties)]
-        return next((meta_or_id for meta_or_id in known if meta_or_id is not None), None)
+        return next((cluster_id for cluster_id in known if cluster_id is not None), None)
 
     @property
     def cluster_id(self) -> str | None:
         """Cluster id in the first `meta.properties` that has one; None if none has."""
-        known = [meta_or_id.cluster_id for meta_or_id in self.meta.values() if isinstance(meta_or_id, MetaProperties)]
-        return next((meta_or_id for meta_or_id in known if meta_or_id is not None), None)
+        known = [each.cluster_id for each in self.meta.values() if isinstance(each, MetaProperties)]
+        return next((cluster_id for cluster_id in known if cluster_id is not None), None)
 
     def surveyed(self, root: str) -> Survey:
         """Survey of one log directory, made once. Raises `StorageError`."""
-        survey_ = self._surveys.get(root)
-        if survey_ is None:
-            survey_ = self._surveys[root] = survey(root, tolerant=True, follows=True)
-        return survey_
+        found = self._surveys.get(root)
+        if found is None:
+            found = self._surveys[root] = survey(root, tolerant=True, follows=True)
+        return found
 
     def outline(self, root: str) -> Tree:
         """Tree of one log directory without the files of segments, but with every name that can end a start. Raises
@@ -110,8 +110,8 @@ class NodeFiles:
 
     def close(self) -> None:
         """Close the surveys' open files."""
-        for survey_ in self._surveys.values():
-            survey_.close()
+        for found in self._surveys.values():
+            found.close()
 
 
 def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None) -> NodeFiles:

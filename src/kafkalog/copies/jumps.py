@@ -100,8 +100,8 @@ def displaced(jumps: Iterable[Jump], others: Mapping[str, Iterable[Stretch]]) ->
                 if jump.expected <= firsts[0] < jump.row.first - key[2]:
                     disproved.setdefault(jump, f"but {path} has the same batch at {firsts[0]}")
     return {
-        (jump.path, jump.position): reason_
-        for jump, reason_ in disproved.items()
+        (jump.path, jump.position): why
+        for jump, why in disproved.items()
         if (jump.key, jump.row.first) not in right
     }
 

@@ -62,7 +62,7 @@ def commits_of(found: Comparison, limits: Limits = DEFAULT_LIMITS) -> tuple[list
 
 def group_losses(found: Comparison, commits: Iterable[CommittedOffset]) -> list[GroupLoss]:
     """Return what each group lost, in the order of the commits; groups without loss are omitted."""
-    compared = {(partition_.topic, partition_.partition): partition_ for partition_ in found.partitions}
+    compared = {(each.topic, each.partition): each for each in found.partitions}
     losses = []
     for commit in commits:
         partition = compared.get((commit.key.topic, commit.key.partition))
@@ -72,11 +72,11 @@ def group_losses(found: Comparison, commits: Iterable[CommittedOffset]) -> list[
 
 
 def _of_commit(partition: PartitionComparison, best: CopyReport, commit: CommittedOffset) -> Iterator[GroupLoss]:
-    others = [copy_ for copy_ in partition.copies if copy_ is not best and copy_.diverges]
+    others = [each for each in partition.copies if each is not best and each.diverges]
     if commit.leader_epoch != _NO_EPOCH:
         end = Lineage.of(best.leader_epochs, best.log_end_offset).end_of(commit.leader_epoch)
         if end is not None and end[1] < commit.offset:
-            held = [copy_.path for copy_ in others if _goes_on(copy_, commit, end[1])]
+            held = [each.path for each in others if _goes_on(each, commit, end[1])]
             yield _loss(best, commit, end[1], held[0] if held else None, is_certain=True)
         return
     for copy in others:

@@ -82,7 +82,7 @@ class Timeline(Struct):
                 had = target.get(topic, (0, 0))
                 target[topic] = (had[0] + records, had[1] + size)
         self._buckets = wider
-        self._entries = sum(len(topics_) for topics_ in wider.values())
+        self._entries = sum(len(by_topic) for by_topic in wider.values())
 
     def series(self) -> Series | None:
         """Return at most 120 buckets that hold nearly everything; None if no batch has a timestamp."""

@@ -155,7 +155,7 @@ def plan_directory(
     chosen = [name for name in compacted if name not in plan.declined]
     groups: dict[str, list[CleanedGroup]] = {}
     if compacted:
-        checkpoint = CleanerCheckpoint(after, {(name_.topic, name_.partition) for name_ in live.values()})
+        checkpoint = CleanerCheckpoint(after, {(parsed.topic, parsed.partition) for parsed in live.values()})
 
         def clean(group: Group) -> _Cleaned | _LeftAlone:
             (name,) = group

@@ -168,7 +168,7 @@ class _Assembled:
 
     def modified_ns(self, content: Content) -> int | None:
         """Modification time in ns of the file that a log is made from; None if no bytes come from a file."""
-        keys = [slice_.origin for slice_ in content.parts if isinstance(slice_, Slice)]
+        keys = [part.origin for part in content.parts if isinstance(part, Slice)]
         number, _, path = keys[0].partition(":") if keys else ("", "", "")
         return self._surveys[int(number)].files[path].mtime_ns if keys else None
 
