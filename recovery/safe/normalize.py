@@ -116,7 +116,7 @@ def _checkpoint(path: str, reason: str) -> Change:
 
 
 class Checkpoints(Struct):
-    """The two offset checkpoints that recovery reads, as far as they are readable."""
+    """Offset checkpoints that recovery reads, both optional because a file may be unreadable."""
 
     recovery_points: dict[tuple[str, int], int]
     log_starts: dict[tuple[str, int], int]

@@ -204,8 +204,8 @@ class Run:
         return self.row(len(self) - 1).last + 1
 
     def same(self, start: int, other: Stretch, other_start: int) -> int:
-        """Number of equal batches from `start` and `other_start` on, up to the first difference; at most 1 if `other`
-        is no `Run`.
+        """Number of equal batches from `start` and `other_start` on, up to the first difference; at most 1 unless
+        `other` is a `Run`.
         """
         if not isinstance(other, Run):
             return int(self.row(start) == other.row(other_start))

@@ -89,7 +89,7 @@ def _copies_of_one(inventory: Inventory) -> frozenset[str]:
 
 
 def _is_of(copied: frozenset[str], finding: Finding) -> bool:
-    """Whether a finding only says that copies share an id, which makes them comparable and is no damage."""
+    """Whether a finding only says that copies share an id, which makes them comparable, and does not mean damage."""
     return finding.code is FindingCode.IDENTITY_MISMATCH and finding.file in copied
 
 
