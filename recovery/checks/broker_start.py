@@ -1,4 +1,4 @@
-"""Whether a broker would start on a log directory as it is: asked of the model of the broker, with default settings."""
+"""Predict with the model of the broker, with default settings, whether it would start on a log directory as it is."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
 __all__ = ["Loading", "broker_start", "loading", "surveyed"]
 
 Loading = tuple[BrokerResult, BrokerResult] | StorageError
-"""What loading the logs of a log directory comes to, and the same after what comes before it; or what is unreadable."""
+"""Result of loading the logs of a log directory, and the result with `meta.properties` considered; or the error if it
+cannot be read.
+"""
 
 
 def surveyed(path: str) -> Survey | StorageError:
-    """A log directory as `broker_start` takes it."""
+    """Survey a log directory for `broker_start`; return the error if it cannot be read."""
     try:
         return survey(path)
     except StorageError as error:
@@ -37,10 +39,10 @@ def surveyed(path: str) -> Survey | StorageError:
 def broker_start(
     path: str, loadings: Mapping[str, Loading], facts: TopicFacts = NO_FACTS, asked: StartQuestion = ANYTHING
 ) -> tuple[BrokerStart, list[Finding]]:
-    """Whether a broker would start on a directory, and the findings about that.
+    """Return whether a broker would start on a directory, and the findings about that.
 
-    `loadings` are of all directories that were looked at, by their paths; `facts` are what the broker's metadata log
-    says; `asked` is what is known of its node beside its directories.
+    `loadings` are of all examined directories, by path; `facts` are from the broker's metadata log; `asked` has what is
+    known about its node besides its directories.
     """
     try:
         own = loadings[path]
@@ -71,10 +73,8 @@ def broker_start(
 def loading(
     seen: Survey | StorageError, tables: HeaderTables | None = None, *, jobs: int = 1, facts: TopicFacts = NO_FACTS
 ) -> Loading:
-    """Load the logs of a directory as it was `surveyed`, with default settings.
-
-    `tables` are of logs that were just read; `jobs` partitions are loaded at a time; `facts` are what the broker's
-    metadata log says.
+    """Load the logs of a surveyed directory with default settings. `tables` are headers of logs that were just read;
+    `jobs` partitions are loaded at a time; `facts` are from the broker's metadata log.
     """
     if isinstance(seen, StorageError):
         return seen
