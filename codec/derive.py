@@ -290,7 +290,8 @@ def bit_range(lowest: int, width: int) -> str:
 
 
 def documentation(tree: Construct, prefix: str = "", position: int | None = 0) -> list[DocRow]:
-    """Return the lines of a format page. The lines of an array's element or of an inner structure follow its own line.
+    """Return the lines of a format page. The lines of an array's element or of an inner structure follow its
+    own line.
     """
     rows: list[DocRow] = []
     for name, doc, leaf in _named(tree):

@@ -137,7 +137,8 @@ def decode_time_index(data: Bytes) -> list[TimeEntry]:
 
 
 def decode_transaction_index(data: Bytes) -> list[AbortedTransaction]:
-    """Decode a transaction index; return every whole entry, and ignore a fragment at the end, as Kafka's reader does.
+    """Decode a transaction index; return every whole entry, and ignore a fragment at the end, as Kafka's reader
+    does.
     """
     slots = _slots(ABORTED_TRANSACTION, data)
     return [AbortedTransaction(*fields) for fields in ABORTED_TRANSACTION.struct.iter_unpack(slots)]

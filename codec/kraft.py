@@ -88,7 +88,8 @@ class VoterEndpoint(Struct, frozen=True):
 
 
 class VoterNode(Struct, frozen=True):
-    """A voter in a KRAFT_VOTERS record: identity, endpoints, and lowest and highest `kraft.version` that it supports.
+    """A voter in a KRAFT_VOTERS record: identity, endpoints, and lowest and highest `kraft.version` that it
+    supports.
     """
 
     voter_id: int
