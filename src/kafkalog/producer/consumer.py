@@ -208,7 +208,7 @@ def follow(
     * `blacklist`: regular expression for topics not to read
     * `isolation_level`: `read_committed` or `read_uncommitted`
     * `poll_ms`: how often to look for more
-    * `limits`: maximum size of a batch or file (`Limits`)
+    * `limits`: what a batch or file may hold at most (`Limits`)
     """
     if topics is not None:
         if whitelist is not None or blacklist is not None:

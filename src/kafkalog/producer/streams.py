@@ -125,7 +125,7 @@ def open_streams(
     * `log_dir`: from `open_log_dir`
     * `exclude_internal`: leave out Kafka's own topics, unless `topics` names them
     * `isolation_level`: `read_committed` or `read_uncommitted`
-    * `limits`: maximum size of a batch or file (`Limits`)
+    * `limits`: what a batch or file may hold at most (`Limits`)
     """
     if count < 1:
         raise UsageError("count must be positive")
