@@ -22,7 +22,7 @@ class RecordMetadata(NamedTuple):
     partition: int
     offset: int
     timestamp: int
-    """In ms; -1 if the log sets it (LogAppendTime) or has none (magic 0)."""
+    """in ms; -1 if the log sets it (LogAppendTime) or has none (magic 0)"""
 
 
 class ReadyBatch(Struct, frozen=True):

@@ -26,9 +26,9 @@ class Identity:
         self.in_transaction = False
         self.is_ending = False
         self.failed: BaseException | None = None
-        """Why a record of the transaction was not written."""
+        """why a record of the transaction was not written"""
         self.reached: dict[tuple[str, int], None] = {}
-        """Partitions with records of the transaction, in the order of their first record."""
+        """partitions with records of the transaction, in the order of their first record"""
 
     def begin(self) -> None:
         """Begin a transaction."""

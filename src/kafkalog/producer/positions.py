@@ -47,7 +47,7 @@ class Positions:
         self.assign: Callable[[Sequence[Partition]], None] = lambda _: None
         self.chosen: Callable[[str], bool] = lambda _: False
         self.offsets: dict[TopicPartition, int] = {}
-        """The next offset of each partition."""
+        """the next offset of each partition"""
         self._paths = paths
         self._committed = committed
         self._reset = reset

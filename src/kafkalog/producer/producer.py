@@ -44,7 +44,7 @@ OnDelivery = Callable[[RecordMetadata | None, BaseException | None], object]
 
 
 _MAGIC = 2
-"""The first magic with producer fields in batches."""
+"""the first magic with producer fields in batches"""
 
 
 def _check(topic: Any, partition: Any, callback: Any) -> None:
@@ -119,9 +119,9 @@ class Producer:
         self._room = Room(self.config, self._changed)
         self._writing = threading.RLock()
         self._writer: int | None = None
-        """The thread that is writing batches now."""
+        """the thread that is writing batches now"""
         self._idle = False
-        """Whether the thread waits for a first record."""
+        """whether the thread waits for a first record"""
         self._error: BaseException | None = None
         self._closing = False
         self._counts: dict[str, int] = {}

@@ -31,7 +31,7 @@ class Room:
         self._bytes = 0
         self._records = 0
         self.wanted = 0
-        """Number of records that wait for room. Meanwhile no batch lingers."""
+        """number of records that wait for room; meanwhile no batch lingers"""
 
     def take(self, size: int, *, may_wait: bool) -> bool:
         """Reserve room for a record. Returns whether it had to wait. Raises `QueueFullError` if it must not wait, or

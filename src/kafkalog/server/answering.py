@@ -66,9 +66,9 @@ class _Served(Struct, frozen=True):
 
     answer: Callable[[Handlers, Request, Connection], Answer]
     is_costly: bool = False
-    """Whether a short request may have a large answer."""
+    """whether a short request may have a large answer"""
     is_of_the_cluster: bool = False
-    """Whether it is refused to users who may read only some topics, as with a broker's ACLs."""
+    """whether it is refused to users who may read only some topics, as with a broker's ACLs"""
 
 
 def _at_once(answer: Callable[[Handlers], Callable[[Request], Fields]], **flags: bool) -> _Served:

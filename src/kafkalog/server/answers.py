@@ -21,10 +21,10 @@ class Change(enum.Flag):
     """What a response may wait for."""
 
     LOGS = enum.auto()
-    """A log has grown, or more is known about it."""
+    """a log has grown, or more is known about it"""
     GROUPS = enum.auto()
     WORK = enum.auto()
-    """A worker is done."""
+    """a worker is done"""
 
 
 class Later(Struct):
@@ -38,7 +38,7 @@ class Later(Struct):
     milliseconds: int
     awaits: Change
     cancel: Callable[[], None] = lambda: None
-    """Called instead of `poll` when the connection is gone."""
+    """called instead of `poll` when the connection is gone"""
 
     def forget(self) -> None:
         """End the wait because the connection is gone, and call `cancel`."""

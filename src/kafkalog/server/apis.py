@@ -34,7 +34,7 @@ class Api(Struct, frozen=True, kw_only=True):
     request: Message
     response: Message
     versions: range
-    """Versions that are understood."""
+    """versions that are understood"""
 
     def is_flexible(self, version: int) -> bool:
         """Whether `version` has compact lengths and tagged fields."""

@@ -56,11 +56,11 @@ class ServerOptions(Struct, frozen=True, kw_only=True):
     limits: NetworkLimits = field(default_factory=NetworkLimits)
     tls: ssl.SSLContext | None = None
     users: Mapping[str, str] = field(default_factory=dict)
-    """Passwords for SASL/PLAIN by user name. If empty, no authentication is needed."""
+    """passwords for SASL/PLAIN by user name; if empty, no authentication is needed"""
     permitted: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Topics a user may read, see `Permitted`. A user without an entry may read all."""
+    """topics a user may read, see `Permitted`; a user without an entry may read all"""
     advertised: tuple[str, int] | None = None
-    """Address told to clients, if different from the listening one. Port 0 means the listening port."""
+    """address told to clients, if different from the listening one; port 0 means the listening port"""
     refresh_seconds: float = 1.0
     commits_file: CommitsFile | None = None
 

@@ -38,7 +38,7 @@ class Topic(Struct, frozen=True):
 
     name: str
     id: str
-    """Its own id, or one derived from the name."""
+    """its own id, or one derived from the name"""
     partitions: Mapping[int, ServedLog]
     partition_count: int
 
@@ -77,7 +77,7 @@ class Catalog:
         self.files = OpenLogs(open_logs)
         self.topics: Mapping[str, Topic] = {}
         self.names: Mapping[str, str] = {}
-        """Topic id -> name."""
+        """topic id -> name"""
         self._logs: dict[tuple[str, int], ServedLog] = {}
         self._complaint = ""
         inventory = settled(*self._paths, tolerant=True, limits=limits)
@@ -87,13 +87,13 @@ class Catalog:
                 complain(f"{finding.file}: {finding.detail}; what is served is half done")
         self.partitions: tuple[Partition, ...] = ()
         self.metadata: Partition | None = None
-        """The log of the cluster's metadata, if there is one."""
+        """the log of the cluster's metadata, if there is one"""
         self.cluster = cluster_facts(inventory, as_of=as_of, limits=limits)
         if self.cluster.problem is not None:
             complain(self.cluster.problem)
         self._take(inventory)
         self.held = tuple(each.path for each in inventory.log_dirs if told_held_by_others(each.path))
-        """Directories locked by another process."""
+        """directories locked by another process"""
 
     def _take(self, inventory: Inventory) -> bool:
         live = [*live_partitions(inventory, replica=self._replica, select=self._chosen), *self._unread(inventory)]

@@ -25,15 +25,15 @@ class Committed(Struct, frozen=True, kw_only=True):
     """Transactions of a log, for consumers of committed data."""
 
     end: int
-    """Log end for which this was found."""
+    """log end for which this was found"""
     last_stable_offset: int
     aborted: tuple[AbortedTransaction, ...]
-    """By the offsets of their markers."""
+    """by the offsets of their markers"""
     markers: tuple[int, ...]
     why_it_ends: str | None = None
-    """Why the last stable offset is below the log end. None if no transaction is open."""
+    """why the last stable offset is below the log end; None if no transaction is open"""
     undecided: dict[int, list[Undecided]] = field(default_factory=dict)
-    """Transactions by producer whose end is hidden by damage."""
+    """transactions by producer whose end is hidden by damage"""
 
     @property
     def ended_by(self) -> Undecided | None:

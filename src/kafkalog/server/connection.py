@@ -56,7 +56,7 @@ class Connection:
         self._memory = memory
         self._admitted = 0
         self.is_starved = False
-        """Whether the rest of a request waits for memory."""
+        """whether the rest of a request waits for memory"""
         self._queued = 0
         self._received = bytearray()
         self._expected: int | None = None
@@ -66,12 +66,12 @@ class Connection:
         self.opened = self.progress = time.monotonic()
         self.requests = 0
         self.later: tuple[Request, Later] | None = None
-        """The promise the client is waiting for."""
+        """the promise the client is waiting for"""
         self.authenticated = False
         self.user: str | None = None
         self.mechanism: str | None = None
         self.closing = False
-        """Whether to close after the current response."""
+        """whether to close after the current response"""
 
     @property
     def is_sending(self) -> bool:

@@ -46,7 +46,7 @@ class Deferring:
         self._complain = complain
         self._workers = Workers(_WORKERS)
         self._computing = Workers(1, "large")
-        """For large requests: one at a time, with pauses, so that only one is in memory as objects."""
+        """for large requests: one at a time, with pauses, so that only one is in memory as objects"""
         self._waiting = Budget(_MOST_WAITING)
         self._walking: set[int] = set()
         self._stopping = threading.Event()

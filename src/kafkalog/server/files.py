@@ -54,7 +54,7 @@ class OpenLog:
         self._block: IndexBlock | None = None
         self._learned: OrderedDict[tuple[Fact, Numbers], int] = OrderedDict()
         self.answers: OrderedDict[Asked, Answered] = OrderedDict()
-        """Results of fetches, kept for other clients."""
+        """results of fetches, kept for other clients"""
 
     @property
     def descriptor(self) -> int:
@@ -124,7 +124,7 @@ class IndexBlock(msgspec.Struct, frozen=True):
     relative: tuple[int, ...]
     positions: tuple[int, ...]
     is_last: bool
-    """Whether these are the last entries."""
+    """whether these are the last entries"""
 
     @classmethod
     def read(cls, index: FileSource, first: int) -> IndexBlock:

@@ -39,7 +39,7 @@ class Place(NamedTuple):
     end: int
     last_offset: int
     base_offset: int | None
-    """Unknown for messages, which may contain others."""
+    """unknown for messages, which may contain others"""
 
     @property
     def size(self) -> int:

@@ -11,21 +11,21 @@ class NetworkLimits(Struct, frozen=True, kw_only=True):
     """Limits for clients."""
 
     request_bytes: int = 8 << 20
-    """Size of a request."""
+    """size of a request"""
     first_bytes: int | None = None
-    """Size of a request before authentication. None means no authentication is needed."""
+    """size of a request before authentication; None means no authentication is needed"""
     connections: int = 1000
     request_seconds: float = 30
-    """Time to receive a whole request."""
+    """time to receive a whole request"""
     send_seconds: float = 60
-    """Time without progress in sending a response."""
+    """time without progress in sending a response"""
     idle_seconds: float = 600
-    """Time without a request (`connections.max.idle.ms`)."""
+    """time without a request (`connections.max.idle.ms`)"""
     authenticate_seconds: float = 10
-    """Time for authentication, if needed, and for the TLS handshake."""
+    """time for authentication, if needed, and for the TLS handshake"""
     waiting_seconds: float = 2
-    """Time to receive a large request while others wait for memory."""
+    """time to receive a large request while others wait for memory"""
     request_memory: int = 32 << 20
-    """Total size of large requests that are being received or not handled yet. Others wait."""
+    """total size of large requests that are being received or not handled yet; others wait"""
     response_memory: int = 32 << 20
-    """Total size of unsent responses. Beyond it, the clients with the most are disconnected."""
+    """total size of unsent responses; beyond it, the clients with the most are disconnected"""

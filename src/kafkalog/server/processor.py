@@ -81,11 +81,11 @@ class Processor(threading.Thread):
         self._numbers = itertools.count()
         self._changes: deque[Change] = deque()
         self._due: deque[tuple[Connection, Later, bool]] = deque()
-        """Promises to poll, some in each round."""
+        """promises to poll, some in each round"""
         self._starved: deque[Connection] = deque()
         self._is_released = False
         self._again: set[Connection] = set()
-        """TLS may have buffered data that polling the socket does not show."""
+        """TLS may have buffered data that polling the socket does not show"""
         self._stopping = False
         self._next_tick = time.monotonic() + _TICK_S
 

@@ -43,9 +43,9 @@ class Bounds(Struct, frozen=True):
 
     partition: Partition
     start: int
-    """Log start offset."""
+    """log start offset"""
     end: int
-    """Log end offset, which is also the high watermark."""
+    """log end offset, which is also the high watermark"""
 
 
 class Read(Struct, frozen=True):
@@ -54,7 +54,7 @@ class Read(Struct, frozen=True):
     range: FileRange | None
     """None if there is nothing yet."""
     next_offset: int
-    """The next offset if known, else an upper bound of it."""
+    """the next offset if known, else an upper bound of it"""
 
 
 class ServedLog:

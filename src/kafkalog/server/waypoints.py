@@ -22,7 +22,7 @@ class Waypoints:
         self._positions = array("q")
         self._highest = -1
         self.reached = 0
-        """Length of the part walked so far, from the start of the file without a gap."""
+        """length of the part walked so far, from the start of the file without a gap"""
 
     def __len__(self) -> int:
         return len(self._positions)

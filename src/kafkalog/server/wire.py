@@ -51,11 +51,11 @@ class Request(msgspec.Struct, frozen=True):
     client_id: str | None
     body: Fields
     unsupported: bool = False
-    """An `ApiVersions` request of an unknown version. The body is not read."""
+    """an `ApiVersions` request of an unknown version; the body is not read"""
     weight: int = 0
-    """Size of the body as objects, in array elements."""
+    """size of the body as objects, in array elements"""
     pace: Pace | None = None
-    """Pace of the thread that answers, for a large request."""
+    """pace of the thread that answers, for a large request"""
 
     def bare(self) -> Request:
         """A copy without the body, which may be large."""

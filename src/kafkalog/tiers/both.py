@@ -47,9 +47,9 @@ _SCHEME = "tiered"
 _DIGEST = 12
 _SMALL = 64 * KIB
 _KEPT = 256
-"""Number of files up to `_SMALL` that are kept."""
+"""number of files up to `_SMALL` that are kept"""
 _KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
-"""Files of a remote segment that a broker reads. Its producer snapshot is for rebuilding a log."""
+"""files of a remote segment that a broker reads; its producer snapshot is for rebuilding a log"""
 
 Key = tuple[str, int]
 
@@ -62,18 +62,18 @@ class _Held(Struct, frozen=True, kw_only=True):
     local: str | None = None
     item: RemoteObject | None = None
     is_missing: bool = False
-    """Whether the object should exist but does not."""
+    """whether the object should exist but does not"""
     data: bytes | None = None
     until: int | None = None
-    """For a log, the last offset to read."""
+    """for a log, the last offset to read"""
     copied: int | None = None
-    """For a log, the number of bytes copied according to the events."""
+    """for a log, the number of bytes copied according to the events"""
     newest: int | None = None
-    """For a log, the largest timestamp according to the events."""
+    """for a log, the largest timestamp according to the events"""
     untold: tuple[Key, RemoteSegment] | None = None
-    """For a log without events, its partition and segment."""
+    """for a log without events, its partition and segment"""
     identity: Identity | None = None
-    """For a log without events, the check of its identity when it is opened."""
+    """for a log without events, the check of its identity when it is opened"""
 
 
 @dataclass
@@ -88,7 +88,7 @@ class BothTiers:
     tier: RemoteTier
     metadata: RemoteMetadata = field(default_factory=RemoteMetadata)
     known: Sequence[ListedSegment] | None = None
-    """The tier's listing. None to ask the tier."""
+    """the tier's listing; None to ask the tier"""
     path: str = field(init=False)
 
     def __post_init__(self) -> None:

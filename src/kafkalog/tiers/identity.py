@@ -26,10 +26,10 @@ from kafkalog.tiers.segments import RemoteSegment
 __all__ = ["Identity", "last_time_entry"]
 
 _FARTHEST = (1 << 31) - 1
-"""Maximum relative offset in a segment."""
+"""maximum relative offset in a segment"""
 
 Beside = Callable[[FileKind], RemoteFile | None]
-"""Opens a file beside the log; None if there is none."""
+"""opens a file beside the log; None if there is none"""
 
 
 @dataclass(slots=True)
@@ -38,16 +38,16 @@ class Identity:
 
     base_offset: int
     last_offset: int | None
-    """Maximum offset, since the next segment begins after it. None for the last segment."""
+    """maximum offset, since the next segment begins after it; None for the last segment"""
     epochs: Sequence[LeaderEpoch]
-    """Leader epochs of the log it is read for."""
+    """leader epochs of the log it is read for"""
     beside: Beside
     before: Callable[[], RemoteFile | None]
-    """Opens the producer snapshot at the base offset."""
+    """opens the producer snapshot at the base offset"""
     described: RemoteSegment | None = None
-    """Metadata from an object that names the segment, if there is one."""
+    """metadata from an object that names the segment, if there is one"""
     until: int | None = field(default=None, init=False)
-    """Size of the log up to the next segment, if it extends further. Set by `doubt`."""
+    """size of the log up to the next segment, if it extends further; set by `doubt`"""
 
     def doubt(self, log: RemoteFile) -> str | None:
         """Why this may be another log; None if there is no doubt."""

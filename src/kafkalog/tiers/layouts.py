@@ -15,7 +15,7 @@ from kafkalog.tiers.remote_tier import RemoteTier
 __all__ = ["LAYOUTS", "key_files", "open_tier"]
 
 LAYOUTS: Mapping[str, type[RemoteTier]] = {each.layout: each for each in (AivenTier, LocalTieredStorage)}
-"""In the order of detection, since a topic of the first may be named like a partition of the second."""
+"""in the order of detection, since a topic of the first may be named like a partition of the second"""
 
 
 def open_tier(

@@ -52,7 +52,7 @@ class LocalTieredStorage:
             raise UsageError(f"{place}: the layout {self.layout} encrypts nothing, and a private key was given")
         inside = f"{place.rstrip('/')}/{_ROOT}"
         self.place = inside if is_directory(inside) else place
-        """The parent of the partition directories."""
+        """the parent of the partition directories"""
         self._others: list[str] = []
 
     @classmethod

@@ -37,11 +37,11 @@ class RemoteMetadata(Struct, frozen=True, kw_only=True):
     """All segments named in the events, and problems of the events."""
 
     segments: Mapping[TopicIdPartition, tuple[RemoteSegment, ...]] = field(default_factory=dict)
-    """By topic id and partition, in the order of their first events."""
+    """by topic id and partition, in the order of their first events"""
     deleted: frozenset[TopicIdPartition] = frozenset()
-    """Partitions with their topic deleted and all remote segments removed."""
+    """partitions with their topic deleted and all remote segments removed"""
     sources: tuple[str, ...] = ()
-    """The directories that were read."""
+    """the directories that were read"""
     findings: tuple[Finding, ...] = ()
 
     def __bool__(self) -> bool:
@@ -104,7 +104,7 @@ class _Events:
         self._decode = decode_remote_log_metadata
         self._segments: dict[str, RemoteSegment] = {}
         self._early: dict[str, list[RemoteSegmentEvent]] = defaultdict(list)
-        """Events of segments whose first event is missing, or comes later in another copy."""
+        """events of segments whose first event is missing, or comes later in another copy"""
         self._deleted: set[TopicIdPartition] = set()
         self.findings: list[Finding] = []
 

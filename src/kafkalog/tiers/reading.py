@@ -24,7 +24,7 @@ from kafkalog.tiers.remote_tier import RemoteTier
 __all__ = ["RemotePart", "TierBounds", "mounted", "open_partition", "tier_bounds"]
 
 Mounted = list[tuple[BothTiers, str]]
-"""The mount for each path, and the equivalent path in it."""
+"""the mount for each path, and the equivalent path in it"""
 
 
 def mounted(paths: Sequence[str], tier: RemoteTier) -> Mounted:
@@ -62,9 +62,9 @@ class TierBounds(Struct, frozen=True):
     """Where the two tiers of a log meet."""
 
     local_log_start: int
-    """The log end offset if nothing is local."""
+    """the log end offset if nothing is local"""
     highest_remote_offset: int
-    """The last offset copied; -1 if there is none."""
+    """the last offset copied; -1 if there is none"""
 
 
 def tier_bounds(partition: Partition) -> TierBounds | None:
@@ -91,7 +91,7 @@ class RemotePart:
         self.uri = uri
         self.layout = layout
         self.keys = keys
-        """Files of private keys, in the form of `key_files`."""
+        """files of private keys, in the form of `key_files`"""
         self._found = dict(found or {})
 
     def __reduce__(self) -> tuple[Any, ...]:

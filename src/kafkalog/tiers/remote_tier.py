@@ -22,14 +22,14 @@ class RemoteObject(Struct, frozen=True):
     """An object of a segment, as listed."""
 
     path: str
-    """A URI or a local path."""
+    """a URI or a local path"""
     size: int
-    """Size of the object, which is that of the file in it unless packed."""
+    """size of the object, which is that of the file in it unless packed"""
     modified_ns: int
     part: str = ""
-    """Which file in the object is meant, if a layout stores several in one."""
+    """which file in the object is meant, if a layout stores several in one"""
     is_packed: bool = False
-    """Whether the file has another size, given by `RemoteTier.size`."""
+    """whether the file has another size, given by `RemoteTier.size`"""
 
 
 class ListedSegment(Struct, frozen=True, kw_only=True):
@@ -42,9 +42,9 @@ class ListedSegment(Struct, frozen=True, kw_only=True):
     base_offset: int
     objects: Mapping[FileKind, RemoteObject]
     epochs: RemoteObject | None = None
-    """The leader epochs up to the segment's end, as a leader-epoch-checkpoint."""
+    """the leader epochs up to the segment's end, as a leader-epoch-checkpoint"""
     lacking: tuple[str, ...] = ()
-    """Suffixes of missing objects without which no other can be read."""
+    """suffixes of missing objects without which no other can be read"""
 
     @property
     def has_log(self) -> bool:
@@ -61,9 +61,9 @@ class RemoteTier(Protocol):
     """A place with remote segments. Every method raises `StorageError` if it cannot be read."""
 
     layout: str
-    """Name of the layout for `--layout`."""
+    """name of the layout for `--layout`"""
     place: str
-    """A URI or a local path."""
+    """a URI or a local path"""
 
     def __init__(self, place: str, keys: Mapping[str, str] | None = None) -> None:
         """Open a place at a URI or a local path. `keys` are files of private keys by the ids of their pairs. Nothing is

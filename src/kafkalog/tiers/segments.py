@@ -41,11 +41,11 @@ class RemoteSegmentEvent(Struct, frozen=True):
 
     state: RemoteSegmentState
     timestamp: int
-    """When the broker created it, in ms."""
+    """when the broker created it, in ms"""
     broker_id: int
     metadata_partition: int
     offset: int
-    """Offset in that partition."""
+    """offset in that partition"""
 
 
 class RemoteSegment(Struct, frozen=True, kw_only=True):
@@ -57,16 +57,16 @@ class RemoteSegment(Struct, frozen=True, kw_only=True):
     id: str
     start_offset: int
     end_offset: int
-    """Last offset in the segment."""
+    """last offset in the segment"""
     max_timestamp: int
     size: int
-    """Size of the log in bytes."""
+    """size of the log in bytes"""
     leader_epochs: tuple[LeaderEpoch, ...]
     has_transaction_index: bool
-    """Whether there may be an index of aborted transactions."""
+    """whether there may be an index of aborted transactions"""
     custom_metadata: bytes | None
     events: tuple[RemoteSegmentEvent, ...]
-    """In order, without those that a broker would ignore."""
+    """in order, without those that a broker would ignore"""
 
     @property
     def state(self) -> RemoteSegmentState:

@@ -35,7 +35,7 @@ SETTINGS_OF_TOPICS = frozenset({
     REMOTE_STORAGE_ENABLE, "remote.log.copy.disable", "remote.log.delete.on.disable",
     "local.retention.ms", "local.retention.bytes", "retention.ms", "retention.bytes",
 })  # fmt: skip
-"""Settings that affect a topic's segments in the two tiers."""
+"""settings that affect a topic's segments in the two tiers"""
 SETTINGS = "the topic's settings in the cluster's metadata"
 EVENTS = "the events in __remote_log_metadata"
 CHECKPOINT = "the log start offset in log-start-offset-checkpoint and the leader epochs"
@@ -48,13 +48,13 @@ class LocalStart(Struct, frozen=True, kw_only=True):
     """Where the local part of a log begins, and what is below it."""
 
     log_start: int
-    """The first offset that consumers may read, in either tier."""
+    """the first offset that consumers may read, in either tier"""
     local_log_start: int
-    """Base offset of the first local segment, or the log start if larger."""
+    """base offset of the first local segment, or the log start if larger"""
     known_from: tuple[str, ...] = ()
-    """The evidence that the log is tiered; empty if there is none."""
+    """the evidence that the log is tiered; empty if there is none"""
     lost: tuple[int, int] | None = None
-    """First and last offset missing from both tiers."""
+    """first and last offset missing from both tiers"""
     is_certain: bool = True
     """False if the log is tiered and it is unknown whether everything below its local part is remote."""
 
@@ -68,13 +68,13 @@ class TieringJson(msgspec.Struct, frozen=True, kw_only=True):
     """Where the local part of a tiered log begins: the JSON of a `LocalStart`."""
 
     log_start: int = msgspec.field(name="log_start_offset")
-    """The first offset that a consumer may read, in either tier."""
+    """the first offset that a consumer may read, in either tier"""
     local_log_start: int = msgspec.field(name="local_log_start_offset")
-    """Where the local part begins."""
+    """where the local part begins"""
     known_from: tuple[str, ...]
-    """The evidence that the log is tiered."""
+    """the evidence that the log is tiered"""
     is_certain: bool = msgspec.field(name="certain")
-    """False if it is unknown whether everything below the local part is in the remote tier."""
+    """false if it is unknown whether everything below the local part is in the remote tier"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +82,16 @@ class Tiering:
     """Evidence of remote storage in a log directory and beside it."""
 
     directories: frozenset[str] = frozenset()
-    """Names in the log directory."""
+    """names in the log directory"""
     log_starts: Mapping[Key, int] = field(default_factory=dict)
-    """From log-start-offset-checkpoint."""
+    """from log-start-offset-checkpoint"""
     configured: Mapping[str, bool] | None = None
-    """Topics with known metadata, and whether they have remote storage. None without metadata."""
+    """topics with known metadata, and whether they have remote storage; None without metadata"""
     remote: RemoteMetadata = field(default_factory=RemoteMetadata)
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """The settings of those topics, as far as in `SETTINGS_OF_TOPICS`."""
+    """the settings of those topics, as far as in `SETTINGS_OF_TOPICS`"""
     seen: frozenset[str] = frozenset()
-    """Topics that are tiered judging only by the logs and the checkpoint."""
+    """topics that are tiered judging only by the logs and the checkpoint"""
     _is_likely: bool = field(init=False, repr=False, compare=False)
     """Whether the log directory has anything that exists only with tiered logs. Computed once for all logs."""
 

@@ -203,9 +203,9 @@ class _Opened:
                 if not missing_too or not is_missing(path):
                     raise
                 self._nothing.append((path, error))
-        for path, error in self._nothing:
+        for path, refused in self._nothing:
             if not self.log_dirs:
-                raise error
+                raise refused
             self.unreadable.append(missing_directory(path))
 
     def add(self, path: str) -> None:

@@ -26,7 +26,7 @@ class Wishes(Struct, frozen=True, kw_only=True):
     pattern: str | None = None
     topics: frozenset[str] = frozenset()
     among: Mapping[str, int] = field(default_factory=dict)
-    """The topics that existed when it was computed."""
+    """the topics that existed when it was computed"""
 
     @property
     def size(self) -> int:
@@ -49,13 +49,13 @@ class ConsumerMember(Struct, kw_only=True):
     previous_epoch: int = 0
     assigned: frozenset[Place] = _NOTHING
     revoking: frozenset[Place] = _NOTHING
-    """Partitions it still holds and must revoke. Until then it gets no new ones."""
+    """partitions it still holds and must revoke; until then it gets no new ones"""
     revoked_by: float | None = None
-    """Time when it is removed unless it has revoked them."""
+    """time when it is removed unless it has revoked them"""
     is_waiting: bool = False
-    """Whether other members still hold partitions meant for it."""
+    """whether other members still hold partitions meant for it"""
     is_away: bool = False
-    """Whether it is a static member that has left temporarily."""
+    """whether it is a static member that has left temporarily"""
 
     @property
     def size(self) -> int:
@@ -77,7 +77,7 @@ class ConsumerGroup(Struct, kw_only=True):
     members: dict[str, ConsumerMember] = field(default_factory=dict)
     target: dict[str, frozenset[Place]] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
-    """Partition counts of the topics the target was made for."""
+    """partition counts of the topics the target was made for"""
 
     @property
     def state(self) -> str:

@@ -53,7 +53,7 @@ class ConsumerGroups:
         self._lock = Lock()
         self._groups: dict[str, ConsumerGroup] = {}
         self._seen: tuple[Mapping[str, Topic], dict[str, int]] = {}, {}
-        """The topics last seen, and the number of partitions of each."""
+        """the topics last seen, and the number of partitions of each"""
 
     def __contains__(self, group_id: object) -> bool:
         return group_id in self._groups

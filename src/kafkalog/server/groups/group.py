@@ -42,11 +42,11 @@ class Member(Struct, kw_only=True):
     expires: float
     assignment: bytes = b""
     is_joining: bool = False
-    """Whether it waits for other members to join."""
+    """whether it waits for other members to join"""
     is_syncing: bool = False
-    """Whether it waits for the leader's assignment."""
+    """whether it waits for the leader's assignment"""
     joined: int = -1
-    """Last generation it has joined."""
+    """last generation it has joined"""
 
     @property
     def size(self) -> int:
@@ -74,10 +74,10 @@ class Group(Struct, kw_only=True):
     leader: str = ""
     members: dict[str, Member] = field(default_factory=dict)
     pending: dict[str, float] = field(default_factory=dict)
-    """Assigned ids that are not used yet, and when they expire."""
+    """assigned ids that are not used yet, and when they expire"""
     not_before: float = 0.0
     deadline: float = 0.0
-    """Until when members may join."""
+    """until when members may join"""
 
     @property
     def size(self) -> int:

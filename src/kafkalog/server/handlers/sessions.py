@@ -72,7 +72,7 @@ class FetchSession(Struct, kw_only=True):
     partitions: OrderedDict[Key, Asked] = field(default_factory=OrderedDict)
     used: float = 0.0
     weight: int = 0
-    """Size of its contents, in partitions."""
+    """size of its contents, in partitions"""
 
     def update(self, body: Fields) -> None:
         """Apply an incremental request."""

@@ -28,7 +28,7 @@ _LARGEST = (1 << 31) - 1
 _COUNT, _BASE, _WIDTH = 4, 4, 1
 _SIZE = 4
 _MOST = MIB
-"""Maximum number of chunks: those of the largest log in chunks of 2 KiB."""
+"""maximum number of chunks: those of the largest log in chunks of 2 KiB"""
 _PACKED = replace(DEFAULT_LIMITS, decompressed_batch_bytes=_COUNT + _BASE + _WIDTH + _SIZE * _MOST)
 
 
@@ -36,11 +36,11 @@ class ChunkIndex(Struct, frozen=True):
     """Chunks by number."""
 
     size: int
-    """Size of the log."""
+    """size of the log"""
     chunk_size: int
-    """Size of each chunk in the log, except the last."""
+    """size of each chunk in the log, except the last"""
     starts: Sequence[int] | None
-    """Positions of all chunks in the object, and its end. None if all but the last have `packed_size` bytes."""
+    """positions of all chunks in the object, and its end; None if all but the last have `packed_size` bytes"""
     packed_size: int
     last_packed_size: int
 

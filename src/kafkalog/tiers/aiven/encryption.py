@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["ANY", "NONCE", "TAG", "PrivateKeys", "SegmentCipher"]
 
 ANY = ""
-"""The id of a private key for all pairs that have none of their own."""
+"""the id of a private key for all pairs that have none of their own"""
 NONCE, TAG = 12, 16
 _LARGEST_FILE = 64 * KIB
 _WHAT = "an encrypted remote tier"

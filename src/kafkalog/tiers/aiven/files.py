@@ -17,7 +17,7 @@ __all__ = ["ChunkedLog", "part_of"]
 
 _LARGEST_CHUNK = DEFAULT_LIMITS.decompressed_batch_bytes
 _OVERHEAD = 64 * KIB
-"""A chunk may be this much larger in the object than in the log, plus one percent."""
+"""a chunk may be this much larger in the object than in the log, plus one percent"""
 
 
 class ChunkedLog:

@@ -37,9 +37,9 @@ _PARTS = {
     FileKind.TRANSACTION_INDEX: TRANSACTIONS,
 }
 _KEPT = 256
-"""Number of manifests and of small index objects kept in memory."""
+"""number of manifests and of small index objects kept in memory"""
 _MOST_CHUNKS = 16 * KIB
-"""Maximum number of chunks of a manifest that is kept."""
+"""maximum number of chunks of a manifest that is kept"""
 _SMALL = 64 * KIB
 
 
@@ -50,7 +50,7 @@ class AivenTier:
 
     def __init__(self, place: str, keys: Mapping[str, str] | PrivateKeys | None = None) -> None:
         self.place = place
-        """The location given by `key.prefix`."""
+        """the location given by `key.prefix`"""
         self._keys = keys if isinstance(keys, PrivateKeys) else PrivateKeys(keys or {})
         self._others: list[str] = []
         self._manifests: OrderedDict[str, Manifest] = OrderedDict()

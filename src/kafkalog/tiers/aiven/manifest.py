@@ -22,7 +22,7 @@ __all__ = ["INDEXES", "LEADER_EPOCHS", "TRANSACTIONS", "Described", "Manifest", 
 
 LEADER_EPOCHS, TRANSACTIONS = "leaderEpoch", "transaction"
 INDEXES = ("offset", "timestamp", "producerSnapshot", LEADER_EPOCHS, TRANSACTIONS)
-"""Files in the index object, as named in the manifest. Only the last may be missing."""
+"""files in the index object, as named in the manifest; only the last may be missing"""
 _VERSION = "1"
 _EPOCHS_AT_MOST = 100_000
 
@@ -31,10 +31,10 @@ class WrappedKey(Struct, frozen=True):
     """The key of a segment, encrypted with a key pair of the broker (`EncryptedDataKey`)."""
 
     pair: str
-    """The id of the key pair."""
+    """the id of the key pair"""
     wrapped: bytes
     aad: bytes
-    """Data that is authenticated in addition."""
+    """data that is authenticated in addition"""
 
 
 class Described(Struct, frozen=True, kw_only=True):
@@ -57,9 +57,9 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
     chunks: ChunkIndex
     indexes: Mapping[str, tuple[int, int]]
-    """Position and size in the index object, for each of `INDEXES` that exists."""
+    """position and size in the index object, for each of `INDEXES` that exists"""
     is_compressed: bool
-    """Whether the log is compressed. Indexes never are."""
+    """whether the log is compressed; indexes never are"""
     key: WrappedKey | None
     """None if nothing is encrypted."""
     described: Described | None
