@@ -1,1 +1,3 @@
-"""The one walk over the batches of a log: what should come next, what is done with what does, where it goes on."""
+"""Scan the batches of a log: what should come next, how each batch is treated, and where the log continues after
+damage.
+"""

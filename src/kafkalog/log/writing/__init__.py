@@ -1,1 +1,3 @@
-"""A partition that is written: append, roll, flush, retain, truncate, compact; and whole ones built from columns."""
+"""Write a partition: append, roll, flush, apply retention, truncate, compact; and build whole partitions from
+columns.
+"""

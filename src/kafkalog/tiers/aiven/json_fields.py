@@ -1,4 +1,4 @@
-"""Fields of a JSON object that is not trusted: the one of this type, or `FormatError` that names it."""
+"""Typed access to fields of untrusted JSON objects. Raises `FormatError` with the name of the field."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def text(fields: Mapping[str, Any], name: str) -> str:
 
 
 def flag(fields: Mapping[str, Any], name: str) -> bool:
-    """True or false."""
+    """A boolean."""
     found: bool = _of(fields, name, bool)
     return found
 
