@@ -25,7 +25,7 @@ __all__ = ["RecoveryResult", "losses_of", "nothing_done", "refuse_any_declined",
 
 @dataclass(frozen=True, slots=True)
 class RecoveryResult:
-    """What a recovery did; `run_id` is None if there was nothing to do."""
+    """Result of a recovery; `run_id` is None if there was nothing to do."""
 
     plan: Plan
     run_id: str | None

@@ -46,8 +46,8 @@ def _undone(path: PathLike) -> tuple[str, str | None]:
 def refuse_without_run(
     path: PathLike, run_id: str | None = None, *, quarantine: PathLike | None = None, moved: bool = False
 ) -> None:
-    """Raise `RecoveryRefused`, as `undo` would, if there is nothing to undo. Reads only, so that no consent is asked
-    for in vain.
+    """Raise `RecoveryRefused`, as `undo` would, if there is nothing to undo. Called before asking for consent; changes
+    nothing.
     """
     Runs(_undone(path)[0], None if quarantine is None else os.fspath(quarantine), moved=moved).undoable(run_id)
 

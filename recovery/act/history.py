@@ -43,7 +43,7 @@ _TIME = "%Y%m%dT%H%M%S.%fZ"
 
 
 class RunState(enum.StrEnum):
-    """How far an execution got."""
+    """Progress of an execution."""
 
     FINISHED = "finished"
     CUT_SHORT = "cut short"

@@ -78,7 +78,9 @@ class Job(ABC, Generic[Planned, Result]):
         """Raise `RecoveryRefused` if the plan may not be carried out, or not without consent that was not given."""
 
     def report(self, planned: Planned) -> Any | None:
-        """What JSON says of the plan if it is not carried out because some directory was refused; None: nothing."""
+        """JSON of the plan for the case that it is not carried out because a directory was refused; None
+        for nothing.
+        """
         return None
 
     @abstractmethod
@@ -92,7 +94,7 @@ class Job(ABC, Generic[Planned, Result]):
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """What was done to one directory."""
+    """Result for one directory."""
 
     earlier: CompletedRuns
     """what happened to earlier executions that had been interrupted"""

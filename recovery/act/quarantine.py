@@ -131,9 +131,8 @@ def _in_order(runs: Iterable[KeptRun]) -> list[KeptRun]:
 
 
 class Runs:
-    """Executions on one log directory, in all its quarantines. New ones go to `place`.
-
-    With `moved` the caller vouches that executions in `place` are this directory's, although it does not name them.
+    """Executions on one log directory, in all its quarantines. New ones go to `place`. With `moved` the caller asserts
+    that executions in `place` are this directory's, although it does not name them.
     """
 
     def __init__(self, root: str, place: str | None = None, *, moved: bool = False) -> None:
@@ -349,10 +348,9 @@ class Runs:
             )
 
     def is_ours(self, run: KeptRun) -> bool:
-        """Whether an execution is this directory's.
-
-        An unfinished one is only if the pointer file names it, which a restored backup does not, or `moved` vouches for
-        it. A finished one is if it lies beside the directory, or has the directory's id.
+        """Whether an execution is this directory's. An unfinished one is if the pointer file names it (that of a
+        restored backup does not), or with `moved` if it has the directory's id or path. A finished one is if it lies
+        beside the directory, or has the directory's id; with `moved` the path is enough.
         """
         if run.name in _AT_WORK and run.run_id not in self.at_work:
             return self.moved and self.may_be_ours(run)

@@ -55,7 +55,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class CompletedRuns:
-    """What happened to earlier executions that had been interrupted."""
+    """Results of completing earlier executions that had been interrupted."""
 
     completed: tuple[str, ...] = ()
     """ids of executions that were completed, or whose undo was"""
@@ -136,7 +136,7 @@ def _is_nobodys(run: KeptRun) -> bool:
 
 
 def _as_before(root: FileSystem, run: KeptRun) -> Located | None:
-    """How far an execution came that had not begun; None if something has changed since."""
+    """State of an execution that has done nothing yet; None if it has, or if something has changed since."""
     with _quarantine_of(run) as quarantine:
         try:
             located = _locate(Disks(root, quarantine, run.run_id), run, to_undo=True)

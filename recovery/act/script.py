@@ -1,4 +1,4 @@
-"""Translate a journal into a script: the operations that its steps stand for, in order."""
+"""Translate a journal into a script: the operations that its steps mean, in order."""
 
 from __future__ import annotations
 

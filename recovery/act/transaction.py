@@ -41,12 +41,12 @@ __all__ = ["Keeping", "Transaction", "transaction"]
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """Where an execution keeps removed bytes, and how the executions of a directory are identified."""
+    """Place of the bytes that an execution removes, and the identity of its directory's executions."""
 
     quarantine: str | None = None
     """None: beside the log directory, or where earlier executions are kept"""
     moved: bool = False
-    """whether the caller vouches that earlier executions are this directory's, although nothing shows it"""
+    """caller asserts that earlier executions are this directory's, although nothing shows it"""
 
 
 _BESIDE = Keeping()

@@ -39,13 +39,13 @@ class UnfinishedRun(Struct, frozen=True):
 
     @property
     def detail(self) -> Sentence:
-        """What it is, and what to do."""
+        """Sentence that describes the business, and says what to do."""
         return cut_short(self.run_id, is_foreign=self.is_foreign, is_undo=self.is_undo)
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What an operator should know about a log directory before changing it."""
+    """Unfinished business in a log directory, for an operator to know before changing it."""
 
     unfinished: tuple[UnfinishedRun, ...] = ()
     undoable: str | None = None
@@ -77,7 +77,7 @@ class Standing:
 
 
 class StandingJson(Struct, frozen=True, kw_only=True):
-    """What to know about a log directory before acting on it."""
+    """Find unfinished business in a log directory."""
 
     unfinished: tuple[UnfinishedRun, ...] = msgspec.field(name="unfinished_runs")
     """runs that were interrupted"""

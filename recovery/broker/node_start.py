@@ -1,8 +1,8 @@
-"""Predict what a node does when it is started on its log directories: the one model that every command asks.
+"""Predict what a node does when it is started on its log directories; every command uses this one model.
 
 A start is a sequence: `meta.properties`, `bootstrap.checkpoint`, the metadata log with its snapshots, voters and
 `quorum-state`, the replay of the metadata, and then the partitions. The first part that fails decides. Each release is
-asked by itself; releases with equal answers form a group.
+computed separately; releases with equal answers form a group.
 """
 
 from __future__ import annotations

@@ -60,9 +60,7 @@ class Beside(Struct, frozen=True):
     """with the names and the checkpoint of the log directory"""
 
     def local_start(self, partition: Partition, end: int) -> LocalStart | None:
-        """Where the local part of a live partition's log begins; `end` is the log end offset. None
-        without a segment.
-        """
+        """Start of the local part of a live partition's log; `end` is the log end offset. None without a segment."""
         name = partition.name
         if name is None or not partition.segments:
             return None

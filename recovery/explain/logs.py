@@ -208,7 +208,7 @@ def _damage(
 
 
 def _repair(source: Source, place: _Place, following: _Place | None) -> BitRepair | None:
-    """The one flipped bit that explains all damage; None if there is none."""
+    """Flipped bit that alone explains all damage; None if there is none."""
     after = None if following is None or following.header is None else following
     before = None if place.before is None else place.before[1]
     around = Neighbors(

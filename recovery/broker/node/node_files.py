@@ -25,8 +25,8 @@ _COMMA = re.compile(r"\s*,\s*")
 
 @dataclass(slots=True)
 class NodeFiles:
-    """What a start reads first: log directories and properties. `meta` has for each directory its `meta.properties`,
-    the error if it cannot be read, or None if it is missing.
+    """Files that a start reads first: log directories and properties. `meta` has for each directory its
+    `meta.properties`, the error if it cannot be read, or None if it is missing.
     """
 
     roots: tuple[str, ...]

@@ -21,7 +21,7 @@ class MergedRange(Struct):
 
 
 class CopyShare(Struct, kw_only=True):
-    """What one copy contributed to the merged log, and what it lacks."""
+    """Contribution of one copy to the merged log, and what it lacks."""
 
     path: str
     batches: int = 0

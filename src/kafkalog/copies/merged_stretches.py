@@ -32,7 +32,7 @@ class Taken:
 
 
 class Tally(Struct, kw_only=True):
-    """What one copy contributed, and what it did not have."""
+    """Contribution of one copy, and what it did not have."""
 
     batches: int = 0
     """batches included from it"""

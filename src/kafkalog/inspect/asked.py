@@ -29,7 +29,9 @@ class Watch:
     """Receiver of progress; this one ignores it."""
 
     def reading(self, _what: str, _total: int) -> AbstractContextManager[Callable[[int], None]]:
-        """Begin to read so many bytes; the context's value is called with the number of bytes read each time."""
+        """Begin to read a known number of bytes; the context's value is called with the number of bytes
+        read each time.
+        """
         return nullcontext(_unseen)
 
     def planning(self) -> AbstractContextManager[Callable[[ProgressState], None]]:

@@ -119,7 +119,7 @@ class PartitionHealth(Struct, frozen=True):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """How logs end that do not end well, then codes of warnings and errors, each once; empty if all is well."""
+        """Bad ends of logs, then codes of warnings and errors, each once; empty if all is well."""
         stops = [
             str(segment.stop) for segment in self.segments if segment.stop is not StopReason.END and not self.is_settled
         ]

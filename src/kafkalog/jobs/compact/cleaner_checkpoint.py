@@ -86,7 +86,7 @@ def _hashed(entries: dict[Key, int]) -> dict[Key, int]:
 
 
 def _copied_buckets(count: int) -> int:
-    """Number of buckets of a map that was copied from one with so many entries (`HashMap.tableSizeFor`)."""
+    """Number of buckets of a map that was copied from one with `count` entries (`HashMap.tableSizeFor`)."""
     wanted, buckets = int(count / _LOAD + 1.0), 1
     while buckets < wanted:
         buckets *= 2

@@ -198,7 +198,7 @@ class _LeftAlone(Struct, frozen=True):
 
 
 class _Cleaned(Struct, frozen=True):
-    """What a pass makes of one partition."""
+    """Plan of a cleaning pass for one partition."""
 
     partition: CompactedPartition
     groups: list[CleanedGroup]

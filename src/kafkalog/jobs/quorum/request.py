@@ -24,7 +24,7 @@ _LISTENER = re.compile(r"[A-Za-z0-9_-]{1,60}", re.ASCII)
 
 
 class QuorumWay(enum.StrEnum):
-    """How the quorum is recovered."""
+    """Ways to recover a quorum."""
 
     STANDALONE = "standalone"
     """one controller becomes the quorum"""

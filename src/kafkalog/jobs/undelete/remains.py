@@ -384,8 +384,8 @@ def _of_directory(found: Survey, files: Mapping[str, Sequence[str]], live: str) 
 
 
 def _of_segments(names: Sequence[str], segments: Sequence[RemainsSegment]) -> tuple[str, str | None]:
-    """What restoring the segments that fit below the first live segment would do, and why it is impossible if none
-    fits; the first is empty then.
+    """Description of restoring the segments that fit below the first live segment, and the reason if none fits; the
+    description is empty then.
     """
     first = first_live_base(names)
     fitting = fitting_segments(first, segments)

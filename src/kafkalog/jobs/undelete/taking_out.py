@@ -44,7 +44,7 @@ __all__ = ["TakenOut", "undelete_into"]
 
 
 class TakenOut(Struct, frozen=True):
-    """What was written, and where it came from."""
+    """Result of `undelete_into`: logs that were written, and their origin."""
 
     target: str
     put_back: tuple[PutBack, ...]
