@@ -77,7 +77,7 @@ class Standing:
 
 
 class StandingJson(Struct, frozen=True, kw_only=True):
-    """Find unfinished business in a log directory."""
+    """What to know about a log directory before acting on it."""
 
     unfinished: tuple[UnfinishedRun, ...] = msgspec.field(name="unfinished_runs")
     """runs that were interrupted"""

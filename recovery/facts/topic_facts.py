@@ -37,7 +37,7 @@ __all__ = ["NO_FACTS", "TopicFacts", "directory_id_of", "identity_of", "node_id_
 
 
 class SettingsJson(Struct, frozen=True, kw_only=True):
-    """Source of the settings of topics and of the broker."""
+    """Where the settings of topics and of the broker came from."""
 
     source: str | None
     """the metadata log that was read; null if there is none"""
