@@ -55,7 +55,7 @@ def _row(batch: RecordBatch) -> Row:
 
 
 def _columns(run: BatchRun, partition: Partition, file: str, schema: StructType) -> pa.RecordBatch:
-    """The rows of sound batches of version 2."""
+    """Return the rows of sound batches of version 2."""
     constant = {"topic": partition.topic, "partition": partition.partition, "file": file, "isvalid": True}
     times = {field.name for field in schema.fields if isinstance(field.dataType, TimestampType)}
     target = arrow_schema(schema)

@@ -40,11 +40,11 @@ class Bound(Struct, frozen=True, kw_only=True):
         return None if pairs is None else frozenset(key for key, _ in pairs)
 
     def offset_of(self, key: TopicPartition) -> int | None:
-        """The offset for a partition, which may be EARLIEST or LATEST. None if a timestamp is given."""
+        """Return the offset for a partition, which may be EARLIEST or LATEST. None if a timestamp is given."""
         return dict(self.offsets)[key] if self.offsets is not None else self.offset
 
     def timestamp_of(self, key: TopicPartition) -> int | None:
-        """The timestamp for a partition. None if an offset is given."""
+        """Return the timestamp for a partition. None if an offset is given."""
         return dict(self.timestamps)[key] if self.timestamps is not None else self.timestamp
 
 

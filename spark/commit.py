@@ -149,7 +149,7 @@ def _inode_of(path: str) -> int | None:
 
 
 def _topic_id(options: WriteOptions, partition: Planned) -> str | None:
-    """The topic id for a new directory: the one requested, that of the replaced directory, or that of another
+    """Return the topic id for a new directory: the one requested, that of the replaced directory, or that of another
     partition.
     """
     name = parse_partition_directory(partition.name)

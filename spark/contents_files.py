@@ -70,12 +70,12 @@ class Place(Struct, frozen=True, kw_only=True):
 
 
 def places(partitions: Iterable[Partition]) -> list[Place]:
-    """A place for each partition."""
+    """Return a place for each partition."""
     return [Place(path=each.path, partition=each) for each in partitions]
 
 
 def reopened(place: Place) -> Partition:
-    """The partition of a place with its current files."""
+    """Return the partition of a place with its current files."""
     partition = place.partition
     if partition is None or partition.name is None or not is_directory(place.path):
         return open_segment(place.path)
@@ -83,7 +83,7 @@ def reopened(place: Place) -> Partition:
 
 
 def named(partition: Partition, file: str, row: Row) -> Row:
-    """A row with topic, partition and file."""
+    """Return a row with topic, partition and file."""
     return {"topic": partition.topic, "partition": partition.partition, "file": file} | row
 
 
@@ -171,7 +171,7 @@ def checkpoint_rows(place: Place, findings: list[Finding]) -> Iterator[Row]:
 
 
 def finding_places(inventory: Inventory) -> list[Place]:
-    """All partitions, log directories, and findings about all of them together.
+    """Return all partitions, log directories, and findings about all of them together.
 
     Raises `UsageError` for a log directory in an object store: predicting a broker's start needs mounted ones.
     """
@@ -235,7 +235,7 @@ def _of_log_dir(place: Place) -> list[Finding]:
 
 
 def _end_of(partition: Partition) -> int | None:
-    """The log end offset; None if the log cannot be read."""
+    """Return the log end offset; None if the log cannot be read."""
     report = _report_of(partition)
     return report.log_end_offset if report is not None and report.is_log_read else None
 

@@ -114,7 +114,7 @@ SCHEMAS: dict[str, StructType] = {
 
 
 def chosen(schema: StructType, contents: str) -> StructType:
-    """The columns requested by a schema. Raises `UsageError` for unknown columns or wrong types."""
+    """Return the columns requested by a schema. Raises `UsageError` for unknown columns or wrong types."""
     whole = {field.name: field.dataType for field in SCHEMAS[contents].fields}
     if not schema.fields:
         raise UsageError("the schema has no column")

@@ -82,7 +82,7 @@ class _Deciding:
         return {topic: frames for topic, frames in found.items() if frames}
 
     def _reader(self, part: str, frames: dict[str | None, list[Framed]]) -> Schema:
-        """The latest schema of the only subject. Raises `UsageError` if there are several or none."""
+        """Return the latest schema of the only subject. Raises `UsageError` if there are several or none."""
         registry = self._decoder.registry
         of = {topic: subjects_of(registry, topic, part, each) for topic, each in frames.items()}
         subjects = sorted({subject for each in of.values() for subject in each})

@@ -27,7 +27,7 @@ _UINT64 = pa.decimal128(20, 0)
 
 
 def spark_type(kind: pa.DataType, *, nanoseconds: bool = False) -> pa.DataType:
-    """The Spark type for an Arrow type. With `nanoseconds`, timestamps with that unit become integers."""
+    """Return the Spark type for an Arrow type. With `nanoseconds`, timestamps with that unit become integers."""
 
     def of(kind: pa.DataType) -> pa.DataType:
         return spark_type(kind, nanoseconds=nanoseconds)

@@ -87,7 +87,7 @@ def key_of(partition: Partition) -> TopicPartition | None:
 
 
 def selected(partitions: Sequence[Partition], options: ReadOptions, *, all_there: bool = True) -> list[Partition]:
-    """The partitions selected by subscribe, subscribePattern or assign; all by default.
+    """Return the partitions selected by subscribe, subscribePattern or assign; all by default.
 
     With `all_there`, raises `UsageError` if a named one does not exist.
     """
@@ -175,7 +175,9 @@ class Range:
         return max(Follower().look(self._partition).end_offset, self._partition.log_start_offset)
 
     def _there(self, bound: Bound, offset: int, first: int) -> int:
-        """The offset if it is within the log. If not, raises `UsageError`, or limits it without failOnDataLoss."""
+        """Return the offset if it is within the log. If not, raises `UsageError`, or limits it without
+        failOnDataLoss.
+        """
         last = self._log_end
         if first <= offset <= last:
             return offset
@@ -247,7 +249,7 @@ def _facts(wanted: _Wanted, options: ReadOptions, target: int) -> PartitionFacts
 def segments_between(
     partition: Partition, start: int, end: int, target: int, *, exact: bool
 ) -> tuple[SegmentFacts, ...]:
-    """The segments with offsets from `start` to `end`, in spans of about `target` bytes or exact ones."""
+    """Return the segments with offsets from `start` to `end`, in spans of about `target` bytes or exact ones."""
     segments = []
     there = partition.segments[index_of(partition.segments, start) :]
     for segment, following in zip_longest(there, there[1:]):
@@ -296,13 +298,15 @@ def _from_offset(segment: Segment, found: list[Span], start: int) -> list[Span]:
 
 
 def plan_read(options: ReadOptions) -> list[tuple[Piece, ...]]:
-    """The pieces of each task. Raises `UsageError` or `StorageError`."""
+    """Return the pieces of each task. Raises `UsageError` or `StorageError`."""
     with looking_once():
         return _plan_read(options)
 
 
 def wanted_names(options: ReadOptions) -> Wants:
-    """A function that says whether subscribe, subscribePattern or assign select a partition, by directory name."""
+    """Return a function that says whether subscribe, subscribePattern or assign select a partition, by directory
+    name.
+    """
     if options.assign is not None:
         named = frozenset(options.assign)
         return lambda name: (name.topic, name.partition) in named

@@ -47,7 +47,7 @@ Group = tuple[str, ...]
 
 
 def _largest(value: int | None) -> int | None:
-    """A position or offset for a 64-bit column; None if it is larger, as in damaged headers."""
+    """Return a position or offset for a 64-bit column; None if it is larger, as in damaged headers."""
     return value if value is None or -(2**63) <= value < 2**63 else None
 
 

@@ -64,7 +64,7 @@ class View(Struct, frozen=True):
 
 
 def name_of(key: TopicPartition) -> str:
-    """The name, as `topic-0`."""
+    """Return the name, as `topic-0`."""
     return f"{key[0]}-{key[1]}"
 
 
@@ -79,7 +79,7 @@ class FollowedLogs:
         self._stays_open = StaysOpen()
 
     def look(self, *, all_there: bool = False, patient: bool = True) -> dict[TopicPartition, View]:
-        """All selected partitions that have a segment. With `all_there`, those named in options must exist.
+        """Return all selected partitions that have a segment. With `all_there`, those named in options must exist.
 
         Open transactions that end committed data are reported. `patient` allows for a live writer.
         """
@@ -171,7 +171,7 @@ class FollowedLogs:
         tell(sentence)
 
     def plan(self, start: Offsets, end: Offsets) -> list[tuple[Piece, ...]]:
-        """The pieces of each task between two offsets. Raises `StorageError` if data is missing."""
+        """Return the pieces of each task between two offsets. Raises `StorageError` if data is missing."""
         for attempt in range(_TRIES):
             try:
                 return self._plan(start, end)
@@ -240,7 +240,7 @@ def bytes_between(view: View, low: int, high: int) -> int:
 
 
 def end_within(view: View, start: int, end: int, max_bytes: int) -> int:
-    """The offset reached from `start` with `max_bytes` of log, at least one batch further."""
+    """Return the offset reached from `start` with `max_bytes` of log, at least one batch further."""
     left = max_bytes
     reached = start
     segments = [each for each in view.partition.segments if each.base_offset < end]

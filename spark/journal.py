@@ -72,7 +72,7 @@ class Journal(Struct, frozen=True):
 
 
 def name_aside(name: PartitionName, job: str, state: DirectoryState) -> str:
-    """The name of a partition directory set aside by a job.
+    """Return the name of a partition directory set aside by a job.
 
     During the commit it ends with `-stray`, which no broker removes. Afterwards it ends with `-delete`, as in
     `LogManager.asyncDelete`, so that a broker would continue deleting it.
@@ -152,7 +152,7 @@ def _number(value: object) -> int:
 
 
 def _planned(value: dict[str, object], job: str) -> Planned:
-    """A partition of a journal. Raises `ValueError` or a similar error if a commit would not have written it."""
+    """Return a partition of a journal. Raises `ValueError` or a similar error if a commit would not have written it."""
     name = parse_partition_directory(str(value["name"]))
     if name is None or str(name) != value["name"] or name.state.value or os.path.basename(str(name)) != str(name):
         raise ValueError(value)
@@ -174,7 +174,7 @@ def _planned(value: dict[str, object], job: str) -> Planned:
 
 
 def load_journal(work: str) -> Journal | None:
-    """The unfinished commit into the log directory of `work`, or None.
+    """Return the unfinished commit into the log directory of `work`, or None.
 
     Raises `FormatError` if the file was not written by a commit, `RecoveryRefused` if it is about another directory.
     """
@@ -214,7 +214,7 @@ def _streams(work: str) -> dict[str, int]:
 
 
 def committed_batch(work: str, query: str) -> int:
-    """The last committed batch of a stream; -1 if there is none."""
+    """Return the last committed batch of a stream; -1 if there is none."""
     return _streams(work).get(query, -1)
 
 

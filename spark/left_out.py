@@ -39,7 +39,7 @@ def check_left_out(inventory: Inventory, options: ReadOptions) -> None:
 
 
 def is_wanted(key: TopicPartition, options: ReadOptions) -> bool:
-    """Whether the options select a partition."""
+    """Return whether the options select a partition."""
     if options.assign is not None:
         return key in options.assign
     if options.subscribe is not None:

@@ -37,7 +37,7 @@ class Leftover(Struct, frozen=True, kw_only=True):
 
 
 def leftovers(path: PathLike) -> list[Leftover]:
-    """The staged files for the log directory `path`, oldest first, including those of running jobs."""
+    """Return the staged files for the log directory `path`, oldest first, including those of running jobs."""
     work = work_directory(os.path.abspath(os.fspath(path)))
     if not os.path.isdir(work) or os.path.islink(work):  # what a link leads to is nobody's leftovers
         return []

@@ -148,7 +148,7 @@ class ReadOptions(Struct, frozen=True, kw_only=True):
     """names of options without effect, as in the documentation"""
 
     def in_both_tiers(self, paths: Sequence[str]) -> list[str]:
-        """The paths to read, including the remote part if the option was given."""
+        """Return the paths to read, including the remote part if the option was given."""
         return list(paths) if self.remote is None else self.remote.paths(paths)
 
 
@@ -182,7 +182,7 @@ def _boolean(given: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def positive(given: Mapping[str, str], name: str) -> int | None:
-    """The number in an option, None if absent. Names in `given` are in lower case."""
+    """Return the number in an option, None if absent. Names in `given` are in lower case."""
     text = given.get(name.lower())
     if text is None:
         return None

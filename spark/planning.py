@@ -78,7 +78,7 @@ def target_bytes(total: int, *, largest: int, min_partitions: int | None, cores:
 def plan(
     partitions: Iterable[PartitionFacts], target: int, *, max_records: int | None = None
 ) -> list[tuple[Piece, ...]]:
-    """The pieces of each task."""
+    """Return the pieces of each task."""
     pieces = [piece for partition in partitions for piece in _pieces(partition, target)]
     if max_records is None:
         return _packed([(piece, 0) for piece, _ in pieces], target, 0)
@@ -115,7 +115,7 @@ def _pieces(facts: PartitionFacts, target: int) -> Iterator[Cut]:
 
 
 def _wanted(segment: SegmentFacts, first: int, reached: int, facts: PartitionFacts) -> list[Span]:
-    """The spans from number `first` through the last one that starts below the end, and further until the end is
+    """Return the spans from number `first` through the last one that starts below the end, and further until the end is
     reached.
 
     No span in between is left out because of its headers. If they are wrong, the reader reports it.
@@ -132,7 +132,7 @@ def _wanted(segment: SegmentFacts, first: int, reached: int, facts: PartitionFac
 
 
 def _below(segment: SegmentFacts, start: int) -> int:
-    """The number of leading spans that certainly end below the start.
+    """Return the number of leading spans that certainly end below the start.
 
     A span with unknown or decreasing offsets ends the count, and so does one without sound headers throughout, since
     anything may follow them.
@@ -162,7 +162,7 @@ def _grouped(spans: Sequence[Span], target: int) -> list[list[Span]]:
 
 
 def _highest(segment: SegmentFacts, group: Sequence[Span]) -> int:
-    """The highest offset a reader may find. After damage it may be beyond what headers claim."""
+    """Return the highest offset a reader may find. After damage it may be beyond what headers claim."""
     if group[-1] == segment.spans[-1] and (segment.is_last or segment.next_base is not None):
         return NO_END if segment.next_base is None else segment.next_base
     return max(span.next_offset for span in group)
@@ -171,7 +171,7 @@ def _highest(segment: SegmentFacts, group: Sequence[Span]) -> int:
 def _aborted(
     aborted: tuple[AbortedTransaction, ...] | None, low: int, high: int
 ) -> tuple[AbortedTransaction, ...] | None:
-    """The aborted transactions that overlap these offsets."""
+    """Return the aborted transactions that overlap these offsets."""
     if aborted is None:
         return None
     return tuple(each for each in aborted if each.last_offset >= low and each.first_offset <= high)

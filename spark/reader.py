@@ -222,7 +222,7 @@ class _Task:
         return json.dumps(plain(shaped(_not_decoded(piece, batch, row, parts), FindingJson)) | shown)
 
     def _in_order(self, batch: pa.RecordBatch, columns: dict[str, pa.Array]) -> pa.RecordBatch:
-        """The columns in the order Spark expects: those given, those of the batch, and null for damage."""
+        """Return the columns in the order Spark expects: those given, those of the batch, and null for damage."""
         if not columns and batch.schema.names == self._schema.names:
             return batch
         arrays = [

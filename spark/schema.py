@@ -46,14 +46,14 @@ class Layout(Struct, frozen=True, kw_only=True):
         return (*read, *(name for name in beside if name not in read))
 
     def arrow(self) -> pa.Schema:
-        """The Arrow schema expected by Spark."""
+        """Return the Arrow schema expected by Spark."""
         types = TYPES | self.decoded.types
         corrupt = pa.binary() if self.corrupt_is_binary else pa.string()
         return pa.schema([pa.field(name, corrupt if name == self.corrupt else types[name]) for name in self.names])
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema Spark expects from a source. Before Spark 4.2 there is no time zone."""
+    """Return the Arrow schema Spark expects from a source. Before Spark 4.2 there is no time zone."""
     asked = "timezone" in signature(to_arrow_schema).parameters
     return to_arrow_schema(schema, timezone="UTC") if asked else to_arrow_schema(schema)
 
@@ -63,7 +63,7 @@ def _spark_types(decoded: DecodedParts) -> dict[str, DataType]:
 
 
 def full_schema(options: ReadOptions, decoded: DecodedParts = NOTHING_DECODED) -> StructType:
-    """The schema if the user gives none: that of Spark's Kafka source, with headers and the corrupt column if
+    """Return the schema if the user gives none: that of Spark's Kafka source, with headers and the corrupt column if
     requested.
     """
     types = _spark_types(decoded)
@@ -75,7 +75,7 @@ def full_schema(options: ReadOptions, decoded: DecodedParts = NOTHING_DECODED) -
 
 
 def layout_of(schema: StructType, options: ReadOptions, decoded: DecodedParts = NOTHING_DECODED) -> Layout:
-    """The columns requested by a schema. Raises `UsageError` for unknown columns or wrong types."""
+    """Return the columns requested by a schema. Raises `UsageError` for unknown columns or wrong types."""
     corrupt = None
     is_binary = False
     types = _spark_types(decoded)

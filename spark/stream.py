@@ -122,7 +122,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return until
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """The limit that Spark passes to `latestOffset`, unless the trigger forbids limits."""
+        """Return the limit that Spark passes to `latestOffset`, unless the trigger forbids limits."""
         options = self._options
         if options.max_offsets is not None:
             return ReadMaxRows(options.max_offsets)
@@ -143,7 +143,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- records -----------------------------------------------------------------------------------------------------
 
     def partitions(self, start: Any, end: Any) -> list[LogInputPartition]:
-        """The pieces of each task of a batch."""
+        """Return the pieces of each task of a batch."""
         tasks = self._logs.plan(from_json(start), from_json(end))
         work_bytes = sum(piece.slice.size for task in tasks for piece in task)
         return [LogInputPartition(task, work_bytes) for task in tasks]

@@ -40,7 +40,7 @@ def in_turn(work: str, most_seconds: float = _MOST_SECONDS) -> Iterator[None]:
 
 
 def _taken(work: str, path: str) -> int | None:
-    """A descriptor with the lock; None if another process holds it or has removed the file meanwhile."""
+    """Return a descriptor with the lock; None if another process holds it or has removed the file meanwhile."""
     fs.make_directory(work, follow=False)
     try:
         descriptor, _ = fs.lock_file(path)

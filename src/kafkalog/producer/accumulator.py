@@ -84,7 +84,7 @@ class Accumulator:
         return found
 
     def has_ready(self, now_ms: int) -> bool:
-        """Whether `drain` would return anything."""
+        """Return whether `drain` would return anything."""
         return any(self._may_go(queue, now_ms) for queue in self._queues.values())
 
     def _may_go(self, queue: deque[OpenBatch], now_ms: int) -> bool:

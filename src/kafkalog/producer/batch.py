@@ -84,7 +84,7 @@ class OpenBatch:
         return size
 
     def ready(self) -> ReadyBatch:
-        """The batch as it will be written."""
+        """Return the batch as it will be written."""
         records = (each.record for each in self.waiting)
         return ReadyBatch(
             self.topic,

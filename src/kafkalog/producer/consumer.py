@@ -196,7 +196,7 @@ def follow(
     poll_ms: int = 100,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Iterator[MessageAndMetadata]:
-    """The records of log directories as they are written, including those of topics created later.
+    """Return the records of log directories as they are written, including those of topics created later.
 
     Topics are selected by name or by regular expression, by default all but Kafka's own. `reset` says where each
     partition begins: at its start, or at its end when first seen. The iterator waits for more until

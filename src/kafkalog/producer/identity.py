@@ -52,7 +52,7 @@ class Identity:
         self.is_ending = True
 
     def state(self, log: Log) -> ProducerState:
-        """The producer fields of the next batch in a log."""
+        """Return the producer fields of the next batch in a log."""
         if self.producer_id == NO_PRODUCER_ID:
             return NO_PRODUCER
         sequence = log.next_sequence(self.producer_id, self.producer_epoch)

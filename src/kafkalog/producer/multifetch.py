@@ -30,7 +30,7 @@ class Fetched(Struct, frozen=True):
     error: str = ""
 
     def to_message_set_send(self, *, magic: int | None = None) -> MessageSetSend:
-        """The batches as part of a multi-fetch response; see `Chunk.to_message_set_send`."""
+        """Return the batches as part of a multi-fetch response; see `Chunk.to_message_set_send`."""
         if self.chunk is None:
             return MessageSetSend(self.error_code, b"")
         return self.chunk.to_message_set_send(magic=magic)

@@ -21,7 +21,7 @@ class OffsetStore(Protocol):
     """Stores the next offset to read for each (topic, partition)."""
 
     def load(self) -> Mapping[TopicPartition, int]:
-        """The stored offsets."""
+        """Return the stored offsets."""
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Store these offsets. Others stay as they are."""
@@ -38,7 +38,7 @@ class OffsetsFile:
         self.path = os.path.abspath(os.fspath(path))
 
     def load(self) -> dict[TopicPartition, int]:
-        """The stored offsets; empty if there is no file yet. Raises `FormatError` for another kind of file."""
+        """Return the stored offsets; empty if there is no file yet. Raises `FormatError` for another kind of file."""
         try:
             data = read_small(self.path, DEFAULT_LIMITS.checkpoint_bytes)
         except FileNotFoundError:

@@ -84,7 +84,7 @@ class Positions:
             self._looked = time.monotonic()
 
     def _first(self, key: TopicPartition, partition: Partition) -> int:
-        """The first offset to read: the committed one, or according to `reset`."""
+        """Return the first offset to read: the committed one, or according to `reset`."""
         committed = self._committed.get(key)
         if committed is None:
             if self._reset is None:
@@ -107,7 +107,7 @@ class Positions:
         return self._limit(partition, self._reset)
 
     def to_read(self, key: TopicPartition) -> tuple[Partition, int, int | None] | None:
-        """A partition and the range to read; None if nothing is new.
+        """Return a partition and the range to read; None if nothing is new.
 
         When following, the range ends at the last complete batch the follower has seen, and each look reads only what
         was added.

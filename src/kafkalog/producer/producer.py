@@ -247,7 +247,7 @@ class Producer:
         self._identity.check_sending()
 
     def _is_writing(self) -> bool:
-        """Whether the caller is the thread that is writing batches."""
+        """Return whether the caller is the thread that is writing batches."""
         return self._writer == threading.get_ident()
 
     def _partitions(self, topic: str) -> int:

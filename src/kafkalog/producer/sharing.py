@@ -22,5 +22,5 @@ def in_ranges(items: Sequence[_T], count: int) -> list[list[_T]]:
 
 
 def least_loaded(loads: Sequence[int]) -> int:
-    """The index of the smallest load, the first of several."""
+    """Return the index of the smallest load, the first of several."""
     return min(range(len(loads)), key=loads.__getitem__)

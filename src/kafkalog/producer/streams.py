@@ -91,7 +91,9 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def topic_chooser(topics: Iterable[str] | None, whitelist: str | None, blacklist: str | None) -> Callable[[str], bool]:
-    """A function that says whether a topic is selected by a list, a whitelist or a blacklist. By default all are."""
+    """Return a function that says whether a topic is selected by a list, a whitelist or a blacklist. By default all
+    are.
+    """
     if sum(way is not None for way in (topics, whitelist, blacklist)) > 1:
         raise UsageError("topics, whitelist and blacklist exclude each other")
     if topics is not None:

@@ -72,7 +72,7 @@ class Admission:
         return None
 
     def _of_heaviest(self, some: Iterable[Connection]) -> Connection | None:
-        """The oldest of these connections from the address with the most connections."""
+        """Return the oldest of these connections from the address with the most connections."""
         return min(some, key=lambda each: (-self._of_host[each.host], each.opened), default=None)
 
     def _that_makes_way(self, host: str) -> Connection | None:

@@ -37,7 +37,7 @@ class Api(Struct, frozen=True, kw_only=True):
     """versions that are understood"""
 
     def is_flexible(self, version: int) -> bool:
-        """Whether `version` has compact lengths and tagged fields."""
+        """Return whether `version` has compact lengths and tagged fields."""
         return version in self.request.flexible
 
 
@@ -55,12 +55,12 @@ def _all() -> dict[int, Api]:
 
 
 def api(key: int) -> Api | None:
-    """The kind of request for `key`; None if no supported release has it."""
+    """Return the kind of request for `key`; None if no supported release has it."""
     return _all().get(key)
 
 
 def offered(served: Container[str]) -> list[Api]:
-    """The kinds of requests listed to clients, by key: those in `served` and those refused with an error of their
-    own.
+    """Return the kinds of requests listed to clients, by key: those in `served` and those refused with an error of
+    their own.
     """
     return [each for _, each in sorted(_all().items()) if each.name in served or each.name in _REFUSED_AND_OFFERED]

@@ -184,7 +184,7 @@ class Catalog:
         )  # fmt: skip
 
     def log(self, topic: str, partition: int) -> ServedLog | None:
-        """The log of a partition, if it is here."""
+        """Return the log of a partition, if it is here."""
         found = self.topics.get(topic)
         return None if found is None else found.partitions.get(partition)
 
@@ -213,10 +213,10 @@ class Served(Protocol):
         """The log of the cluster's metadata."""
 
     def log(self, topic: str, partition: int) -> ServedLog | None:
-        """The log of a partition, if it is here."""
+        """Return the log of a partition, if it is here."""
 
     def permits(self, topic: str) -> bool:
-        """Whether a topic of that name may be read, whether or not it exists."""
+        """Return whether a topic of that name may be read, whether or not it exists."""
 
 
 class Permitted:
@@ -231,7 +231,7 @@ class Permitted:
         self._seen: tuple[Mapping[str, Topic], dict[str, Topic], dict[str, str]] = {}, {}, {}
 
     def permits(self, topic: str) -> bool:
-        """Whether a topic of that name may be read."""
+        """Return whether a topic of that name may be read."""
         return topic in self._literal or topic.startswith(self._prefixes)
 
     @property
@@ -262,7 +262,7 @@ class Permitted:
         return None
 
     def log(self, topic: str, partition: int) -> ServedLog | None:
-        """The log of a partition that may be read."""
+        """Return the log of a partition that may be read."""
         return self._catalog.log(topic, partition) if self.permits(topic) else None
 
 
@@ -271,5 +271,5 @@ def _first(ids: Iterable[str]) -> str | None:
 
 
 def _made_id(name: str) -> str:
-    """An id derived from the name. Topics from before 2.8 have none, and the new group protocol needs one."""
+    """Return an id derived from the name. Topics from before 2.8 have none, and the new group protocol needs one."""
     return base64.urlsafe_b64encode(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()[:16])[:22].decode()

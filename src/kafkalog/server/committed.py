@@ -42,7 +42,7 @@ class Committed(Struct, frozen=True, kw_only=True):
         return next((each for each in found if each.first_offset == self.last_stable_offset < self.end), None)
 
     def holds_back(self, header: AnyHeader) -> bool:
-        """Whether it cannot be decided if this batch was committed."""
+        """Return whether it cannot be decided if this batch was committed."""
         if not isinstance(header, BatchHeader) or not header.is_transactional or header.is_control:
             return False
         return any(each.holds(header) for each in self.undecided.get(header.producer_id, ()))

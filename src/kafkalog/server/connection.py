@@ -124,7 +124,7 @@ class Connection:
         return None
 
     def read(self) -> bytes | None:
-        """The next request without its size; None if it is incomplete. Raises `ConnectionClosedError`."""
+        """Return the next request without its size; None if it is incomplete. Raises `ConnectionClosedError`."""
         while True:
             if self._expected is None and len(self._received) >= SIZE.size:
                 (size,) = SIZE.unpack_from(self._received)
@@ -175,7 +175,7 @@ class Connection:
         return piece
 
     def is_gone(self) -> bool:
-        """Whether the client has left while it waits for an answer. Always false for TLS."""
+        """Return whether the client has left while it waits for an answer. Always false for TLS."""
         if self._tls is not None:
             return False
         try:

@@ -67,7 +67,7 @@ class OpenLog:
         return self.source.size
 
     def index(self, path: str | None) -> FileSource | None:
-        """The offset index at `path`, opened once. None if there is none."""
+        """Return the offset index at `path`, opened once. None if there is none."""
         if self._index is None and path is not None:
             try:
                 self._index = FileSource(path)
@@ -84,7 +84,7 @@ class OpenLog:
         return block
 
     def recall(self, fact: Fact, number: Numbers) -> int | None:
-        """The position learned earlier, or None."""
+        """Return the position learned earlier, or None."""
         return self._learned.get((fact, number))
 
     def learn(self, fact: Fact, number: Numbers, position: int) -> None:
@@ -128,7 +128,7 @@ class IndexBlock(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, index: FileSource, first: int) -> IndexBlock:
-        """The entries from number `first` on."""
+        """Return the entries from number `first` on."""
         data = index.read(first * OFFSET_ENTRY.size, _SLOTS * OFFSET_ENTRY.size)
         count = len(data) // OFFSET_ENTRY.size
         flat = Struct(">" + OFFSET_ENTRY.struct.format.removeprefix(">") * count).unpack_from(data)
@@ -139,7 +139,7 @@ class IndexBlock(msgspec.Struct, frozen=True):
 
     @classmethod
     def around(cls, index: FileSource, target: int, near: int) -> IndexBlock:
-        """The block with the last entry whose position is below `target`. The block at `near` is tried first."""
+        """Return the block with the last entry whose position is below `target`. The block at `near` is tried first."""
         for first in (near, near + _SLOTS - 1):
             found = cls.read(index, first)
             if found.brackets(target):
@@ -153,7 +153,7 @@ class IndexBlock(msgspec.Struct, frozen=True):
         return cls.read(index, blocks[number] if number >= 0 else 0)
 
     def brackets(self, target: int) -> bool:
-        """Whether the last entry before `target` is in this block, or does not exist."""
+        """Return whether the last entry before `target` is in this block, or does not exist."""
         if not self.positions:
             return self.first == 0
         begins = self.positions[0] < target or self.first == 0
@@ -194,7 +194,7 @@ class OpenLogs:
         self._lock = RLock()  # a file may be closed by whoever opens another one
 
     def get(self, segment: Segment) -> OpenLog:
-        """The log file of a segment. Raises `StorageError`."""
+        """Return the log file of a segment. Raises `StorageError`."""
         with self._lock:
             found = self._open.get(segment.path)
             if found is not None and found.source.size >= segment.size:

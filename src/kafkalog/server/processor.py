@@ -51,10 +51,10 @@ class Handler(Protocol):
     """Answers requests."""
 
     def handle(self, request: Request, connection: Connection) -> Answer:
-        """The answer. Raises `CrowdedError`, and `RequestError` if the connection is to be closed."""
+        """Return the answer. Raises `CrowdedError`, and `RequestError` if the connection is to be closed."""
 
     def handle_large(self, data: bytes, connection: Connection) -> Later:
-        """A promise for a request that is too large to be parsed here."""
+        """Return a promise for a request that is too large to be parsed here."""
 
 
 class Processor(threading.Thread):
@@ -339,7 +339,7 @@ class Processor(threading.Thread):
                 self._close(connection)
 
     def _patience(self, connection: Connection) -> tuple[float, str]:
-        """The time limit for the current state of a connection, and the message when it is exceeded."""
+        """Return the time limit for the current state of a connection, and the message when it is exceeded."""
         limits = self._limits
         if connection.is_handshaking or (limits.first_bytes is not None and not connection.authenticated):
             return limits.authenticate_seconds, _SAYS_NOTHING

@@ -137,7 +137,7 @@ class ServedLog:
 
     @staticmethod
     def _first_of_batch(partition: Partition, offset: int) -> int:
-        """The base offset of the batch containing `offset`, since only whole batches are served."""
+        """Return the base offset of the batch containing `offset`, since only whole batches are served."""
         place, _ = locate(partition, offset, through_damage=True)
         return offset if place is None else min(place.base_offset, offset)
 
@@ -322,7 +322,7 @@ class ServedLog:
         self, log: OpenLog, segment: Segment, offset: int, limit: int, patience: Patience,
         committed: Committed | None, *, is_last: bool,
     ) -> Place | None:  # fmt: skip
-        """The first batch of a fetch. None if the whole segment is below the offset.
+        """Return the first batch of a fetch. None if the whole segment is below the offset.
 
         An incomplete batch at the end of a segment is skipped, as by a broker, unless the log continues after it in the
         same file. Skipping it then would leave a client waiting forever.
@@ -353,7 +353,7 @@ class ServedLog:
             position = again
 
     def _end(self, log: OpenLog, segment: Segment, first: Place, target: int) -> tuple[int, int | None]:
-        """The end of the last whole batch before `target`, and the next offset or None if unknown."""
+        """Return the end of the last whole batch before `target`, and the next offset or None if unknown."""
         if first.end >= target:
             return first.end, first.last_offset + 1
         hint = self._indexed_before(log, segment, target, first.end)
@@ -387,7 +387,9 @@ class ServedLog:
     def _sound_end(
         self, log: OpenLog, first: Place, end: int, next_offset: int | None, committed: Committed | None
     ) -> tuple[int, int | None]:
-        """The end of the sound part of a range: the first batch with a wrong checksum, or one that is held back."""
+        """Return the end of the sound part of a range: the first batch with a wrong checksum, or one that is held
+        back.
+        """
         may_hold = committed is not None and bool(committed.undecided)
         known = self._sound.get((log.path, first.position))
         if known == end and not may_hold:
@@ -440,7 +442,7 @@ def _read(log: OpenLog, answered: Answered, upper: int) -> Read:
 def _up_to(
     log: OpenLog, position: int, next_offset: int | None, target: int, offsets: range | None = None
 ) -> tuple[int, int | None] | None:
-    """The end of the last whole batch before `target`, from `position` on, and the next offset if known.
+    """Return the end of the last whole batch before `target`, from `position` on, and the next offset if known.
 
     None if there is no batch at `position`, or its last offset is not in `offsets`.
     """
@@ -465,7 +467,7 @@ def _stamp(segment: Segment) -> tuple[str, int, int]:
 
 
 def _has_other_bytes(before: Partition, now: Partition) -> bool:
-    """Whether a file has changed other than by appending."""
+    """Return whether a file has changed other than by appending."""
     known = {each.path: each for each in now.segments}
     pairs = ((each, known[each.path]) for each in before.segments if each.path in known)
     return any(new.size < old.size or (new.size == old.size and _stamp(new) != _stamp(old)) for old, new in pairs)
@@ -476,7 +478,7 @@ def _stamps(partition: Partition) -> object:
 
 
 def epoch_end(epochs: tuple[LeaderEpoch, ...], wanted: int, end: int) -> tuple[int, int]:
-    """The largest epoch up to `wanted` and its end offset, both -1 if there is none. `end` is the log end offset
+    """Return the largest epoch up to `wanted` and its end offset, both -1 if there is none. `end` is the log end offset
     (`LeaderEpochFileCache.endOffsetFor`).
     """
     ordered = sorted(epochs)

@@ -43,7 +43,7 @@ class Waypoints:
             self._positions.append(end)
 
     def before(self, offset: int) -> int:
-        """A position at or before the first batch that reaches `offset`."""
+        """Return a position at or before the first batch that reaches `offset`."""
         number = bisect_left(self._largest, offset) - 1
         return self._positions[number] if number >= 0 else 0
 
@@ -57,7 +57,7 @@ class WaypointsOfFiles:
         self._lock = Lock()
 
     def of(self, file: object) -> Waypoints:
-        """The waypoints of a file, marked as the most recently read one."""
+        """Return the waypoints of a file, marked as the most recently read one."""
         with self._lock:
             found = self._all.get(file)
             if found is None:

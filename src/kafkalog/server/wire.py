@@ -58,7 +58,7 @@ class Request(msgspec.Struct, frozen=True):
     """pace of the thread that answers, for a large request"""
 
     def bare(self) -> Request:
-        """A copy without the body, which may be large."""
+        """Return a copy without the body, which may be large."""
         return replace(self, body={}, weight=0, pace=None)
 
 
@@ -95,7 +95,7 @@ def parse_request(data: bytes, pace: Pace | None = None) -> Request:
 
 
 def encode_response(request: Request, body: Fields, pace: Pace | None = None) -> list[Part]:
-    """The parts of a response, starting with its size. Pauses in between if `pace` is given."""
+    """Return the parts of a response, starting with its size. Pauses in between if `pace` is given."""
     version = 0 if request.unsupported else request.version
     flexible = request.api.is_flexible(version) and request.api.key != API_VERSIONS
     output = Output() if pace is None else PacedOutput(pace)

@@ -15,7 +15,7 @@ Answer = TypeVar("Answer")
 
 
 def in_order(ask: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
-    """The answers in the order of the items. If there are errors, that of the first item is raised."""
+    """Return the answers in the order of the items. If there are errors, that of the first item is raised."""
     if len(items) < _FEW:
         return [ask(each) for each in items]
     with ThreadPoolExecutor(_AT_A_TIME) as threads:

@@ -155,13 +155,13 @@ class BothTiers:
         return self.local is not None and next(self._keys(), None) is not None
 
     def segments(self, key: Key) -> list[RemoteSegment]:
-        """The segments of a partition, from the events or else from the listing."""
+        """Return the segments of a partition, from the events or else from the listing."""
         if key not in self._segments:
             self._segments[key] = self._by_events(key) or segments_of(self.tier, self.listed.get(key, []))
         return self._segments[key]
 
     def has_events(self, key: Key) -> bool:
-        """Whether an event names a segment of the partition."""
+        """Return whether an event names a segment of the partition."""
         return bool(self._by_events(key))
 
     def _by_events(self, key: Key) -> list[RemoteSegment]:
@@ -169,12 +169,12 @@ class BothTiers:
         return self.metadata.of(*key, listed[0].topic_id if listed else self._local_ids.get(key))
 
     def copied(self, key: Key) -> list[RemoteStretch]:
-        """The remote part of a log, including what is also local."""
+        """Return the remote part of a log, including what is also local."""
         local = self._local_partitions.get(PartitionName(*key))
         return lineage(self.segments(key), () if local is None else local.leader_epochs)
 
     def stretches(self, key: Key) -> list[RemoteStretch]:
-        """The remote part of a log, below its local part."""
+        """Return the remote part of a log, below its local part."""
         local = self._local_partitions.get(PartitionName(*key))
         end = local.segments[0].base_offset if local is not None and local.segments else None
         found = self.copied(key)
@@ -200,7 +200,7 @@ class BothTiers:
         return begins, copied[-1].last if copied else -1
 
     def _files(self, directory: str) -> dict[str, _Held]:
-        """The files of a partition directory by name."""
+        """Return the files of a partition directory by name."""
         if directory not in self._listed:
             self._listed[directory] = dict(self._files_of(directory))
         return self._listed[directory]
@@ -244,7 +244,7 @@ class BothTiers:
                     yield segment_file(base, kind), held
 
     def _identity(self, key: Key, segment: RemoteSegment) -> Identity:
-        """The check whether a log object belongs to its name, for logs without events."""
+        """Return the check whether a log object belongs to its name, for logs without events."""
         segments = self.segments(key)
         number = segments.index(segment)
         objects = {each.id: each for each in self.listed[key]}
@@ -315,7 +315,9 @@ class BothTiers:
         yield PARTITION_METADATA, _Held(size=len(data), modified_ns=0, data=data)
 
     def _can_be_opened(self, item: RemoteObject) -> bool:
-        """Whether it can be opened. If not, the log is listed without it, and reading the log reports the error."""
+        """Return whether it can be opened. If not, the log is listed without it, and reading the log reports the
+        error.
+        """
         try:
             self._opened(_Held(size=item.size, modified_ns=item.modified_ns, item=item), item).close()
         except StorageError:
@@ -341,7 +343,7 @@ class BothTiers:
                 return None
 
     def entry(self, path: str) -> RemoteEntry | None:
-        """The file or directory at a path, or None."""
+        """Return the file or directory at a path, or None."""
         parts = self._parts(path)
         if not parts:
             return RemoteEntry(os.path.basename(self.path), self.path, True, 0, 0)
@@ -349,7 +351,7 @@ class BothTiers:
         return next((each for each in self.entries(around) if each.name == parts[-1]), None)
 
     def entries(self, path: str) -> list[RemoteEntry]:
-        """The entries of a directory."""
+        """Return the entries of a directory."""
         match self._parts(path):
             case []:
                 return self._of_root()
@@ -385,7 +387,7 @@ class BothTiers:
         return cut
 
     def log_of(self, key: Key, stretch: RemoteStretch) -> tuple[RemoteFile, RemoteObject]:
-        """The log object of a stretch, up to its last offset. Raises `StorageError` if it differs from what was
+        """Return the log object of a stretch, up to its last offset. Raises `StorageError` if it differs from what was
         copied.
         """
         there = next((each for each in self.listed.get(key, ()) if each.id == stretch.segment.id), None)
@@ -410,7 +412,7 @@ class BothTiers:
         return self._epochs[key]
 
     def _last(self, key: Key) -> ListedSegment | None:
-        """The last listed segment that is read."""
+        """Return the last listed segment that is read."""
         listed = {each.id: each for each in self.listed.get(key, ())}
         return next((listed[each.segment.id] for each in reversed(self.copied(key)) if each.segment.id in listed), None)
 
@@ -455,7 +457,7 @@ class BothTiers:
         return log.size if until is None else until
 
     def _whole(self, item: RemoteObject) -> RemoteFile:
-        """A small file beside a log, used by several lookups. The most recent ones are kept."""
+        """Return a small file beside a log, used by several lookups. The most recent ones are kept."""
         kept = self._small.pop((item.path, item.part), None)
         if kept is None:
             file = self.tier.open(item)

@@ -23,7 +23,9 @@ _UNKNOWN = -1
 
 
 def newest_topic_ids(listed: Iterable[ListedSegment]) -> dict[tuple[str, int], str]:
-    """The topic id of each partition. If a topic was deleted and created again, the id with the newest objects."""
+    """Return the topic id of each partition. If a topic was deleted and created again, the id with the newest
+    objects.
+    """
     newest: dict[tuple[str, int], tuple[int, str]] = {}
     for each in listed:
         modified = max((item.modified_ns for item in each.objects.values()), default=0)
@@ -32,7 +34,7 @@ def newest_topic_ids(listed: Iterable[ListedSegment]) -> dict[tuple[str, int], s
 
 
 def epochs_of(tier: RemoteTier, listed: ListedSegment) -> tuple[LeaderEpoch, ...]:
-    """The leader epochs up to the end of a segment, from its object. Empty if unreadable."""
+    """Return the leader epochs up to the end of a segment, from its object. Empty if unreadable."""
     if listed.epochs is None:
         return ()
     try:
@@ -50,7 +52,7 @@ def epochs_of(tier: RemoteTier, listed: ListedSegment) -> tuple[LeaderEpoch, ...
 
 
 def segments_of(tier: RemoteTier, listed: Sequence[ListedSegment]) -> list[RemoteSegment]:
-    """The segments of a partition. Each ends before the next one begins, the last at the end of its log.
+    """Return the segments of a partition. Each ends before the next one begins, the last at the end of its log.
 
     A segment without a log object is included if there are others before and after it, since then it was neither
     deleted nor is being copied. Of several copies of a segment, the one matching the log's leader epochs is used, or
@@ -108,7 +110,7 @@ def _size(tier: RemoteTier, listed: ListedSegment) -> int:
 
 
 def _reach(epochs: Sequence[LeaderEpoch]) -> tuple[int, int]:
-    """A key for comparing epochs: larger for a log with a later leader."""
+    """Return a key for comparing epochs: larger for a log with a later leader."""
     return (epochs[-1].epoch, len(epochs)) if epochs else (-1, 0)
 
 
@@ -140,7 +142,7 @@ def _made(tier: RemoteTier, listed: ListedSegment, end: int, epochs: Sequence[Le
 
 
 def last_offset_of(tier: RemoteTier, listed: ListedSegment) -> int:
-    """The last offset. Read from the last index entry that points to a batch, not from the start."""
+    """Return the last offset. Read from the last index entry that points to a batch, not from the start."""
     log = tier.open(listed.objects[FileKind.LOG])
     try:
         last = listed.base_offset

@@ -57,7 +57,7 @@ class Identity:
         return self._of_head(head) or self._of_witnesses(log)
 
     def is_of_other_times(self, log: RemoteFile) -> bool:
-        """Whether the timestamps contradict the time index and the metadata, so that it is another log."""
+        """Return whether the timestamps contradict the time index and the metadata, so that it is another log."""
         return self._by_time(log) is False
 
     def _of_head(self, head: RecordBatch) -> str | None:
@@ -80,8 +80,8 @@ class Identity:
         return self._of_end(log)
 
     def _by_time(self, log: RemoteFile) -> bool | None:
-        """Whether the batch with the offset of the last time index entry has exactly its timestamp. None without an
-        index.
+        """Return whether the batch with the offset of the last time index entry has exactly its timestamp. None without
+        an index.
         """
         index = self.beside(FileKind.TIME_INDEX)
         if index is None or index.size % TIME_ENTRY.size:
@@ -99,8 +99,8 @@ class Identity:
         return NO_TIMESTAMP if self.described is None else self.described.max_timestamp
 
     def _by_producers(self, log: RemoteFile) -> bool | None:
-        """Whether the last batch in the snapshot exists, and older entries are those of the previous snapshot. None if
-        unknown.
+        """Return whether the last batch in the snapshot exists, and older entries are those of the previous snapshot.
+        None if unknown.
         """
         own, before = _producers(self.beside(FileKind.PRODUCER_SNAPSHOT)), _producers(self.before())
         older = {each.producer_id: each.last_offset for each in before}
@@ -155,7 +155,7 @@ class Identity:
 
 
 def last_time_entry(index: RemoteFile) -> TimeEntry | None:
-    """The last entry of a time index, with the largest timestamp of a closed segment. None if there is none."""
+    """Return the last entry of a time index, with the largest timestamp of a closed segment. None if there is none."""
     slot = index.size // TIME_ENTRY.size - 1
     data = index.read(slot * TIME_ENTRY.size, TIME_ENTRY.size) if slot >= 0 else b""
     if len(data) != TIME_ENTRY.size:

@@ -28,7 +28,7 @@ class RemoteStretch(Struct, frozen=True):
 
 
 def reaches(segments: Iterable[RemoteSegment], start: int) -> int:
-    """The first offset from `start` on that no segment contains, regardless of epochs."""
+    """Return the first offset from `start` on that no segment contains, regardless of epochs."""
     reached = start
     for each in sorted(segments, key=lambda segment: segment.start_offset):
         if each.start_offset > reached:
@@ -38,14 +38,14 @@ def reaches(segments: Iterable[RemoteSegment], start: int) -> int:
 
 
 def epoch_at(epochs: Sequence[LeaderEpoch], offset: int) -> int | None:
-    """The leader epoch of an offset; None below the first epoch."""
+    """Return the leader epoch of an offset; None below the first epoch."""
     number = bisect_right(epochs, offset, key=lambda each: each.start_offset) - 1
     return epochs[number].epoch if number >= 0 else None
 
 
 def leads_to(own: Sequence[LeaderEpoch], epochs: Sequence[LeaderEpoch], *offsets: int) -> bool:
-    """Whether `own` can be an earlier state of `epochs`, up to `offsets`. Epochs removed from the start of the log are
-    ignored.
+    """Return whether `own` can be an earlier state of `epochs`, up to `offsets`. Epochs removed from the start of the
+    log are ignored.
     """
     begins = epochs[0].start_offset if epochs else 0
     asked = {*(each.start_offset for each in own), *offsets}
@@ -64,7 +64,7 @@ def epoch_ends(segment: RemoteSegment) -> list[tuple[int, int, int]]:
 def lineage(
     segments: Iterable[RemoteSegment], epochs: Sequence[LeaderEpoch], end: int | None = None
 ) -> list[RemoteStretch]:
-    """The readable segments of the log with these `epochs`, below `end`, without overlaps.
+    """Return the readable segments of the log with these `epochs`, below `end`, without overlaps.
 
     If two segments contain an offset of the same epoch, the later one is used if it reaches further: a new leader
     copies again what the old one had not reported. Records of an epoch that the log did not have, or had elsewhere,

@@ -57,8 +57,8 @@ class LocalTieredStorage:
 
     @classmethod
     def fits(cls, place: str, names: Iterable[str]) -> bool:
-        """Whether this is the directory or its parent. Its partition directories may be empty once a topic had remote
-        storage.
+        """Return whether this is the directory or its parent. Its partition directories may be empty once a topic had
+        remote storage.
         """
         found = list(names)
         return _ROOT in found or (
@@ -66,7 +66,7 @@ class LocalTieredStorage:
         )
 
     def segments(self) -> list[ListedSegment]:
-        """All segments with an object of a known kind."""
+        """Return all segments with an object of a known kind."""
         self._others = []
         found: list[ListedSegment] = []
         for entry in scan_directory(self.place):

@@ -55,7 +55,9 @@ class RemoteMetadata(Struct, frozen=True, kw_only=True):
         return sorted(found, key=lambda each: (each.topic, each.partition, each.topic_id, each.start_offset, each.id))
 
     def of(self, topic: str, partition: int, topic_id: str | None = None) -> list[RemoteSegment]:
-        """The segments of a partition, by offset. Without `topic_id`, those of the newest topic with that name."""
+        """Return the segments of a partition, by offset. Without `topic_id`, those of the newest topic with that
+        name.
+        """
         if topic_id is None:
             ids = [each.topic_id for each in self._latest() if each.key == (topic, partition)]
             topic_id = ids[-1] if ids else ""
@@ -68,7 +70,7 @@ class RemoteMetadata(Struct, frozen=True, kw_only=True):
 
 
 def is_remote_metadata(partition: Partition) -> bool:
-    """Whether it is a live partition of the topic."""
+    """Return whether it is a live partition of the topic."""
     return partition.topic == REMOTE_LOG_METADATA_TOPIC and partition.state is DirectoryState.LIVE
 
 

@@ -68,7 +68,7 @@ class TierBounds(Struct, frozen=True):
 
 
 def tier_bounds(partition: Partition) -> TierBounds | None:
-    """The bounds of a partition read with its remote part; None if it has none."""
+    """Return the bounds of a partition read with its remote part; None if it has none."""
     both = storage_of(partition.path)
     found = both.bounds(os.path.basename(partition.path)) if isinstance(both, BothTiers) else None
     if found is None:
@@ -107,7 +107,7 @@ class RemotePart:
         return self.uri, self.layout, self.keys
 
     def paths(self, paths: Sequence[str]) -> list[str]:
-        """The paths that stand for both tiers. The tier is opened once for the same paths."""
+        """Return the paths that stand for both tiers. The tier is opened once for the same paths."""
         asked = tuple(paths)
         if asked not in self._found:
             self._found[asked] = mounted(paths, open_tier(self.uri, layout=self.layout, keys=key_files(self.keys)))

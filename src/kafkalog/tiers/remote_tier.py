@@ -72,10 +72,10 @@ class RemoteTier(Protocol):
 
     @classmethod
     def fits(cls, place: str, names: Iterable[str]) -> bool:
-        """Whether a place with these names directly below it can have this layout."""
+        """Return whether a place with these names directly below it can have this layout."""
 
     def segments(self) -> list[ListedSegment]:
-        """All segments, from a listing alone, by topic, partition, base offset and id."""
+        """Return all segments, from a listing alone, by topic, partition, base offset and id."""
 
     def others(self) -> list[str]:
         """Objects in the listing that the layout does not know."""

@@ -32,7 +32,9 @@ _FOLLOWS = {
 
 
 def may_follow(state: RemoteSegmentState | None, following: RemoteSegmentState) -> bool:
-    """Whether a broker accepts an event (`RemoteLogSegmentState.isValidTransition`). A repeated one is accepted."""
+    """Return whether a broker accepts an event (`RemoteLogSegmentState.isValidTransition`). A repeated one is
+    accepted.
+    """
     return following == state or following in _FOLLOWS[state]
 
 

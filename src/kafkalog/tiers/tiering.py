@@ -100,12 +100,12 @@ class Tiering:
         object.__setattr__(self, "_is_likely", likely or any(map(_is_remote_metadata, self.directories)))
 
     def with_checkpoint(self, directories: Iterable[str], log_starts: Mapping[Key, int]) -> Tiering:
-        """A copy with the names and the checkpoint of a log directory."""
+        """Return a copy with the names and the checkpoint of a log directory."""
         return replace(self, directories=frozenset(directories), log_starts=log_starts)
 
     def of(self, key: Key, names: Iterable[str], begins: int, epochs: Sequence[int], end: int = 0) -> LocalStart:
-        """The local start of a log whose first segment begins at `begins`. `names` are its files, `epochs` the start
-        offsets of its epochs. `end` is the log end offset, or 0.
+        """Return the local start of a log whose first segment begins at `begins`. `names` are its files, `epochs` the
+        start offsets of its epochs. `end` is the log end offset, or 0.
         """
         checkpointed = self.log_starts.get(key)
         known_from = self.known_from(key, begins, epochs)
@@ -122,7 +122,9 @@ class Tiering:
         )
 
     def has_remote_log(self, topic: str) -> bool:
-        """Whether a broker would treat the topic's logs as tiered when it starts, by settings or by appearance."""
+        """Return whether a broker would treat the topic's logs as tiered when it starts, by settings or by
+        appearance.
+        """
         if self.configured is not None and topic in self.configured:
             return self.configured[topic]
         return topic in self.seen or any(
@@ -130,7 +132,7 @@ class Tiering:
         )
 
     def is_tiered(self, key: Key) -> bool:
-        """Whether settings or events say so, wherever the local part begins."""
+        """Return whether settings or events say so, wherever the local part begins."""
         return bool(self._said(key))
 
     def _said(self, key: Key) -> tuple[str, ...]:
@@ -142,7 +144,7 @@ class Tiering:
         return tuple(found)
 
     def known_from(self, key: Key, begins: int, epochs: Sequence[int]) -> tuple[str, ...]:
-        """The evidence that a log with its first segment at `begins` is tiered; empty if there is none."""
+        """Return the evidence that a log with its first segment at `begins` is tiered; empty if there is none."""
         found = list(self._said(key))
         if self.configured is not None and self.configured.get(key[0]) is False and not found:
             return ()
@@ -173,7 +175,7 @@ class Tiering:
 
 
 def tier_gap(directory: str, found: LocalStart) -> Finding:
-    """The finding that a tiered log has lost offsets between its tiers."""
+    """Return the finding that a tiered log has lost offsets between its tiers."""
     first, last = found.lost or (found.log_start, found.local_log_start - 1)
     detail = (
         f"offsets {first} to {last} are in neither tier: the remote segments that {EVENTS} name end at {first}, and "

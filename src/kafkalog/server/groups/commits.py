@@ -72,7 +72,9 @@ class CommitsFile:
             raise RecoveryRefused(told, reason="locked") from None
 
     def load(self) -> dict[Key, Commit]:
-        """The commits in the file; empty if there is none yet. Raises `UsageError` if it holds something else."""
+        """Return the commits in the file; empty if there is none yet. Raises `UsageError` if it holds something
+        else.
+        """
         try:
             lines = read_small(self.path, _FILE_BYTES).decode().splitlines()
             return dict(map(_parsed, lines))
@@ -153,7 +155,7 @@ class Commits:
             return self._recorded
 
     def of_group(self, group: str) -> dict[tuple[str, int], Commit]:
-        """The commits of a group by topic and partition."""
+        """Return the commits of a group by topic and partition."""
         recorded = self._read()[1]
         with self._lock:
             return {**recorded.groups.get(group, {}), **self._here.groups.get(group, {})}
@@ -184,7 +186,7 @@ class _ByGroup:
         self.add(commits)
 
     def get(self, key: Key) -> Commit | None:
-        """A single commit, or None."""
+        """Return a single commit, or None."""
         return self.groups.get(key[0], {}).get(key[1:])
 
     def add(self, commits: dict[Key, Commit]) -> None:

@@ -96,7 +96,7 @@ class ConsumerGroup(Struct, kw_only=True):
         self.target = uniform(wanted, counts, self.target)
 
     def is_outdated(self, counts: Mapping[str, int]) -> bool:
-        """Whether partition counts of subscribed topics differ from those of the target."""
+        """Return whether partition counts of subscribed topics differ from those of the target."""
         if counts is self.counts:
             return False
         wanted = set[str]().union(*(each.wishes.topics for each in self.members.values()))

@@ -70,7 +70,7 @@ class ConsumerGroups:
                     group.retarget(self._counts())
 
     def states(self) -> dict[str, str]:
-        """The state of each group with members."""
+        """Return the state of each group with members."""
         with self._lock:
             return {name: group.state for name, group in self._groups.items()}
 
@@ -148,7 +148,7 @@ class ConsumerGroups:
         return ConsumerGroup(id=name)
 
     def _member(self, group: ConsumerGroup, request: Request, host: str, now: float) -> ConsumerMember:
-        """The member that sent the request, or a new one."""
+        """Return the member that sent the request, or a new one."""
         body = request.body
         instance = body["instance_id"]
         if instance is not None:

@@ -58,12 +58,12 @@ class Coordinator:
             self._announce()
 
     def has_members(self, group_id: str) -> bool:
-        """Whether a classic group has members or is about to."""
+        """Return whether a classic group has members or is about to."""
         group = self._groups.get(group_id)
         return group is not None and bool(group.members or group.pending)
 
     def groups(self) -> dict[str, Group]:
-        """The groups with members."""
+        """Return the groups with members."""
         with self._lock:
             return dict(self._groups)
 
@@ -131,7 +131,7 @@ class Coordinator:
         return self._member(request, host, group, protocols, now)
 
     def _is_full(self, more: int) -> bool:
-        """Whether the members of all groups are too many or too large."""
+        """Return whether the members of all groups are too many or too large."""
         count = sum(len(each.members) + len(each.pending) for each in self._groups.values())
         return count >= _MOST_IN_ALL or more + sum(each.size for each in self._groups.values()) > _MOST_BYTES
 
@@ -256,7 +256,7 @@ class Coordinator:
         return {"error_code": Code.NONE, "members": results}
 
     def may_commit(self, body: Fields, version: int, *, is_recorded: bool) -> Code:
-        """Whether a commit is allowed: from a member of the current generation, or from outside any group.
+        """Return whether a commit is allowed: from a member of the current generation, or from outside any group.
         `is_recorded` means that the group has commits but no members.
         """
         with self._lock:

@@ -85,7 +85,7 @@ class Group(Struct, kw_only=True):
         return len(self.id) + sum(map(len, self.pending)) + sum(each.size for each in self.members.values())
 
     def accepts(self, protocol_type: str, protocols: list[tuple[str, bytes]], besides: str) -> bool:
-        """Whether a member with these protocols is compatible with the others."""
+        """Return whether a member with these protocols is compatible with the others."""
         others = [each for each in self.members.values() if each.id != besides]
         if not protocols or not protocol_type:
             return False
@@ -148,7 +148,7 @@ class Group(Struct, kw_only=True):
             each.expires = now + max(each.session_s, each.rebalance_s)
 
     def _chosen(self) -> str:
-        """The protocol preferred by most members among those all members support (`selectProtocol`)."""
+        """Return the protocol preferred by most members among those all members support (`selectProtocol`)."""
         common = set.intersection(*({name for name, _ in each.protocols} for each in self.members.values()))
         votes: dict[str, int] = {}
         for each in self.members.values():

@@ -97,13 +97,13 @@ class FetchHandler:
         self._waiting = Budget(_MOST_WAITING)
 
     def of(self, catalog: Served) -> FetchHandler:
-        """A handler for a part of the catalog."""
+        """Return a handler for a part of the catalog."""
         found = copy(self)
         found._catalog = catalog  # noqa: SLF001 - its own
         return found
 
     def fetch(self, request: Request, connection: Connection) -> Answer:
-        """The response, or a promise if there are fewer bytes than the client wants."""
+        """Return the response, or a promise if there are fewer bytes than the client wants."""
         body = request.body
         number, epoch = body.get("session_id", NO_SESSION), body.get("session_epoch", FINAL_EPOCH)
         uses_ids = request.version >= FIRST_WITH_IDS
@@ -302,7 +302,7 @@ def _diverging(log: ServedLog, asked: Asked, end: int) -> tuple[int, int] | None
 
 
 def _is_replica(body: Fields) -> bool:
-    """Whether the request is from a broker. No broker is a replica here."""
+    """Return whether the request is from a broker. No broker is a replica here."""
     state = body.get("replica_state")
     return bool(body.get("replica_id", _NOBODY) >= 0 or (state is not None and state["replica_id"] >= 0))
 

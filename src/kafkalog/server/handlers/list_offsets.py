@@ -31,7 +31,7 @@ class ListOffsetsHandler:
         self._catalog = catalog
 
     def is_quick(self, request: Request) -> bool:
-        """Whether only the bounds of logs are needed."""
+        """Return whether only the bounds of logs are needed."""
         committed = request.body.get("isolation_level", 0) == 1
         times = {each["timestamp"] for topic in request.body["topics"] for each in topic["partitions"]}
         return times <= ({EARLIEST} if committed else {EARLIEST, LATEST})
@@ -98,7 +98,7 @@ def _find(log: ServedLog, when: int, *, committed: bool) -> Sliced[OffsetAndTime
 
 
 def _of_tiers(when: int, start: int, tiers: TierBounds | None) -> int:
-    """The offset that `UnifiedLog` returns for a tier; -1 without remote storage or if it is empty."""
+    """Return the offset that `UnifiedLog` returns for a tier; -1 without remote storage or if it is empty."""
     if tiers is None:
         return start if when == EARLIEST_LOCAL else _UNKNOWN
     if when == EARLIEST_LOCAL:
@@ -109,5 +109,5 @@ def _of_tiers(when: int, start: int, tiers: TierBounds | None) -> int:
 
 
 def _epoch_at(log: ServedLog, offset: int) -> int:
-    """The leader epoch of an offset; -1 if unknown."""
+    """Return the leader epoch of an offset; -1 if unknown."""
     return max((each.epoch for each in log.epochs if each.start_offset <= offset), default=_UNKNOWN)

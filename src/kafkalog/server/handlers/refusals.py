@@ -55,7 +55,7 @@ _NAMES_OF_ONE_THING = (
 
 
 def refusal(request: Request, code: Code | None = None) -> Fields:
-    """The error response. The default for `code` depends on the request."""
+    """Return the error response. The default for `code` depends on the request."""
     if code is None:
         code = _CODES.get(request.api.name, Code.CLUSTER_AUTHORIZATION_FAILED)
         if request.api.name == "InitProducerId" and request.body["transactional_id"] is not None:
@@ -64,7 +64,7 @@ def refusal(request: Request, code: Code | None = None) -> Fields:
 
 
 def _rearranged(request: Request) -> Fields:
-    """The contents of a request in the shape of its response, if that differs."""
+    """Return the contents of a request in the shape of its response, if that differs."""
     body = request.body
     if request.api.name == "AlterReplicaLogDirs":
         return {"results": [topic for each in body["dirs"] for topic in each["topics"]]}
@@ -104,7 +104,7 @@ def _array(field: Field, version: int, asked: Mapping[str, Any], code: Code) -> 
 
 
 def _one(field: Field, value: object) -> dict[str, object]:
-    """A plain name or number as the struct used in the response."""
+    """Return a plain name or number as the struct used in the response."""
     kind = str if isinstance(value, str) else int
     for each in field.fields:
         if (each.type in ("string", "uuid")) == (kind is str) and each.name not in ("error_code", "error_message"):

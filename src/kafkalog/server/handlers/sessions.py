@@ -130,7 +130,7 @@ class Sessions:
             self._all.pop(number, None)
 
     def resume(self, number: int, epoch: int, body: Fields, *, uses_ids: bool) -> FetchSession:
-        """The session of an incremental request, after applying it.
+        """Return the session of an incremental request, after applying it.
 
         Raises `SessionError`. A session that would grow beyond the limit is removed, and the client must open a new
         one.
@@ -155,7 +155,7 @@ class Sessions:
             return session
 
     def partitions(self, session: FetchSession) -> list[tuple[Key, Asked]]:
-        """The partitions of a session, in the order of the response."""
+        """Return the partitions of a session, in the order of the response."""
         with self._lock:
             return list(session.partitions.items())
 
@@ -171,10 +171,10 @@ def _weight(key: Key) -> int:
 
 
 def name_of(topic: dict[str, Any]) -> str:
-    """The topic, or its id, as in a request."""
+    """Return the topic, or its id, as in a request."""
     return str(topic["topic"] if "topic" in topic else topic["topic_id"])
 
 
 def asked_of(topics: Iterable[dict[str, Any]]) -> list[tuple[Key, Asked]]:
-    """The partitions of a request, in its order."""
+    """Return the partitions of a request, in its order."""
     return [((name_of(topic), each["partition"]), Asked.of(each)) for topic in topics for each in topic["partitions"]]

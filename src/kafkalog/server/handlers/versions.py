@@ -21,8 +21,8 @@ _NOBODY = -1
 
 
 def api_versions(request: Request, cluster: ClusterFacts, told: Sequence[Api]) -> Fields:
-    """All supported requests. A request of an unknown version gets an error in version 0. From version 5 on the client
-    names a cluster and a node, and gets an error if they are not this one.
+    """Return all supported requests. A request of an unknown version gets an error in version 0. From version 5 on the
+    client names a cluster and a node, and gets an error if they are not this one.
     """
     keys = [
         {

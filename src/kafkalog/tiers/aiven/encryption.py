@@ -76,7 +76,7 @@ class PrivateKeys:
         return _Numbers(found.public_numbers.n, found.p, found.q, found.dmp1, found.dmq1, found.iqmp)
 
     def unwrap(self, key: WrappedKey, path: str) -> SegmentCipher:
-        """The cipher for a segment with the manifest `path`. Raises `StorageError` if no given key fits."""
+        """Return the cipher for a segment with the manifest `path`. Raises `StorageError` if no given key fits."""
         pair = key.pair if key.pair in self._numbers else ANY
         if pair not in self._numbers:
             given = f"; one was given of {', '.join(self._numbers)}" if self._numbers else ""

@@ -116,7 +116,7 @@ class _Part:
 
 
 def part_of(file: RemoteFile, position: int, size: int, cipher: SegmentCipher | None, path: str) -> RemoteFile:
-    """An index in the object of all indexes. Raises `StorageError`."""
+    """Return an index in the object of all indexes. Raises `StorageError`."""
     if cipher is None or not size:
         return _Part(file, position, size)
     if size > _LARGEST_CHUNK:

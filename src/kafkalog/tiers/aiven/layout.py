@@ -62,7 +62,7 @@ class AivenTier:
 
     @classmethod
     def fits(cls, place: str, names: Iterable[str]) -> bool:
-        """Whether a topic's directory is there with directories named like partitions."""
+        """Return whether a topic's directory is there with directories named like partitions."""
         for each in names:
             if _topic(each) is not None and any(
                 _partition(entry.name) is not None and entry.is_dir()
@@ -74,7 +74,7 @@ class AivenTier:
     # -- what is there -----------------------------------------------------------------------------------------------
 
     def segments(self) -> list[ListedSegment]:
-        """All segments with an object of a known name."""
+        """Return all segments with an object of a known name."""
         self._others = []
         found: list[ListedSegment] = []
         for entry in scan_directory(self.place):
@@ -108,7 +108,7 @@ class AivenTier:
     def _without_prefix(
         self, name: str, topic_id: str, listed: Mapping[tuple[int, int, str], Mapping[str, RemoteObject]]
     ) -> str:
-        """The topic according to the first and the last readable manifest. The whole name if they differ."""
+        """Return the topic according to the first and the last readable manifest. The whole name if they differ."""
         said: set[str] = set()
         with_manifest = [objects[_MANIFEST].path for _, objects in sorted(listed.items()) if _MANIFEST in objects]
         for paths in (with_manifest, with_manifest[:0:-1]):
