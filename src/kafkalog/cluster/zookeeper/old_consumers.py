@@ -90,7 +90,7 @@ class OldGroup(Struct, frozen=True, kw_only=True):
         return self.assigned(self.assignor or RANGE, [each for each in self.streams if each.consumer_id != consumer])
 
     def joined_by(self, consumer: str) -> Owners | None:
-        """Assignment after a consumer with the group's subscription joins, with as many streams as any has."""
+        """Assignment after one more consumer joins, with the largest number of streams of the group."""
         streams: dict[str, int] = {}
         for each in self.streams:
             for topic, count in each.streams.items():
