@@ -107,8 +107,7 @@ class OldGroup(Struct, frozen=True, kw_only=True):
         return None
 
     def violations(self) -> list[str]:
-        """Partitions that no assignor assigns so: their consumers are not registered or do not subscribe to the topic.
-        """
+        """Partitions whose owner is not registered or does not subscribe to the topic; no assignor does that."""
         known = {each.consumer_id: each.streams for each in self.streams}
         found = self.unregistered_owners()
         for (topic, number), thread in sorted(self.owners.items()):
