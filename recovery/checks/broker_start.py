@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -18,7 +18,7 @@ from kafkalog.recovery.checks.report import BrokerStart
 from kafkalog.recovery.checks.started_over import findings_of_starting_over
 from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.survey import Survey, survey
-from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
+from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts, identity_of
 
 __all__ = ["Loading", "broker_start", "loading", "surveyed"]
 
@@ -49,10 +49,11 @@ def broker_start(
         if isinstance(own, StorageError):
             raise own
         _loaded, result = own
-        roots = {os.path.realpath(path), *map(os.path.realpath, facts.roots)}
+        together = _together(path, facts)
+        roots = {os.path.realpath(path), *map(os.path.realpath, together)}
         loaded = {root: each[0] for root, each in loadings.items()
                   if not isinstance(each, StorageError) and os.path.realpath(root) in roots}  # fmt: skip
-        node = start_with(path, facts.roots, loaded, asked, controllers=facts.controllers, apart=facts.apart)
+        node = start_with(path, together, loaded, asked, controllers=facts.controllers, apart=facts.apart)
     except StorageError as error:
         if error.errno is None:
             raise
@@ -64,10 +65,16 @@ def broker_start(
         last = node.answers[-1]
         start = BrokerStart(str(StartResult.START_FAILS), last.exception, last.message, node)
     if result.outcome == StartResult.LOADED:
-        return start, [*findings_for(node, path, facts.roots), *findings_of_starting_over(path)]
+        return start, [*findings_for(node, path, together), *findings_of_starting_over(path)]
     end = "not start" if result.outcome == StartResult.START_FAILS else "take the directory offline"
     detail = f"Kafka 4.1 would {end}: {result.exception}: {result.message}"
     return start, [Finding.of(FindingCode.BROKER_REFUSES, None, None, detail, path)]
+
+
+def _together(path: str, facts: TopicFacts) -> Sequence[str]:
+    """Return the directories that start together: `path` alone if nothing says that the others are of its broker."""
+    is_known = facts.source is not None or any(identity_of(root) is not None for root in facts.roots)
+    return facts.roots if is_known else (path,)
 
 
 def loading(

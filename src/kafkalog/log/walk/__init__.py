@@ -1,3 +1,1 @@
-"""Scan the batches of a log: what should come next, how each batch is treated, and where the log continues after
-damage.
-"""
+"""Scan the batches of a log: which offset comes next, how a batch is treated, where a log continues after damage."""

@@ -1,3 +1,1 @@
-"""Write a partition: append, roll, flush, apply retention, truncate, compact; and build whole partitions from
-columns.
-"""
+"""Write a partition (append, roll, flush, retention, truncation, compaction), and build partitions from columns."""
