@@ -123,7 +123,7 @@ def coordinator_logs(
 
 
 def _short(partition: Partition, found: Sequence[Finding], limits: Limits) -> Iterable[Finding]:
-    """What a live partition's log lacks at its beginning and end; `found` has the damage of its segments."""
+    """Findings about a live partition's missing beginning or end; `found` has the damage of its segments."""
     name = partition.name
     if name is None or name.state is not DirectoryState.LIVE or not is_directory(partition.path):
         return
@@ -162,7 +162,7 @@ def _told(finding: Finding) -> str:
 
 
 class _Known(Struct, frozen=True):
-    """What the cluster's metadata in a log directory says of the topic."""
+    """Facts about the topic from the cluster's metadata in a log directory."""
 
     count: int = 0
     assigned: frozenset[tuple[str, int]] = frozenset()

@@ -46,8 +46,8 @@ _SAID = {name for names in _BESIDE.values() for name in names} - set(_PARTS)
 
 
 def _wants(chosen: Selection) -> Wants:
-    """What to look into: only the chosen topics, schemas and metadata, because each partition costs requests in an
-    object store.
+    """Restrict reading to the chosen topics, schemas and metadata, because each partition costs requests in an object
+    store.
     """
     return lambda name: name.topic in OWN_TOPICS or chosen.takes(name.topic, name.partition)
 

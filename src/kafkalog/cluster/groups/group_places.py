@@ -24,7 +24,7 @@ _MOST_TRIED = 1000
 
 
 class GroupPlaces(Struct, frozen=True):
-    """What the cluster's metadata says; `partitions` is None if it does not have `__consumer_offsets`."""
+    """Facts from the cluster's metadata; `partitions` is None if it does not have `__consumer_offsets`."""
 
     partitions: int | None
     leaders: Mapping[int, int]

@@ -59,7 +59,7 @@ class CommittedOffset(Struct, frozen=True):
 
     @property
     def source(self) -> str:
-        """Where it is stored: `kafka` (in `__consumer_offsets`) or `zookeeper`."""
+        """Place of storage: `kafka` (in `__consumer_offsets`) or `zookeeper`."""
         return "kafka" if self.zxid is None else "zookeeper"
 
 

@@ -20,7 +20,7 @@ _RECOVERING = 1
 
 
 class ElectionRules(Struct, frozen=True, kw_only=True):
-    """What decides an election besides the partition's own state."""
+    """Settings and facts besides the partition's own state that decide an election."""
 
     acceptable: frozenset[int]
     """brokers that are live and have the replica's directory (`LeaderAcceptor`)"""

@@ -197,8 +197,8 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def _unknown_of_former_voters(self) -> str:
-        """What is unknown if former voters are missing, who could commit without the present ones; empty if none are
-        missing.
+        """Text about what is unknown because former voters are missing that could commit without the present ones; or
+        empty.
         """
         in_force = {each.node for each in self.in_force}
         former = sorted({each.node for each in self.missing if not each.is_in_force} - in_force)
