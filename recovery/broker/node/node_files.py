@@ -75,13 +75,13 @@ class NodeFiles:
         """Node id in the properties, else in the first `meta.properties` that has one; None if none has."""
         if self.stated_node_id is not None:
             return self.stated_node_id
-        known = [meta_or_id.node_id for meta_or_id in self.meta.values() if isinstance(meta_or_id, MetaProperties)]
-        return next((cluster_id for cluster_id in known if cluster_id is not None), None)
+        known = [meta.node_id for meta in self.meta.values() if isinstance(meta, MetaProperties)]
+        return next((node_id for node_id in known if node_id is not None), None)
 
     @property
     def cluster_id(self) -> str | None:
         """Cluster id in the first `meta.properties` that has one; None if none has."""
-        known = [each.cluster_id for each in self.meta.values() if isinstance(each, MetaProperties)]
+        known = [meta.cluster_id for meta in self.meta.values() if isinstance(meta, MetaProperties)]
         return next((cluster_id for cluster_id in known if cluster_id is not None), None)
 
     def surveyed(self, root: str) -> Survey:
