@@ -1,7 +1,6 @@
-"""Bytes to meaning and back: every file of a Kafka log directory, every message format, every compression.
-
-Nothing in this package opens a file, knows a path or reads a clock.  Names are imported when somebody asks for them;
-`tests/support/lazy_names.py` writes their table from the stub beside this file.
+"""Decode and encode every file of a Kafka log directory, every message format and every compression. Nothing in this
+package opens a file, knows a path or reads a clock. Names are imported when first used; `tests/support/lazy_names.py`
+writes their table from the stub beside this file.
 """
 
 if __name__ != "kafkalog.codec":

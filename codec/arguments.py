@@ -1,10 +1,8 @@
-"""What a caller hands over is what the annotations say, or `UsageError` says in one sentence what it is instead.
-
-Arguments are examined where a caller comes in: functions when a package hands them out (`lazily`), methods in the
-classes that are `checked`.  Inside, modules take functions from each other as they are.  The annotation is the only
-declaration of what an argument may be.  Integers are those that 64 bits hold, a path is one that the system can be
-asked for, and whatever memory is given for bytes is examined as bytes: a view of larger items would be counted in
-those.
+"""Check the caller's arguments against the annotations; raise `UsageError` with one sentence about an argument of
+another type. Arguments are checked at the public entries: functions when a package exports them (`lazily`), and methods
+of classes that are `checked`. Inside the library nothing is checked again. The annotation is the only declaration of an
+argument's type. Integers must fit 64 bits, and paths must be possible for the operating system. Memory of any item type
+is viewed as bytes: otherwise its length would count larger items.
 """
 
 from __future__ import annotations
@@ -31,17 +29,17 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _Class = TypeVar("_Class", bound=type)
 _Take = Callable[[Any], Any]
-"""Return a value as the function gets it; raise any exception if it is not of the type."""
+"""Function that returns an argument as the callee gets it, and raises any exception if it has another type."""
 _INT64 = 2**63
 _SHOWN = 60
 _MOST_LOOKED_AT = 10_000
-"""Elements of a container that are examined before the function uses them."""
+"""Elements of a container that are checked before the call; later ones are not."""
 _FILE_NAMES = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
 _PATH = "PathLike"
 
 
 def byte_view(data: Any) -> memoryview:
-    """Any contiguous memory as a view of bytes; `UsageError` for what is none."""
+    """Return a view of bytes on any contiguous memory. Raises `UsageError` if there is none."""
     try:
         return memoryview(data).cast("B")
     except (TypeError, BufferError, ValueError):
@@ -49,7 +47,7 @@ def byte_view(data: Any) -> memoryview:
 
 
 def shown(value: Any) -> str:
-    """A value and its type, short enough for a sentence, whatever its class does."""
+    """Return a value and its type as short text for a message. Never raises, even if the value's `repr` does."""
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - whatever the caller's class does
@@ -99,7 +97,7 @@ _CONVERTED = _TAKES.keys() - {bool, bytes}
 
 
 def _taking(name: str, hint: Any) -> _Take:
-    """What takes a value of a type for the argument `name`."""
+    """Return the function that checks values of the type `hint` for the argument `name`."""
     origin, arguments, members = typing.get_origin(hint), typing.get_args(hint), _members(hint)
     if len(members) > 1:
         covered = {str} if any(map(_is_path, members)) else {bytes, bytearray} if memoryview in members else set()
@@ -118,7 +116,7 @@ def _taking(name: str, hint: Any) -> _Take:
 
 
 def _members(hint: Any) -> tuple[Any, ...]:
-    """The types of a union, or the type itself."""
+    """Return the members of a union, or the type alone."""
     return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
 
 
@@ -150,9 +148,8 @@ def _tuple(takes: Sequence[_Take]) -> _Take:
 
 
 def _container(name: str, origin: type, arguments: Sequence[Any]) -> _Take:
-    """A container; its elements too, those of an iterator when the function takes them.
-
-    Elements of several kinds are examined by whoever makes one of each.
+    """Return the function that checks a container and its elements. Elements of an iterator are checked when the callee
+    takes them. Elements of a union type are not checked.
     """
     if origin is Iterable and not isinstance(arguments[0], type):
         arguments = ()
@@ -175,7 +172,9 @@ def _container(name: str, origin: type, arguments: Sequence[Any]) -> _Take:
 
 
 def _examiner(name: str, hint: Any, text: str) -> _Take:
-    """What takes a value for the argument `name`; `UsageError` says of any other value that it is not `text`."""
+    """Return the function that checks the argument `name`. It raises `UsageError` for a value that is not of the type
+    `hint`, whose name is `text`.
+    """
     take = _taking(name, hint)
     members = _members(hint)
     as_they_are = {member for member in members if isinstance(member, type) and member not in _CONVERTED}
@@ -197,7 +196,9 @@ def _examiner(name: str, hint: Any, text: str) -> _Take:
 
 
 def _examiners(module: str, annotations: Mapping[str, Any]) -> dict[str, _Take]:
-    """What takes a value for each name, by annotations in a module; their names are there when it runs."""
+    """Return the checking function for each name. Annotations are resolved in `module`, so it must be completely
+    loaded.
+    """
     holder = types.SimpleNamespace(__annotations__=dict(annotations))
     hints = typing.get_type_hints(holder, vars(sys.modules[module]))
     return {name: _examiner(name, hints[name], text) for name, text in annotations.items()}
@@ -208,7 +209,7 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _examining(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """The function, which raises `UsageError` for arguments that are not what its annotations say."""
+    """Return the function with a check of its arguments before each call."""
 
     @functools.cache
     def examiners() -> tuple[list[_Take], _Take, dict[str, _Take]]:
@@ -235,7 +236,9 @@ _AT_DOORS: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 def at_door(function: Callable[..., Any], package: str) -> Callable[..., Any]:
-    """A public function as packages hand it out: its arguments are examined, and it is pickled by its name in one."""
+    """Return a public function as `package` exports it: it checks its arguments, and is pickled by its name in the
+    package.
+    """
     handed_out = _AT_DOORS.get(function)
     if handed_out is None:
         handed_out = _AT_DOORS[function] = _examining(function)
@@ -244,7 +247,9 @@ def at_door(function: Callable[..., Any], package: str) -> Callable[..., Any]:
 
 
 def checked(*hot: str) -> Callable[[_Class], _Class]:
-    """A class whose public methods examine their arguments, but for those named in `hot`; its own `__init__` too."""
+    """Return a class decorator that makes public methods check their arguments, except those named in `hot`. The
+    class's own `__init__` is included, unless it is a dataclass.
+    """
 
     def decorate(kind: _Class) -> _Class:
         private = {"__init__"} if is_dataclass(kind) else set()
@@ -267,7 +272,7 @@ def _field_examiners(kind: Any) -> dict[str, _Take]:
 
 
 def check_fields(instance: Any) -> None:
-    """Examine the fields of a Struct or dataclass in the same way, from its `__post_init__`."""
+    """Check the fields of a Struct or dataclass against their annotations. To be called from `__post_init__`."""
     kind: Any = type(instance)
     for name, take in _field_examiners(kind).items():
         take(getattr(instance, name))

@@ -1,8 +1,7 @@
-"""What the header of a batch says, under kafka-dump-log's words: each field once, for all who show it.
-
-From an entry here come the words of `dump`, its `--metadata`, the columns of `to_arrow` and Spark's `contents=batches`.
-An entry says how one header gives the value, and how columns of headers do (by the names that the layout declares).
-Nothing is loaded for that: whoever has columns has what they are made of.
+"""Fields of a batch's header, under kafka-dump-log's names: each is declared once for all outputs. An entry here
+defines a field of `dump`, its `--metadata`, a column of `to_arrow` and of Spark's `contents=batches`. It has a function
+for one header, and one for columns of headers (by the names in the layout). numpy is not imported here: callers that
+have columns have loaded it.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from kafkalog.codec.model import (
 __all__ = ["BATCH_FIELDS", "OF_RECORDS", "POSITION", "BatchField", "Kind"]
 
 HeaderColumns = Callable[[str], Any]
-"""The values of a declared field of many headers, by its name."""
+"""Function from the name of a declared field to its values in many headers."""
 
 
 class Kind(enum.Enum):
-    """What values a field has."""
+    """Type of a field's values."""
 
     INT8 = "int8"
     INT16 = "int16"
@@ -50,25 +49,25 @@ class Kind(enum.Enum):
 
 
 class BatchField(Struct, frozen=True, kw_only=True):
-    """One field."""
+    """One field of a batch's header."""
 
     meaning: str
-    """for the page that lists them"""
+    """description for the page that lists the fields"""
     kind: Kind
     of_header: Callable[[Any], object]
-    """the value of one header"""
+    """value for one header"""
     of_columns: Callable[[HeaderColumns], Any]
-    """the values of many v2 headers, as an array; numbers of `labels` where there are some"""
+    """values for many v2 headers, as an array; numbers of `labels` if the field has labels"""
     of_messages: Callable[[HeaderColumns], Any] | None = None
-    """the same of headers of magic 0 and 1, which have it too; None: they have not"""
+    """values for many headers of magic 0 and 1; None: they do not have the field"""
     is_absent: Callable[[HeaderColumns], Any] | None = None
-    """where v2 headers have none"""
+    """mask of the v2 headers without the field; None: all have it"""
     without: object = None
-    """the value of a record in magic 0 and 1, where they have not"""
+    """value for records of magic 0 and 1, if these do not have the field"""
     labels: tuple[str, ...] = ()
 
     def is_of(self, header: AnyHeader) -> bool:
-        """Whether a header has such a field."""
+        """Whether a header has this field."""
         return self.of_messages is not None or isinstance(header, BatchHeader)
 
 
@@ -81,7 +80,7 @@ def _flag(flag: int) -> Callable[[HeaderColumns], Any]:
 
 
 def _last_sequences(columns: HeaderColumns) -> Any:
-    """`codec.model.increment_sequence` where no delta is negative."""
+    """Apply `codec.model.increment_sequence` to columns, for deltas that are not negative."""
     first = columns("base_sequence")
     last = first + columns("last_offset_delta")
     wrapped = last - (last > MAX_SEQUENCE) * (MAX_SEQUENCE + 1)
@@ -101,7 +100,7 @@ def _no_horizon(columns: HeaderColumns) -> Any:
 
 
 POSITION = "position"
-"""Where a batch is: no header has it, and tables have it in a window."""
+"""Name of the field with the batch's position, which is in no header; tables have it relative to a window."""
 
 BATCH_FIELDS: dict[str, BatchField] = {
     "baseOffset": BatchField(
@@ -187,10 +186,10 @@ BATCH_FIELDS: dict[str, BatchField] = {
         kind=Kind.INT64, of_header=lambda header: header.crc, of_columns=_same("crc"), of_messages=_same("crc"),
     ),
 }  # fmt: skip
-"""In the order in which kafka-dump-log prints them."""
+"""Fields in the order in which kafka-dump-log prints them."""
 
 OF_RECORDS = (
     "producerId", "producerEpoch", "sequence", "partitionLeaderEpoch", "isTransactional", "compresscodec", "magic",
     "baseOffset", POSITION,
 )  # fmt: skip
-"""What `dump --metadata` says of each record; the sequence alone is the record's own."""
+"""Fields that `dump --metadata` prints for each record. Only `sequence` is the record's own."""

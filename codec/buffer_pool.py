@@ -1,6 +1,5 @@
-"""Memory that is used again once nobody holds it: the pages of fresh memory cost as much as filling them.
-
-A block goes back when the last array, Arrow buffer or view over it is gone, whichever thread lets go of it.
+"""Pool of memory blocks, because allocating pages takes as long as filling them. A block returns to the pool when the
+last array, Arrow buffer or view on it is gone, in whichever thread.
 """
 
 from __future__ import annotations
@@ -16,27 +15,28 @@ from kafkalog.codec.memory import own_pages, trim
 __all__ = ["FREE_BYTES", "Block", "give_back_free_memory"]
 
 FREE_BYTES = 64 * MIB
-"""Bytes at most that are kept for the next blocks, for all threads together."""
+"""Most bytes kept for later blocks, over all threads."""
 _UNFIT_BYTES = 24 * MIB
-"""Where none fits and other memory has to be asked for, as much of what is kept goes back to the system, but for so
-many bytes: so it adds no more than them to what is in use when most is."""
+"""Bytes kept even if no free block fits. Otherwise as much is released as must be allocated, so that the pool adds at
+most this to the peak.
+"""
 _LARGE = 64 * KIB
-"""Blocks from here on are rounded up to multiples of it, so that they may serve again; smaller ones are not kept."""
+"""Least size of pooled blocks, and the unit to which they are rounded up so that they fit more often."""
 
 _LONG_SECONDS = 0.1
-"""What takes somebody microseconds has taken longer: nobody is there any more."""
+"""Longest wait for a lock that is usually held for microseconds: after a fork its owner may not exist any more."""
 
 if TYPE_CHECKING:
     import numpy as np
 
 
 def _address(memory: Any) -> int:
-    """Address of writable memory, which is not resized while that is used."""
+    """Return the address of writable memory. It cannot be resized while the address is in use."""
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
 class _Memory:
-    """Pages, where they are, and the thread that had them last: they may still be near the processor it runs on."""
+    """Pages, their address, and the last thread that used them: they may still be in the cache of its processor."""
 
     __slots__ = ("address", "pages", "size", "thread")
 
@@ -48,9 +48,8 @@ class _Memory:
 
 
 class _Pool:
-    """Memory of all threads.  What comes back may come at any moment, also in the middle of `take`, and never waits.
-
-    Whoever finds somebody else at it does without: in a forked child nobody might ever let go of it.
+    """Free memory of all threads. `give_back` may be called at any moment, even during `take`, and never waits. If the
+    lock is held, the pool is bypassed: in a forked child its owner may not exist.
     """
 
     def __init__(self) -> None:
@@ -59,7 +58,7 @@ class _Pool:
         self._guard = threading.Lock()
 
     def take(self, size: int) -> _Memory:
-        """At least `size` bytes, and not much more."""
+        """Return memory of at least `size` bytes, and at most twice that or the next multiple."""
         memory, thread = None, threading.get_ident()
         if self._guard.acquire(blocking=False):
             try:
@@ -71,20 +70,22 @@ class _Pool:
         return memory
 
     def _used_again(self, size: int, thread: int) -> _Memory | None:
-        """A free one that this thread had, else one of others; the smallest that fits, for others need larger ones."""
-        free, found = self._free, -1
+        """Return free memory that fits, this thread's first, then the smallest; None if there is none. The smallest is
+        preferred because others need larger ones.
+        """
+        free, best = self._free, -1
         for number in range(len(free) - 1, -1, -1):
             memory = free[number]
             if size <= memory.size <= 2 * size:
                 is_own = memory.thread == thread
                 if is_own and memory.size == size:
-                    found = number
+                    best = number
                     break
-                if found < 0 or (not is_own, memory.size) < (free[found].thread != thread, free[found].size):
-                    found = number
-        if found >= 0:
-            self._bytes -= free[found].size
-            return free.pop(found)
+                if best < 0 or (not is_own, memory.size) < (free[best].thread != thread, free[best].size):
+                    best = number
+        if best >= 0:
+            self._bytes -= free[best].size
+            return free.pop(best)
         dropped = 0
         while free and dropped < size and self._bytes > _UNFIT_BYTES:
             memory = free.pop(0)
@@ -93,7 +94,7 @@ class _Pool:
         return None
 
     def give_back(self, memory: _Memory) -> None:
-        """Keep it for the next block, or let the system have it."""
+        """Keep memory for later blocks, or release it if enough is kept."""
         if self._guard.acquire(blocking=False):
             try:
                 if self._bytes + memory.size <= FREE_BYTES:
@@ -103,7 +104,7 @@ class _Pool:
                 self._guard.release()
 
     def clear(self) -> None:
-        """Let the system have what is free."""
+        """Release all free memory."""
         if self._guard.acquire(timeout=_LONG_SECONDS):
             free, self._free, self._bytes = self._free, [], 0
             self._guard.release()
@@ -114,16 +115,15 @@ _pool = _Pool()
 
 
 def give_back_free_memory() -> None:
-    """Let the system have what is kept for the next blocks, here and by the C library; takes milliseconds.
-
-    That keeps up to tens of megabytes for a thread that has held something large once.
+    """Release the memory that this pool and the C library keep for later; takes milliseconds. The C library keeps up to
+    tens of megabytes for a thread that once used a large block.
     """
     _pool.clear()
     trim()
 
 
 class _Lease:
-    """All of some memory, which is given back with this object: every buffer made of it holds it."""
+    """Owner of pooled memory: every buffer made of it refers to it, and its end returns the memory to the pool."""
 
     memory: _Memory | None = None
 
@@ -134,12 +134,12 @@ class _Lease:
 
 @lru_cache(maxsize=64)
 def _lease_of(size: int) -> Any:
-    """The class of leases of so many bytes."""
+    """Return the class of leases of `size` bytes."""
     return type("Lease", (_Lease, ctypes.Array), {"_type_": ctypes.c_ubyte, "_length_": size})
 
 
 class Block:
-    """At least `size` writable bytes; what they hold at first is undefined."""
+    """At least `size` writable bytes with undefined contents."""
 
     __slots__ = ("_lease", "address", "size")
 
@@ -155,17 +155,17 @@ class Block:
 
     @property
     def buffer(self) -> memoryview:
-        """The bytes; as long as it or what is made of it lives, they are nobody else's."""
+        """The bytes. They are not reused while this view, or anything made from it, lives."""
         return memoryview(self._lease).cast("B")[: self.size]
 
     def view(self, kind: Any, count: int) -> np.ndarray[Any, Any]:
-        """The first `count` numbers."""
+        """Return the first `count` items as an array."""
         import numpy as np
 
         return np.frombuffer(self.buffer, kind, count)
 
     def grown(self, size: int, used: int) -> Block:
-        """A larger one that begins with the first `used` bytes of this one."""
+        """Return a larger block that begins with a copy of the first `used` bytes."""
         larger = Block(size)
         used = min(used, self.size)
         larger.buffer[:used] = self.buffer[:used]

@@ -1,4 +1,4 @@
-"""A compression as a caller names it: Kafka's name, its number, or itself."""
+"""Convert a caller's notation of a compression: Kafka's name, a number, or a `Codec`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LABELS = {codec.label: codec for codec in Codec}
 
 
 def as_codec(compression: Codec | str | int) -> Codec:
-    """A compression by Kafka's name or number; `UsageError` if there is none such."""
+    """Return the compression with Kafka's name or number. Raises `UsageError` if there is none."""
     if isinstance(compression, str):
         if compression not in _LABELS:
             raise UsageError(f"compression {compression!r} is not one of {', '.join(_LABELS)}")

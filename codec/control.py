@@ -1,4 +1,4 @@
-"""Control records: what their keys and values say (`ControlRecordType`, `EndTransactionMarker`)."""
+"""Keys and values of control records (`ControlRecordType`, `EndTransactionMarker`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _MARKERS = frozenset({ControlType.ABORT, ControlType.COMMIT})
 
 
 def parse_control_key(key: bytes | None) -> ControlRecordType:
-    """Version and type from a control record's key; longer keys are tolerated, negative versions are not."""
+    """Parse version and type in a control record's key; more bytes are ignored. Raises `FormatError` if the key is too
+    short or the version negative.
+    """
     if key is None or len(key) < CONTROL_KEY.size:
         raise FormatError("a control record's key is too short", field="key", code="control_record_invalid")
     version, kind = CONTROL_KEY.struct.unpack_from(key)
@@ -25,7 +27,9 @@ def parse_control_key(key: bytes | None) -> ControlRecordType:
 
 
 def parse_end_transaction_marker(kind: ControlRecordType, value: bytes | None) -> EndTransactionMarker:
-    """The marker in a COMMIT or ABORT record's value; longer values are tolerated."""
+    """Parse the value of a COMMIT or ABORT record; more bytes are ignored. Raises `FormatError` if the value is too
+    short or its version negative.
+    """
     if value is None or len(value) < END_MARKER.size:
         raise FormatError("a transaction marker's value is too short", field="value", code="control_record_invalid")
     version, coordinator_epoch = END_MARKER.struct.unpack_from(value)
@@ -35,6 +39,8 @@ def parse_end_transaction_marker(kind: ControlRecordType, value: bytes | None) -
 
 
 def end_transaction_marker(record: Record) -> EndTransactionMarker | None:
-    """The marker that a control record is, or None for another type."""
+    """Parse a COMMIT or ABORT record; return None for another type. Raises `FormatError` if key or value cannot be
+    parsed.
+    """
     kind = parse_control_key(record.key)
     return parse_end_transaction_marker(kind, record.value) if kind.type in _MARKERS else None

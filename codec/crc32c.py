@@ -15,14 +15,13 @@ _function: Function | None = None
 
 
 def crc32c(data: Buffer, value: int = 0) -> int:
-    """Checksum of `data` as an unsigned 32-bit number, continuing from `value`."""
+    """Return the checksum of `data` as an unsigned 32-bit number, continuing from the checksum `value`."""
     return (_function or _load())(data, value)
 
 
 def _load() -> Function:
-    """The library's function, from its extension module alone where that is found.
-
-    The package around it reads the versions of what is installed and loads a parser of command lines, 10 ms in all.
+    """Return the library's function. If possible, only its extension module is loaded: the package around it takes 10
+    ms more, because it reads the versions of installed packages and loads a command-line parser.
     """
     global _function
     package = find_spec("crc32c")
@@ -33,7 +32,7 @@ def _load() -> Function:
             extension.loader.exec_module(module)
             _function = cast("Function", module.crc32c)
             return _function
-    from crc32c import crc32c as found
+    from crc32c import crc32c as function
 
-    _function = found
-    return found
+    _function = function
+    return function

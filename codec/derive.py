@@ -1,7 +1,5 @@
-"""From a declaration to everything else that knows the layout: struct, column dtype, opcodes, documentation table.
-
-A declaration is a Construct tree in `codec.layout`.  What cannot be derived exactly raises at import; there is no
-silent fallback to a slower or laxer reading.
+"""Derive from a declaration in `codec.layout` everything else that depends on a layout: struct, column dtype, opcodes,
+documentation table. Anything that cannot be derived exactly raises at import; there is no fallback.
 """
 
 from __future__ import annotations
@@ -40,11 +38,13 @@ __all__ = [
 
 
 class DerivationError(TypeError):
-    """A declaration holds something that has no exact counterpart in the derived form."""
+    """A declaration has something that the derived form cannot express exactly."""
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One field of a fixed layout: where it lies and how it is read."""
+    """One field of a fixed layout. `position` is in bytes from the start of the structure, `size` in bytes, and
+    `format` is a `struct` code without byte order.
+    """
 
     name: str
     format: str
@@ -54,24 +54,24 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class FixedLayout(msgspec.Struct, frozen=True):
-    """A layout in which every field has a fixed size: one `struct` of one byte order, and its fields in order."""
+    """Layout in which every field has a fixed size: a `struct` of one byte order, and its fields in order."""
 
     struct: struct.Struct
     fields: tuple[Field, ...]
 
     @property
     def order(self) -> str:
-        """The byte order as `struct` writes it: `>` big-endian, `<` little-endian."""
+        """Byte order in the notation of `struct`: `>` big-endian, `<` little-endian."""
         return self.struct.format[0]
 
     @property
     def size(self) -> int:
-        """Size of one structure, in bytes."""
+        """Size of one structure in bytes."""
         return self.struct.size
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Field names in order."""
+        """Names of the fields, in order."""
         return tuple(field.name for field in self.fields)
 
     def __getitem__(self, name: str) -> Field:
@@ -81,16 +81,20 @@ class FixedLayout(msgspec.Struct, frozen=True):
         raise KeyError(name)
 
     def position(self, name: str) -> int:
-        """Byte position of a field from the start of the structure."""
+        """Return the position of a field in bytes from the start of the structure. Raises KeyError for an unknown
+        field.
+        """
         return self[name].position
 
     def end(self, name: str) -> int:
-        """Byte position after a field."""
+        """Return the position after a field, in bytes from the start of the structure. Raises KeyError for an unknown
+        field.
+        """
         field = self[name]
         return field.position + field.size
 
     def reader(self, name: str) -> Callable[[Any, int], int]:
-        """A function (buffer, start of structure) -> value that reads this one field."""
+        """Return a function (buffer, position of the structure) -> value that reads this field."""
         field = self[name]
         unpack_from = struct.Struct(self.order + field.format).unpack_from
         offset = field.position
@@ -102,7 +106,7 @@ class FixedLayout(msgspec.Struct, frozen=True):
         return read
 
     def writer(self, name: str) -> Callable[[bytearray, int, int], None]:
-        """A function (buffer, start of structure, value) that overwrites this one field."""
+        """Return a function (buffer, position of the structure, value) that overwrites this field."""
         field = self[name]
         pack_into = struct.Struct(self.order + field.format).pack_into
         offset = field.position
@@ -113,7 +117,7 @@ class FixedLayout(msgspec.Struct, frozen=True):
         return write
 
     def dtype(self) -> numpy.dtype[Any]:
-        """The same layout as a packed numpy structured type, for many structures as columns."""
+        """Return the layout as a packed numpy structured type."""
         import numpy as np
 
         return np.dtype([(field.name, np.dtype(self.order + field.format)) for field in self.fields])
@@ -122,31 +126,30 @@ class FixedLayout(msgspec.Struct, frozen=True):
 def _named(tree: Construct) -> list[tuple[str, str, Construct]]:
     if not isinstance(tree, Struct):
         raise DerivationError(f"a Struct is needed, not {tree!r}")
-    found: list[tuple[str, str, Construct]] = []
+    fields: list[tuple[str, str, Construct]] = []
     for subcon in tree.subcons:
         if not isinstance(subcon, Renamed) or not subcon.name:
             raise DerivationError(f"every field needs a name: {subcon!r}")
         inner: Construct = subcon
         while isinstance(inner, Renamed):
             inner = inner.subcon
-        found.append((subcon.name, subcon.docs or "", inner))
-    return found
+        fields.append((subcon.name, subcon.docs or "", inner))
+    return fields
 
 
 def _below(leaf: Construct) -> Construct:
-    """The field that a leaf is read as: what named bits or a constant stand for, any other leaf itself."""
+    """Return the construct that reads a leaf: the number behind named bits or a constant, otherwise the leaf."""
     return leaf.subcon if isinstance(leaf, Bits | Const) else leaf
 
 
 _FOUR_BYTES = str.maketrans("lL", "iI")
-"""Construct writes 32 bits as `l`, which `struct` reads as 4 bytes after `>`, but numpy as 8."""
+"""Construct's code for 32 bits is `l`: 4 bytes to `struct` after `>`, but 8 to numpy."""
 
 
 def fixed(tree: Construct, names: Sequence[str], order: str = ">") -> FixedLayout:
-    """Derive a layout whose fields are all fixed-size numbers of one byte order.
-
-    `names` are the fields in the order in which the caller takes them from the layout's `struct`.  Raises
-    `DerivationError` if the declaration has others or another order, or a field of another kind.
+    """Derive a layout whose fields are all numbers of fixed size and one byte order. `names` must be the declared
+    fields in their order. Raises `DerivationError` if the declaration has other fields, another order, or a field of
+    another kind.
     """
     fields: list[Field] = []
     position = 0
@@ -166,7 +169,7 @@ def fixed(tree: Construct, names: Sequence[str], order: str = ">") -> FixedLayou
 
 
 class OpKind(enum.IntEnum):
-    """What one step of a variable layout reads."""
+    """Type of the value that one step of a variable layout reads."""
 
     INT8 = 0
     VARINT = 1
@@ -182,7 +185,9 @@ class OpKind(enum.IntEnum):
 
 
 class Opcode(msgspec.Struct, frozen=True):
-    """One step: what to read, under which name; for an array also the element's steps and smallest size."""
+    """One step of a variable layout. `children` are the steps of an array's element, and `smallest` is that element's
+    least size in bytes.
+    """
 
     kind: OpKind
     name: str
@@ -200,7 +205,9 @@ _LEAVES: dict[int, OpKind] = {
 
 
 def opcodes(tree: Construct) -> tuple[Opcode, ...]:
-    """Derive the steps of a layout with variable-length fields; accepts exactly our own leaves and int8."""
+    """Derive the steps of a layout with fields of variable length. Only int8 and the leaves of `primitives` are
+    possible; raises `DerivationError` for others.
+    """
     steps: list[Opcode] = []
     for name, _doc, named in _named(tree):
         leaf = _below(named)
@@ -216,7 +223,7 @@ def opcodes(tree: Construct) -> tuple[Opcode, ...]:
 
 
 class DocRow(msgspec.Struct, frozen=True):
-    """One line of a format page: where a field lies (None after a field of variable size), and what it is."""
+    """One line of a format page. `position` is in bytes from the start; None after a field of variable size."""
 
     position: int | None
     name: str
@@ -239,22 +246,22 @@ _LEAF_NAMES = {
 
 
 def names_of(tree: Construct) -> tuple[str, ...]:
-    """Names of the fields of a declared structure, in order."""
+    """Return the names of a declared structure's fields, in order."""
     return tuple(name for name, _doc, _leaf in _named(tree))
 
 
 def fields_of(tree: Construct) -> list[tuple[str, str, Construct]]:
-    """Name, text and leaf (or inner structure) of every field of a declared structure, in order."""
+    """Return name, description and leaf (or inner structure) of each field, in order."""
     return _named(tree)
 
 
 def element_of(leaf: Construct) -> Construct | None:
-    """What an array of ours holds; None for anything else."""
+    """Return the element of a `VarintArray`; None for any other leaf."""
     return leaf.element if isinstance(leaf, primitives.VarintArray) else None
 
 
 def type_name(leaf: Construct) -> str:
-    """The type of a field in words; `DerivationError` for a construct that no page can name."""
+    """Return a field's type in words. Raises `DerivationError` for a construct without a name for pages."""
     leaf = _below(leaf)
     if isinstance(leaf, TextLeaf):
         return leaf.kind
@@ -278,12 +285,14 @@ def _bit_rows(bits: Bits, path: str, position: int | None) -> list[DocRow]:
 
 
 def bit_range(lowest: int, width: int) -> str:
-    """`bit 3`, or `bits 0-2`; bit 0 is the lowest."""
+    """Return `bit 3` or `bits 0-2`; bit 0 is the lowest."""
     return f"bit {lowest}" if width == 1 else f"bits {lowest}-{lowest + width - 1}"
 
 
 def documentation(tree: Construct, prefix: str = "", position: int | None = 0) -> list[DocRow]:
-    """The lines of a format page for a declaration; what an array or an inner structure holds follows it."""
+    """Return the lines of a format page. The lines of an array's element or of an inner structure follow its
+    own line.
+    """
     rows: list[DocRow] = []
     for name, doc, leaf in _named(tree):
         path = prefix + name

@@ -1,4 +1,4 @@
-"""The few exceptions of the library.  Bad data under examination is a `Finding`, not an exception (see `findings`)."""
+"""Exceptions of the library. Bad data under examination is a `Finding`, not an exception (see `findings`)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ __all__ = [
 
 
 class PortableError(Exception):
-    """An exception that can be pickled and copied with all it says, whatever the constructor of its class takes.
-
-    Python would call the class with the finished sentence alone; a `multiprocessing.Pool` then waits forever.
+    """Exception that keeps all its attributes when it is pickled or copied, whatever its constructor requires. Python
+    would call the constructor with the message alone, and a `multiprocessing.Pool` would then wait forever.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -42,31 +41,30 @@ def _restored(kind: type[PortableError], arguments: tuple[Any, ...], state: dict
 
 
 class KafkaLogError(PortableError):
-    """Base class: the library raises nothing else."""
+    """Base class of all exceptions that the library raises on purpose."""
 
     @property
     def sentence(self) -> str:
-        """What it says, with what would allow it as a value (`Sentence`)."""
+        """Message with its advice kept as a value (`Sentence`), or the plain message if it has no advice."""
         told = self.args[0] if len(self.args) == 1 else None
         return told if isinstance(told, Sentence) else str(self)
 
     def worded(self, words: Callable[[Advice], str]) -> str:
-        """What it says, in the words of whoever asked."""
+        """Return the message, with its advice put into words by `words`."""
         return str(said(self.sentence, words))
 
 
 class UsageError(KafkaLogError, ValueError):
-    """The caller's mistake: an option, an argument or a path that makes no sense."""
+    """A mistake of the caller: an option, argument or path that makes no sense."""
 
 
 class UnknownName(UsageError):
-    """Something was asked for by its name (a topic, a partition, a group, a broker) and does not exist."""
+    """A topic, partition, group or broker that the caller named does not exist."""
 
 
 class ReplicaError(UsageError):
-    """A topic-partition is in several directories, and `replica` does not choose one of them.
-
-    The message names the argument with a value, as Python and Spark have it; `with_flag` says it for a command line.
+    """A partition is in several directories and `replica` does not choose one of them. The message shows the argument
+    as Python and Spark write it; `with_flag` shows it for a command line.
     """
 
     def __init__(self, before: str, value: str, after: str) -> None:
@@ -76,16 +74,15 @@ class ReplicaError(UsageError):
         super().__init__(f"{before} replica={value!r} {after}")
 
     def with_flag(self, flag: str) -> str:
-        """The message for those who choose with `flag`."""
+        """Return the message with a command-line option in place of the argument."""
         return f"{self.before} {flag} {shlex.quote(self.value)} {self.after}"
 
 
 class FormatError(KafkaLogError):
-    """Bytes that the caller asked to parse do not have that format.
-
-    `position` counts bytes from the start of `source` (a file name, or None for a buffer); `field` is the path of the
-    field in the declaration; `code` is the finding code that a scan would report for the same bytes.  `finding` is the
-    finding itself if damage ended the reading of a log, else None.
+    """Bytes that the caller asked to parse do not have the expected format. `position` counts bytes from the start of
+    `source` (a file name, or None for a buffer). `field` is the path of the field in the declaration. `code` is the
+    finding code that a scan would report for these bytes. `finding` is the finding if damage ended the reading of a
+    log, otherwise None.
     """
 
     def __init__(
@@ -116,7 +113,7 @@ class FormatError(KafkaLogError):
 
 
 class LimitExceeded(FormatError):
-    """A cap of `Limits` was hit; `limit` names the cap."""
+    """A bound of `Limits` was exceeded; `limit` is the name of its field."""
 
     def __init__(self, message: str, *, limit: str, position: int | None = None, source: str | None = None) -> None:
         self.limit = limit
@@ -124,23 +121,25 @@ class LimitExceeded(FormatError):
 
 
 class StorageError(KafkaLogError, OSError):
-    """An I/O error; `errno`, `strerror` and `filename` are those of the operating system."""
+    """An I/O error, with `errno`, `strerror` and `filename` of the operating system's error."""
 
     @classmethod
     def wrap(cls, error: OSError, doing: str) -> StorageError:
-        """Keep errno and file of `error` and add what was being done."""
+        """Return a `StorageError` with errno and file of `error`, and a message that begins with `doing`, the action
+        that failed.
+        """
         wrapped = cls(error.errno, f"{doing}: {error.strerror or error}", error.filename)
         wrapped.__cause__ = error
         return wrapped
 
     @classmethod
     def became_shorter(cls, position: int, path: str | None = None) -> StorageError:
-        """For a file that ends at `position`, before the end that it had when it was listed."""
+        """Return the error for a file that now ends at `position`, although it was longer when it was listed."""
         what = f"the file became shorter while it was read, at byte {position}"
         return cls(errno.ESTALE, what) if path is None else cls(errno.ESTALE, what, path)
 
     def __str__(self) -> str:
-        """The file and what the system said of it, without its number."""
+        """File name and message, without the error number."""
         if not self.strerror:
             return super().__str__()
         return self.strerror if self.filename is None else f"{self.filename}: {self.strerror}"
@@ -151,19 +150,18 @@ class StorageError(KafkaLogError, OSError):
 
 
 class RecoveryRefused(KafkaLogError):
-    """Recovery refused to act; the message says why, and with the advice what would allow it.
-
-    `report` is what a recovery that got as far as a plan would have reported (`ResultJson`); nothing was changed.
-    `is_unreadable`: apart from the refusal, something could not be read, which is worse.
+    """A recovery was refused and nothing was changed. The message says why; its advice says what would allow it.
+    `report` is the `ResultJson` of a recovery that had a plan, otherwise None. `is_unreadable` is True if something
+    could also not be read, which is worse than the refusal.
     """
 
     is_unreadable = False
     directory: str | None = None
-    """the log directory that it is about, where several were given"""
+    """log directory concerned, if several were given; otherwise None"""
     each: tuple[RecoveryRefused, ...] = ()
-    """where several directories were declined, what was said of each"""
+    """one error for each refused directory, if several were refused"""
     reports: tuple[Any, ...] = ()
-    """where several directories were given, the reports of all that a plan was made for"""
+    """reports of all directories for which there is a plan, if several were given"""
 
     def __init__(
         self,
@@ -180,7 +178,7 @@ class RecoveryRefused(KafkaLogError):
         super().__init__(Sentence.joined("; ", [message, *map(Sentence, advice)]))
 
     def about(self, directory: str) -> RecoveryRefused:
-        """The same error with the log directory named, unless the message already names it."""
+        """Return this error with the log directory named, unless the message already names it."""
         message = self.message if directory in str(self) else Sentence(f"{directory}: ", self.message)
         named = RecoveryRefused(message, reason=self.reason, report=self.report, advice=self.advice)
         named.is_unreadable, named.directory = self.is_unreadable, directory
@@ -188,10 +186,10 @@ class RecoveryRefused(KafkaLogError):
 
     @classmethod
     def of_several(cls, each: Sequence[RecoveryRefused]) -> RecoveryRefused:
-        """One error for all directories that were refused."""
+        """Return one error for all refused directories; the only one unchanged if there is just one."""
         if len(each) == 1:
             return each[0]
-        sentences = [one.sentence for one in each]
+        sentences = [refusal.sentence for refusal in each]
         refused = cls(Sentence.joined("; ", sentences), reason=each[0].reason, report=each[0].report)
-        refused.is_unreadable, refused.each = any(one.is_unreadable for one in each), tuple(each)
+        refused.is_unreadable, refused.each = any(refusal.is_unreadable for refusal in each), tuple(each)
         return refused

@@ -1,7 +1,6 @@
-"""What an execution of the declarations offers: one header, or the records of one batch.
-
-`plain` runs what is derived from the declarations, and is what everybody gets.  Another one, which the tests have, runs
-the Construct trees themselves; the two must agree on every input, on values, fault and position.
+"""Interface of an execution of the declarations: decode one header, or the records of one batch. `plain` executes what
+is derived from the declarations, and is always used. The tests have another one that runs the Construct trees
+themselves. Both must agree on every input, in values, fault and position.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ __all__ = ["FAULT_OF_LEAF", "Execution", "MessageContent", "RawRecord", "RecordF
 
 
 class RawRecord(NamedTuple):
-    """The fields of one record as they are stored."""
+    """Fields of one record as they are stored."""
 
     attributes: int
     timestamp_delta: int
@@ -34,9 +33,8 @@ MessageContent = tuple[bytes | None, bytes | None]
 
 
 class RecordFault(Struct, frozen=True):
-    """The first thing wrong among the records of a batch, or in a message.
-
-    `position` counts from the first decompressed byte; of a message, from the start of its bytes.
+    """First fault in the records of a batch, or in a message. `position` counts from the first decompressed byte; in a
+    message, from the start of its bytes.
     """
 
     code: FindingCode
@@ -54,20 +52,24 @@ FAULT_OF_LEAF = {
 
 
 class Execution(Protocol):
-    """One way to run the declarations."""
+    """Implementation of the declarations."""
 
     name: str
 
     def batch_header(self, buffer: bytes | memoryview, position: int) -> BatchHeader:
-        """The v2 header at `position`; the caller has made sure that it lies inside the buffer."""
+        """Decode the v2 header at `position`. The caller has checked that the buffer contains it."""
 
     def legacy_header(self, buffer: bytes | memoryview, position: int) -> LegacyHeader:
-        """The v0 or v1 header at `position`; the caller has made sure that it lies inside the buffer."""
+        """Decode the v0 or v1 header at `position`. The caller has checked that the buffer contains it."""
 
     def records(
         self, payload: bytes | memoryview, count: int, limits: Limits
     ) -> tuple[list[RawRecord], RecordFault | None]:
-        """The declared `count` of records from decompressed bytes: those before the first fault, and the fault."""
+        """Decode `count` records from decompressed bytes. Return those before the first fault, and the fault (None if
+        all are sound).
+        """
 
     def message_content(self, data: bytes | memoryview, position: int) -> MessageContent | RecordFault:
-        """Key and value at `position` of the bytes of a whole v0 or v1 entry; what comes after them is ignored."""
+        """Decode key and value at `position` of a whole v0 or v1 entry, or return the fault. Bytes after them are
+        ignored.
+        """

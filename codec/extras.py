@@ -1,4 +1,4 @@
-"""Packages that kafkalog does not need everywhere, and how somebody who lacks one can install it."""
+"""Optional packages, and how to install one that is missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _OPTIONAL = frozenset({
 
 @contextmanager
 def needed(what: str, extra: str) -> Iterator[None]:
-    """Imports that `what` needs: `UsageError` names the extra of kafkalog where one of its packages is missing."""
+    """Return a context for imports that `what` needs. If an optional package is missing, it raises `UsageError` with
+    the extra of kafkalog to install.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
@@ -29,7 +31,7 @@ def needed(what: str, extra: str) -> Iterator[None]:
 
 
 def how_to_install(extra: str) -> str:
-    """What somebody can do who lacks an extra; the file that brings its own Python has no pip to add one with."""
+    """Return how to install an extra. The single-file program brings its own Python, which has no pip."""
     wanted = f"pip install 'kafkalog[{extra}]'"
     if find_spec("pip") is not None:
         return f"install kafkalog[{extra}] ({wanted})"

@@ -1,7 +1,6 @@
-"""Fetch results of Kafka's implementation notes: `MessageSetSend` and `MultiMessageSetSend`.
-
-The length in front counts the error code and what follows, not itself.  Messages are opaque here: a set of whole or
-cut entries that `scan` reads.
+"""Fetch results of Kafka's implementation notes: `MessageSetSend` and `MultiMessageSetSend`. The length in front counts
+the error code and everything after it, but not itself. Messages are plain bytes here: entries that `scan` reads, of
+which the last may be incomplete.
 """
 
 from __future__ import annotations
@@ -32,7 +31,9 @@ _MULTI = derive.fixed(fetch_result.MULTI_MESSAGE_SET_SEND, ("total_length", "err
 
 
 class ErrorCode(enum.IntEnum):
-    """Error codes of a fetch result (`kafka.common.ErrorMapping`); those up to 4 date from 0.7, named as in 0.8."""
+    """Error codes of a fetch result (`kafka.common.ErrorMapping`). Those up to 4 date from 0.7; all have their names of
+    0.8.
+    """
 
     UNKNOWN = -1
     NO_ERROR = 0
@@ -51,7 +52,7 @@ class ErrorCode(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MessageSetSend:
-    """The answer for one partition: an error code (0 none) and the bytes of a message set."""
+    """Result for one partition: an error code (0 none) and the bytes of a message set."""
 
     error_code: int
     messages: Bytes = field(repr=False)
@@ -61,7 +62,9 @@ class MessageSetSend:
 
 
 def _head(layout: derive.FixedLayout, data: Bytes, position: int) -> tuple[int, int]:
-    """Error code, and the position after the whole structure; a length that cannot be is `FormatError`."""
+    """Return the error code and the position after the whole structure. Raises `FormatError` for an impossible
+    length.
+    """
     if len(data) - position < layout.size:
         raise FormatError("a fetch result ends inside its header", position=position)
     total, error_code = layout.struct.unpack_from(data, position)
@@ -86,7 +89,7 @@ def _single(data: Bytes, position: int) -> tuple[MessageSetSend, int]:
 
 
 def decode_message_set_send(data: Bytes) -> MessageSetSend:
-    """One fetch result that takes all of `data`."""
+    """Decode one fetch result that fills all of `data`. Raises `FormatError`."""
     send, end = _single(data, 0)
     if end != len(data):
         raise FormatError(f"{len(data) - end} bytes after a fetch result", position=end)
@@ -94,12 +97,12 @@ def decode_message_set_send(data: Bytes) -> MessageSetSend:
 
 
 def encode_message_set_send(send: MessageSetSend) -> bytes:
-    """The bytes of one fetch result."""
+    """Encode one fetch result. Raises `UsageError` if the error code does not fit."""
     return _pack(_SINGLE, send.error_code, bytes(send.messages))
 
 
 def decode_multi_message_set_send(data: Bytes) -> tuple[int, list[MessageSetSend]]:
-    """Error code and parts of a multi-fetch result that takes all of `data`."""
+    """Decode a multi-fetch result that fills all of `data`; return its error code and parts. Raises `FormatError`."""
     error_code, end = _head(_MULTI, data, 0)
     if end != len(data):
         raise FormatError(f"{len(data) - end} bytes after a multi-fetch result", position=end)
@@ -112,5 +115,5 @@ def decode_multi_message_set_send(data: Bytes) -> tuple[int, list[MessageSetSend
 
 
 def encode_multi_message_set_send(sends: Sequence[MessageSetSend], *, error_code: int = 0) -> bytes:
-    """The bytes of a multi-fetch result."""
+    """Encode a multi-fetch result. Raises `UsageError` if an error code does not fit."""
     return _pack(_MULTI, error_code, b"".join(encode_message_set_send(send) for send in sends))

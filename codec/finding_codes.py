@@ -1,6 +1,6 @@
-"""The table of findings: for each code its sentence, severity and family, and what readers and commands make of it.
-
-A finding is added here, and by the check that makes it.  Whoever groups codes asks the table for a trait.
+"""The table of findings: sentence, severity and family of each code, and traits that readers and commands use. To add a
+finding, add it here and in the check that reports it. Code that treats several findings alike asks the table for a
+trait.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["SPECS", "Family", "FindingCode", "FindingSpec", "Severity", "Trait",
 
 
 class Severity(enum.StrEnum):
-    """How bad a finding is."""
+    """Severity of a finding."""
 
     INFO = "info"
     """worth knowing; normal after a crash or in compacted data"""

@@ -1,6 +1,5 @@
-"""Findings: what is wrong with bytes under examination, with stable codes.
-
-A reader never raises for bad data; it reports findings.  Codes are part of the public interface: scripts match on them.
+"""Findings: faults and facts about examined bytes, with stable codes. A reader never raises for bad data; it reports
+findings. Codes are part of the public interface: scripts match on them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ __all__ = [
 
 
 class StopReason(enum.StrEnum):
-    """Why a walk over a segment ended."""
+    """Reason why a scan of a segment ended."""
 
     END = "end"
     """the last batch ends where the file ends"""
@@ -52,7 +51,7 @@ class Unread(Struct, frozen=True):
 
     @property
     def parts(self) -> list[str]:
-        """Offsets and times, each in words."""
+        """Phrases for people: the offsets, and the times if any is known."""
         offsets = _offsets(self.first_offset, self.last_offset)
         before = None if self.newest_before is None else moment_text(self.newest_before)
         after = None if self.oldest_after is None else moment_text(self.oldest_after)
@@ -68,23 +67,23 @@ class OutlinedHeader(Protocol):
 
     @property
     def first_offset(self) -> int:
-        """The lowest offset that the header tells."""
+        """Lowest offset according to the header."""
 
     @property
     def last_offset(self) -> int:
-        """The highest offset that the header tells."""
+        """Highest offset according to the header."""
 
     @property
     def claimed_records(self) -> int | None:
-        """Number of records by the header; None if it does not tell."""
+        """Number of records according to the header; None if it does not have it."""
 
     @property
     def first_timestamp(self) -> int:
-        """Time of the first record in ms; -1 if there is none."""
+        """Timestamp of the first record in ms since 1970; -1 if there is none."""
 
     @property
     def max_timestamp(self) -> int:
-        """Largest time of a record in ms; -1 if there is none."""
+        """Largest timestamp of a record in ms since 1970; -1 if there is none."""
 
 
 class BatchOutline(Struct, frozen=True):
@@ -103,18 +102,18 @@ class BatchOutline(Struct, frozen=True):
 
     @property
     def is_possible(self) -> bool:
-        """Whether a broker could have written a batch with these offsets and so many records."""
+        """Whether a broker could have written a batch with these offsets and this number of records."""
         span = self.last_offset - self.first_offset + 1
         return 0 <= self.first_offset <= self.last_offset <= NO_END and 0 < (self.records or 1) <= span
 
     @property
     def claimed(self) -> str:
-        """The end of a sentence about a batch that is torn."""
+        """Last part of a sentence about a torn batch."""
         return f"; its header claims {self}"
 
     @property
     def times(self) -> str:
-        """From when to when, in words; empty where no time is known.  A last time before the first is left out."""
+        """Time span in words; empty if one of the times is unknown. A last time before the first is ignored."""
         first, last = self.first_timestamp, self.last_timestamp
         if first is None or last is None:
             return ""
@@ -128,8 +127,8 @@ class BatchOutline(Struct, frozen=True):
 
 
 def outline_of(header: OutlinedHeader) -> BatchOutline:
-    """Outline of a batch by its header; times that are not there, or below 0, are None."""
-    first, last = (each if each >= 0 else None for each in (header.first_timestamp, header.max_timestamp))
+    """Return the outline of a batch from its header. Missing and negative times become None."""
+    first, last = (time if time >= 0 else None for time in (header.first_timestamp, header.max_timestamp))
     return BatchOutline(header.first_offset, header.last_offset, header.claimed_records, first, last)
 
 
@@ -140,9 +139,9 @@ def _offsets(first: int, last: int | None) -> str:
 
 
 class Finding(Struct, frozen=True):
-    """One thing that is wrong: what it is, how bad, where, and a sentence about it.
-
-    `position` is a byte position in `file` (from the start of the buffer if `file` is None); `offset` a Kafka offset.
+    """One fault or fact about examined bytes: code, severity, place and a sentence. `position` is a byte position in
+    `file` (from the start of the buffer if `file` is None); `offset` is a Kafka offset. None means that it concerns no
+    byte or no offset.
     """
 
     code: FindingCode
@@ -152,11 +151,13 @@ class Finding(Struct, frozen=True):
     detail: str = ""
     file: str | None = None
     last_offset: int | None = None
-    """of a batch inside of which something is wrong, so that consumers stop at `offset` and read on behind this one"""
+    """last offset of a batch in which something is wrong: consumers stop at `offset` and can continue after
+    `last_offset`; None otherwise
+    """
     unread: Unread | None = None
-    """of damage between sound batches: which offsets nobody reads, and from when to when"""
+    """unreadable offsets and their times, for damage between sound batches; None otherwise"""
     batch: BatchOutline | None = None
-    """of a batch that is torn, or inside of which something is wrong: what its header says"""
+    """header of a batch that is torn, or in which something is wrong; None otherwise"""
 
     @classmethod
     def of(
@@ -168,11 +169,11 @@ class Finding(Struct, frozen=True):
         file: str | None = None,
         **more: Any,
     ) -> Finding:
-        """A finding with the severity that the table gives its code; `more` are other fields."""
+        """Return a finding with the severity that `SPECS` has for its code. `more` are values of other fields."""
         return cls(code, SPECS[code].severity, position, offset, detail, file, **more)
 
     def in_file(self, file: str) -> Finding:
-        """The same finding with its file named."""
+        """Return a copy of the finding with `file` set."""
         return replace(self, file=file)
 
     def __str__(self) -> str:
@@ -183,7 +184,7 @@ class Finding(Struct, frozen=True):
 
     @property
     def offsets_and_times(self) -> list[str]:
-        """Which offsets it is about and, where that is known, between which times, each in words."""
+        """Phrases about the offsets concerned and, if known, their times; empty if the finding concerns no offset."""
         if self.unread is not None:
             return self.unread.parts
         if self.offset is None:
@@ -221,8 +222,7 @@ class FindingJson(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def severity_of_unfinished(path: str) -> Severity:
-    """How bad a file is that an unfinished operation left.
-
-    Worse where it is a log, which a start puts in place of others.
+    """Return the severity for a file that an unfinished operation left behind. A `.log.swap` is a WARNING, because a
+    start of the broker replaces other segments by it; any other file is INFO.
     """
     return Severity.WARNING if path.endswith(FileKind.LOG.value + SWAP) else Severity.INFO

@@ -1,6 +1,5 @@
-"""Sizes and positions that a walk over a log needs before it knows anything else (`Records`, `FileLogInputStream`).
-
-Every entry of every magic begins with an offset and the size of what follows them, and has its magic at the same place.
+"""Sizes and positions that a scan of a log needs first (`Records`, `FileLogInputStream`). Every entry of every magic
+begins with an offset and the number of bytes after these two fields, and has its magic at the same position.
 """
 
 from __future__ import annotations
@@ -18,30 +17,34 @@ __all__ = [
 ]  # fmt: skip
 
 BATCH_MAGIC = 2
-"""The magic of record batches; lower ones are those of messages."""
+"""Magic of record batches; lower ones are those of messages."""
 MAGIC_POSITION = BATCH.position("magic")
 MAGIC_END = BATCH.end("magic")
-"""A header can be examined only where more bytes than this are left."""
+"""Position after the magic. A header is examined only if more bytes than this are left."""
 BATCH_CRC_START = BATCH.end("crc")
 LEGACY_CRC_START = MESSAGE_V0.end("crc")
 SMALLEST_MESSAGE = MESSAGE_V0.size - LOG_OVERHEAD.size + len(CONTENT) * CONTENT_LENGTH.size
-"""Bytes after the size field in the smallest v0 message: its header and two lengths."""
+"""Bytes after the size field of the smallest v0 message: its header and two lengths."""
 
 _SIZE = LOG_OVERHEAD.reader("size")
 
 
 def entry_size(buffer: bytes | memoryview, position: int) -> int:
-    """Bytes of the whole entry at a position as it says itself, which may be anything; its first 12 must be there."""
+    """Return the size in bytes that the entry at `position` claims, which may be any number. Its first 12 bytes must be
+    in the buffer.
+    """
     return _SIZE(buffer, position) + LOG_OVERHEAD.size
 
 
 def header_bytes(magic: int) -> int:
-    """Bytes of the header of an entry of this magic; every magic above 1 counts as that of record batches."""
+    """Return the size of an entry's header in bytes. A magic above 1 is treated as that of record batches."""
     return {0: MESSAGE_V0.size, 1: MESSAGE_V1.size}.get(magic, BATCH.size)
 
 
 def first_batch_bytes(open_log: Callable[[], Source]) -> int:
-    """Bytes of a log's first batch, as it says itself; never less than a header."""
+    """Return the size in bytes that a log's first batch claims; at least that of a header, which is also the result if
+    the log cannot be read.
+    """
     try:
         head = open_log().read(0, LOG_OVERHEAD.size)
     except StorageError:

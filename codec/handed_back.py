@@ -1,4 +1,4 @@
-"""How compiled code says which batches it leaves to the plain execution; there is no other way of saying it."""
+"""Batches that compiled code leaves to plain Python: there is only this type for them."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from typing import TypeAlias
 __all__ = ["HandedBack"]
 
 HandedBack: TypeAlias = range
-"""Batches of a run by their numbers in it: whoever gave the run reads them in this place."""
+"""Numbers of batches in a run, which the caller decodes in their place."""

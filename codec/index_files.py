@@ -1,8 +1,6 @@
-"""The binary files beside a log: offset, time and transaction index, producer snapshot; decode and encode.
-
-Index files have no header, no checksum and no used length: a broker that died leaves zeros after the entries.  So the
-readers here give every whole slot, and `used_offset_entries` / `used_time_entries` stop where entries no longer make
-sense.
+"""Decode and encode the binary files beside a log: offset, time and transaction index, producer snapshot. Index files
+have no header, no checksum and no length of the used part: a broker that died leaves zeros after the entries. So
+decoders return every whole slot; `used_offset_entries` and `used_time_entries` count the slots that hold entries.
 """
 
 from __future__ import annotations
@@ -47,20 +45,24 @@ __all__ = [
 Bytes = bytes | bytearray | memoryview
 
 _FIRST_PIECE, _PIECE = 1 << 9, 1 << 18
-"""Bytes of a file that are held at a time where its entries are read one after the other."""
+"""Bytes that are read at once when entries are read one after another: the first read, and at most."""
 PRODUCER_SNAPSHOT_VERSION = 1
 ABORTED_TRANSACTION_VERSION = 0
 
 
 class OffsetEntry(NamedTuple):
-    """One entry of a `.index`; `relative_offset` counts from the segment's base offset."""
+    """One entry of an offset index (`.index`). `relative_offset` counts from the segment's base offset; `position` is
+    in bytes.
+    """
 
     relative_offset: int
     position: int
 
 
 class TimeEntry(NamedTuple):
-    """One entry of a `.timeindex`; `timestamp` in ms."""
+    """One entry of a time index (`.timeindex`). `timestamp` is in ms since 1970; `relative_offset` counts from the
+    segment's base offset.
+    """
 
     timestamp: int
     relative_offset: int
@@ -81,10 +83,10 @@ def _slots(layout: derive.FixedLayout, data: Bytes) -> memoryview:
 def each_slot(
     source: Source, layout: derive.FixedLayout, *, start: int = 0, end: int | None = None, pass_holes: bool = False
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Number and fields of every whole slot from byte `start` on, a piece of the file at a time, the first ones small.
-
-    Who stops at the first slot that does not increase has little to read of what a broker had reserved.  With
-    `pass_holes`, of slots that lie one after the other in a hole only the first is given: all are zeros.
+    """Read a file of slots; yield number and fields of each. Only whole slots between bytes `start` and `end`
+    (exclusive; None: the end of the file) are read, and `start` has number 0. Reads begin small and grow, because
+    callers often stop at the first slot that does not increase. If `pass_holes` is True, only the first slot in a hole
+    of the file is yielded: all of them are zeros.
     """
     for number, piece in slots_by_piece(source, layout, start=start, end=end, pass_holes=pass_holes):
         yield from enumerate(piece, number)
@@ -93,7 +95,9 @@ def each_slot(
 def slots_by_piece(
     source: Source, layout: derive.FixedLayout, *, start: int = 0, end: int | None = None, pass_holes: bool = False
 ) -> Iterator[tuple[int, Sequence[tuple[Any, ...]]]]:
-    """The same as `each_slot`: the number of the first slot of each piece, and the fields of all slots in it."""
+    """Read a file of slots piece by piece, as `each_slot` does; yield the number of a piece's first slot and the fields
+    of all its slots.
+    """
     for number, piece in bytes_by_piece(source, layout.size, start=start, end=end, pass_holes=pass_holes):
         yield number, list(layout.struct.iter_unpack(piece))
 
@@ -101,7 +105,9 @@ def slots_by_piece(
 def bytes_by_piece(
     source: Source, size: int, *, start: int = 0, end: int | None = None, pass_holes: bool = False
 ) -> Iterator[tuple[int, Bytes]]:
-    """The same as `slots_by_piece`, of slots of `size` bytes: the bytes of all whole slots in a piece."""
+    """Read a file of slots of `size` bytes piece by piece, as `each_slot` does; yield the number of a piece's first
+    slot and the bytes of all its slots.
+    """
     last = ((source.size if end is None else min(end, source.size)) - start) // size
     number, at_once = 0, _FIRST_PIECE // size
     while number < last:
@@ -121,36 +127,40 @@ def bytes_by_piece(
 
 
 def decode_offset_index(data: Bytes) -> list[OffsetEntry]:
-    """Every whole slot; a fragment at the end is left out."""
+    """Decode an offset index; return every whole slot, and ignore a fragment at the end."""
     return [OffsetEntry(*fields) for fields in OFFSET_ENTRY.struct.iter_unpack(_slots(OFFSET_ENTRY, data))]
 
 
 def decode_time_index(data: Bytes) -> list[TimeEntry]:
-    """Every whole slot; a fragment at the end is left out."""
+    """Decode a time index; return every whole slot, and ignore a fragment at the end."""
     return [TimeEntry(*fields) for fields in TIME_ENTRY.struct.iter_unpack(_slots(TIME_ENTRY, data))]
 
 
 def decode_transaction_index(data: Bytes) -> list[AbortedTransaction]:
-    """Every whole entry; a fragment at the end is left out, as Kafka's reader does."""
+    """Decode a transaction index; return every whole entry, and ignore a fragment at the end, as Kafka's reader
+    does.
+    """
     slots = _slots(ABORTED_TRANSACTION, data)
     return [AbortedTransaction(*fields) for fields in ABORTED_TRANSACTION.struct.iter_unpack(slots)]
 
 
 def offset_entry_increases(before: tuple[int, int] | None, entry: tuple[int, int]) -> bool:
-    """Whether an entry of an offset index can come after another one, or be the first."""
+    """Whether an entry of an offset index can follow the entry `before`, or be the first if `before` is None."""
     relative_offset, position = (-1, 0) if before is None else before
     return entry[0] > relative_offset and entry[1] > max(position, 0)
 
 
 def time_entry_increases(before: tuple[int, int] | None, entry: tuple[int, int]) -> bool:
-    """Whether an entry of a time index can come after another one, or be the first."""
+    """Whether an entry of a time index can follow the entry `before`, or be the first if `before` is None."""
     if before is None:
         return entry != (0, 0)
     return entry[0] > before[0] and entry[1] >= before[1]
 
 
 def used_offset_entries(entries: Sequence[OffsetEntry]) -> int:
-    """How many entries were written: up to the first that does not increase (the first may not be zero either)."""
+    """Return the number of slots that hold entries: those before the first that does not increase. The first slot must
+    not be zero.
+    """
     last: OffsetEntry | None = None
     for count, entry in enumerate(entries):
         if not offset_entry_increases(last, entry):
@@ -160,7 +170,7 @@ def used_offset_entries(entries: Sequence[OffsetEntry]) -> int:
 
 
 def used_time_entries(entries: Sequence[TimeEntry]) -> int:
-    """How many entries were written: up to the first that does not increase."""
+    """Return the number of slots that hold entries: those before the first that does not increase."""
     last: TimeEntry | None = None
     for count, entry in enumerate(entries):
         if not time_entry_increases(last, entry):
@@ -170,17 +180,17 @@ def used_time_entries(entries: Sequence[TimeEntry]) -> int:
 
 
 def encode_offset_index(entries: Iterable[OffsetEntry]) -> bytes:
-    """The bytes of a trimmed `.index`."""
+    """Encode an offset index, without unused slots."""
     return b"".join(OFFSET_ENTRY.struct.pack(*entry) for entry in entries)
 
 
 def encode_time_index(entries: Iterable[TimeEntry]) -> bytes:
-    """The bytes of a trimmed `.timeindex`."""
+    """Encode a time index, without unused slots."""
     return b"".join(TIME_ENTRY.struct.pack(*entry) for entry in entries)
 
 
 def encode_transaction_index(entries: Iterable[AbortedTransaction]) -> bytes:
-    """The bytes of a `.txnindex`."""
+    """Encode a transaction index."""
     names = ABORTED_TRANSACTION.names
     return b"".join(ABORTED_TRANSACTION.struct.pack(*(getattr(entry, name) for name in names)) for entry in entries)
 
@@ -188,16 +198,17 @@ def encode_transaction_index(entries: Iterable[AbortedTransaction]) -> bytes:
 def decode_producer_snapshot(
     data: Bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> list[ProducerEntry]:
-    """The entries in file order; raises `FormatError` where the broker would discard the file."""
+    """Decode a producer snapshot; return its entries in file order. Raises `FormatError` if a broker would discard the
+    file, `LimitExceeded` if it is larger than `limits.snapshot_bytes`.
+    """
     return list(read_producer_snapshot(BufferSource(data), source=source, limits=limits))
 
 
 def read_producer_snapshot(
     file: Source, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[ProducerEntry]:
-    """The entries, as `decode_producer_snapshot` gives them, holding a piece of the file at a time.
-
-    Raises before the first entry is given.
+    """Return an iterator over the entries of a producer snapshot, which keeps only a piece of the file in memory.
+    Raises as `decode_producer_snapshot`, before it returns.
     """
     if file.size > limits.snapshot_bytes:
         raise LimitExceeded(
@@ -235,7 +246,7 @@ def read_producer_snapshot(
 
 
 def _crc_of(file: Source, position: int) -> int:
-    """CRC-32C from a position to the end."""
+    """Return the CRC-32C of the bytes from `position` to the end."""
     value = 0
     while position < file.size:
         piece = file.read(position, min(_PIECE, file.size - position))
@@ -247,7 +258,7 @@ def _crc_of(file: Source, position: int) -> int:
 
 
 def encode_producer_snapshot(entries: Sequence[ProducerEntry]) -> bytes:
-    """The bytes of a `.snapshot`, entries in the given order."""
+    """Encode a producer snapshot, with its entries in the given order."""
     body = b"".join(_PRODUCER.struct.pack(*(getattr(entry, name) for name in _PRODUCER.names)) for entry in entries)
     data = bytearray(SNAPSHOT_HEADER.struct.pack(PRODUCER_SNAPSHOT_VERSION, 0, len(entries)) + body)
     SNAPSHOT_HEADER.writer("crc")(data, 0, crc32c(memoryview(data)[SNAPSHOT_HEADER.end("crc") :]))

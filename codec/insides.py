@@ -1,7 +1,6 @@
-"""Whether the records in a batch can be read: a checksum that is right does not promise it, and no broker looks.
-
-Such a batch stops every consumer.  Who takes one of several copies, or takes damage out, looks inside; who only walks
-over headers vouches for nothing inside, and says so.
+"""Whether the records in a batch can be decoded. A valid checksum does not guarantee it, and brokers do not check. Such
+a batch stops every consumer. Commands that choose between copies, or remove damage, decode the records; those that read
+only headers report them as not examined.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ __all__ = ["Insides", "insides_of", "look_inside"]
 
 
 class Insides(enum.StrEnum):
-    """What is known of the records in a batch, or in many."""
+    """Result of decoding the records of one batch, or of many."""
 
     READABLE = "readable"
     NOT_EXAMINED = "not_examined"
-    """nobody looked, or it is larger than `Limits` allow"""
+    """nobody decoded them, or they exceed `Limits`"""
     UNREADABLE = "unreadable"
 
     @property
     def rank(self) -> int:
-        """The lower, the rather is a batch taken where there are several."""
+        """Preference among copies of a batch: the lowest is chosen."""
         return _RANKS[self]
 
 
@@ -34,7 +33,7 @@ _RANKS = {each: number for number, each in enumerate(Insides)}
 
 
 def insides_of(finding: Finding | None) -> Insides:
-    """What a batch is that was decoded, with this finding."""
+    """Return the result for a decoded batch with this finding."""
     if finding is None:
         return Insides.READABLE
     is_limit = finding.code is FindingCode.LIMIT_EXCEEDED
@@ -42,6 +41,8 @@ def insides_of(finding: Finding | None) -> Insides:
 
 
 def look_inside(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> tuple[Insides, Finding | None]:
-    """Open a batch; the finding says why not all of its records were read."""
+    """Decode a batch; return the result, and the finding that explains why not all records were read (None if all
+    were).
+    """
     finding = decode_batch(batch, limits=limits).finding
     return insides_of(finding), finding

@@ -1,7 +1,5 @@
-"""KRaft's control records: who leads, who votes, where a snapshot begins and ends (`ControlRecordUtils`).
-
-Their layouts are Kafka's published schemas (`messages.control`).  They are read and written by running those; there are
-a handful in a log.
+"""KRaft's control records: leader, voters, header and footer of a snapshot (`ControlRecordUtils`). Their layouts are
+Kafka's published schemas (`messages.control`), which are interpreted: a log has few such records.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ Tags = tuple[tuple[int, bytes], ...]
 
 
 class Voter(Struct, frozen=True):
-    """A voter in a LEADER_CHANGE record; `directory_id` (16 bytes) since version 1."""
+    """A voter in a LEADER_CHANGE record. `directory_id` has 16 bytes; it is None in version 0."""
 
     voter_id: int
     directory_id: bytes | None = None
@@ -46,7 +44,7 @@ class Voter(Struct, frozen=True):
 
 
 class LeaderChange(Struct, frozen=True):
-    """A node became leader."""
+    """Value of LEADER_CHANGE: a node became leader."""
 
     version: int
     leader_id: int
@@ -56,7 +54,9 @@ class LeaderChange(Struct, frozen=True):
 
 
 class SnapshotHeader(Struct, frozen=True):
-    """First record of a snapshot; the time is that of the last record it includes, ms."""
+    """Value of SNAPSHOT_HEADER, the first record of a snapshot. The timestamp is that of the last record that the
+    snapshot covers, in ms since 1970.
+    """
 
     version: int
     last_contained_log_timestamp: int
@@ -64,14 +64,14 @@ class SnapshotHeader(Struct, frozen=True):
 
 
 class SnapshotFooter(Struct, frozen=True):
-    """Last record of a snapshot."""
+    """Value of SNAPSHOT_FOOTER, the last record of a snapshot."""
 
     version: int
     tagged_fields: Tags = ()
 
 
 class KRaftVersion(Struct, frozen=True):
-    """The level of the feature `kraft.version`."""
+    """Value of KRAFT_VERSION: the finalized level of the feature `kraft.version`."""
 
     version: int
     kraft_version: int
@@ -79,7 +79,7 @@ class KRaftVersion(Struct, frozen=True):
 
 
 class VoterEndpoint(Struct, frozen=True):
-    """Where a voter listens."""
+    """Address at which a voter listens."""
 
     name: str
     host: str
@@ -88,7 +88,9 @@ class VoterEndpoint(Struct, frozen=True):
 
 
 class VoterNode(Struct, frozen=True):
-    """A voter in a KRAFT_VOTERS record: identity, endpoints, and the kraft.version levels it supports."""
+    """A voter in a KRAFT_VOTERS record: identity, endpoints, and lowest and highest `kraft.version` that it
+    supports.
+    """
 
     voter_id: int
     directory_id: bytes
@@ -100,7 +102,7 @@ class VoterNode(Struct, frozen=True):
 
 
 class KRaftVoters(Struct, frozen=True):
-    """The set of voters."""
+    """Value of KRAFT_VOTERS: all voters."""
 
     version: int
     voters: tuple[VoterNode, ...]
@@ -155,7 +157,9 @@ _READERS: dict[ControlType, Callable[[Fields, int, Tags], KRaftRecord]] = {
 
 
 def parse_kraft_value(kind: ControlType | int, value: bytes | None) -> KRaftRecord:
-    """The value of a KRaft control record; an unknown version is `FormatError`, longer values are tolerated."""
+    """Decode the value of a KRaft control record. Bytes after the known fields are ignored. Raises `FormatError` if the
+    value is too short or of an unknown version, `UsageError` if `kind` is not one of KRaft's.
+    """
     if kind not in CONTROL_SCHEMAS:
         raise UsageError(f"control type {kind} is not one of KRaft's")
     layout = control_layout(ControlType(kind))
@@ -176,7 +180,9 @@ def parse_kraft_value(kind: ControlType | int, value: bytes | None) -> KRaftReco
 
 
 def kraft_record(record: Record) -> KRaftRecord | None:
-    """What a KRaft control record says, or None for a marker or an unknown type."""
+    """Decode a KRaft control record; return None for a transaction marker or an unknown type. Raises `FormatError` if
+    key or value cannot be parsed.
+    """
     kind = parse_control_key(record.key)
     return parse_kraft_value(kind.type, record.value) if kind.type in CONTROL_SCHEMAS else None
 
@@ -222,7 +228,9 @@ def _fields(record: KRaftRecord) -> tuple[ControlType, Fields]:
 
 
 def encode_kraft_value(record: KRaftRecord) -> tuple[ControlType, bytes]:
-    """Type and value of a control record, as `build_control_batch` takes them."""
+    """Encode a KRaft control record; return its type and value, as `build_control_batch` takes them. Raises
+    `UsageError` for a version that its schema does not have.
+    """
     kind, fields = _fields(record)
     layout = control_layout(kind)
     if record.version not in layout.versions:

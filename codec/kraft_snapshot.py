@@ -1,7 +1,6 @@
-"""A KRaft snapshot, `<end offset>-<epoch>.checkpoint` or `bootstrap.checkpoint`: batches between a header and a footer.
-
-Decided by `RecordsSnapshotReader` and `RecordsSnapshotWriter`.  The framing is that of a segment; offsets inside count
-from 0 and the leader epoch of every batch is the snapshot's.
+"""Read and build KRaft snapshots (`<end offset>-<epoch>.checkpoint` or `bootstrap.checkpoint`): batches between a
+header and a footer. The rules are those of `RecordsSnapshotReader` and `RecordsSnapshotWriter`. The framing is that of
+a segment. Offsets inside count from 0, and the leader epoch of every batch is the snapshot's.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Part = TypeVar("Part")
 
 
 class KRaftSnapshot(Struct, frozen=True):
-    """What a snapshot holds; without a footer it is not whole, and a node would not use it."""
+    """Content of a snapshot. Without a footer it is incomplete, and a node would not use it."""
 
     header: SnapshotHeader | None
     kraft_version: KRaftVersion | None
@@ -50,7 +49,7 @@ def _part(control: Mapping[type, object], kind: type[Part]) -> Part | None:
 
 
 def read_kraft_snapshot(buffer: bytes | memoryview, *, limits: Limits = DEFAULT_LIMITS) -> KRaftSnapshot:
-    """Read a whole snapshot; what is wrong with it is a finding."""
+    """Read a whole snapshot. Bad data never raises: it makes findings."""
     result = scan(buffer, base_offset=0, limits=limits)
     findings = list(result.findings)
     records: list[Record] = []
@@ -96,9 +95,8 @@ def build_kraft_snapshot(
     kraft_version: int | None = None,
     voters: KRaftVoters | None = None,
 ) -> bytes:
-    """The bytes of a snapshot: header batch, one batch of `records` (offsets are assigned), footer batch.
-
-    `timestamp` (ms) is that of every batch.  Version and voters are written where a kraft.version of 1 has them.
+    """Build a snapshot: a header batch, one batch of `records` (they get new offsets), and a footer batch. `timestamp`
+    (ms) is used for all batches. `kraft_version` and `voters` are written if given: kraft.version 1 needs them.
     """
     head: list[KRaftRecord] = [SnapshotHeader(0, last_contained_log_timestamp)]
     if kraft_version is not None:

@@ -1,4 +1,4 @@
-"""Names of a package that are imported when somebody asks for them."""
+"""Import the names of a package when they are first used."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ _FUNCTION = type(lambda: None)
 
 
 def lazily(package: str, table: Mapping[str, Sequence[str]]) -> tuple[list[str], Callable[[str], Any]]:
-    """`__all__` and `__getattr__` of a package; `table`: module, relative to the package -> names in it.
-
-    Functions examine what a caller hands over; `kafkalog.codec.arguments` says how.
+    """Return `__all__` and `__getattr__` of a package. `table` has the names in each module, which is relative to the
+    package. Functions are returned with a check of their arguments; see `kafkalog.codec.arguments`.
     """
     homes = {name: module for module, names in table.items() for name in names}
 

@@ -1,8 +1,7 @@
-"""Messages of magic 0 and 1, and the compressed sets of them that wrapper messages hold.
-
-Decided by `AbstractLegacyRecordBatch` and `LegacyRecord`: absolute inner offsets in magic 0, relative ones in magic 1
-(the wrapper stores the last), one level of nesting, the wrapper's timestamp for all of magic 1 where
-the type is LogAppendTime.
+"""Messages of magic 0 and 1, and the compressed sets of them inside wrapper messages. The rules are those of
+`AbstractLegacyRecordBatch` and `LegacyRecord`. Inner offsets are absolute in magic 0 and relative in magic 1, whose
+wrapper has the last offset. One level of nesting is allowed. With LogAppendTime all records of a magic-1 wrapper have
+the wrapper's timestamp.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def _message(execution: Execution, data: Bytes) -> LegacyHeader:
 def _inner_set(
     header: LegacyHeader, data: Bytes, limits: Limits, execution: Execution
 ) -> list[tuple[LegacyHeader, Bytes]]:
-    """Header and bytes of every message in a wrapper."""
+    """Return header and bytes of every message in a wrapper. Raises `_InvalidMessageError`."""
     if header.magic not in _HEADER_SIZE:  # an index that is wrong leads a broker to bytes that begin no message
         raise _InvalidMessageError(f"a compressed message of magic {header.magic}")
     _key, value = _content(header, data, execution)
@@ -67,7 +66,7 @@ def _inner_set(
     except FormatError as error:
         code = FindingCode(error.code or FindingCode.DECOMPRESSION_FAILED)
         raise _InvalidMessageError(error.message, code) from None
-    found: list[tuple[LegacyHeader, Bytes]] = []
+    messages: list[tuple[LegacyHeader, Bytes]] = []
     position = 0
     while position + LOG_OVERHEAD.size <= len(unpacked):
         _, length = LOG_OVERHEAD.struct.unpack_from(unpacked, position)
@@ -77,13 +76,13 @@ def _inner_set(
         if end > len(unpacked):
             break
         inner = _message(execution, unpacked[position:end])
-        if len(found) >= limits.records_per_batch:
+        if len(messages) >= limits.records_per_batch:
             raise _InvalidMessageError("too many inner messages", FindingCode.LIMIT_EXCEEDED)
-        found.append((inner, unpacked[position:end]))
+        messages.append((inner, unpacked[position:end]))
         position = end
-    if not found:
+    if not messages:
         raise _InvalidMessageError("a compressed message that holds no message")
-    return found
+    return messages
 
 
 def _check_plain(inner: LegacyHeader) -> None:
@@ -92,7 +91,9 @@ def _check_plain(inner: LegacyHeader) -> None:
 
 
 def _check_sum(inner: LegacyHeader, data: Bytes) -> None:
-    """Raise for a wrong checksum: consumers compare it (`check.crcs`), while a broker compares the wrapper's alone."""
+    """Raise for a wrong checksum of an inner message. Consumers compare it (`check.crcs`); a broker compares only the
+    wrapper's.
+    """
     computed = zlib.crc32(data[LEGACY_CRC_START:])
     if computed != inner.crc:
         raise _InvalidMessageError(
@@ -101,7 +102,9 @@ def _check_sum(inner: LegacyHeader, data: Bytes) -> None:
 
 
 def _base_of_wrapper(header: LegacyHeader, last_inner: LegacyHeader) -> int:
-    """What is added to inner offsets; a wrapper offset of 0 was written by old clients and means absolute."""
+    """Return the number to add to inner offsets: 0 if they are absolute. A wrapper offset of 0 in magic 1 was written
+    by old clients and means absolute offsets.
+    """
     if header.magic != 1 or header.offset == 0:
         return 0
     if header.offset < last_inner.offset:
@@ -123,9 +126,9 @@ def _record(
 def read_legacy(
     batch: RecordBatch, limits: Limits, execution: Execution, *, check_inner: bool = True
 ) -> tuple[tuple[Record, ...], Finding | None]:
-    """Read the record of a bare message, or the records of a wrapper: those before the first fault, and the fault.
-
-    `check_inner`: compare the checksums of inner messages, as consumers do and the cleaner does not.
+    """Read the record of a single message, or the records of a wrapper: those before the first fault, and the fault or
+    None. `check_inner` compares the checksums of inner messages, as consumers do and the cleaner does not. Raises
+    TypeError for a v2 batch.
     """
     header = batch.header
     if not isinstance(header, LegacyHeader):
@@ -150,7 +153,9 @@ def read_legacy(
 
 
 def first_offset(batch: RecordBatch, limits: Limits, execution: Execution) -> int:
-    """Base offset of an entry: its own, or that of a wrapper's first inner message; `FormatError` if unreadable."""
+    """Return the base offset of an entry: its own, or that of a wrapper's first inner message. Return the last offset
+    of a v2 batch. Raises `FormatError` if a wrapper cannot be read.
+    """
     header = batch.header
     if not isinstance(header, LegacyHeader) or header.codec == Codec.NONE:
         return header.last_offset
@@ -163,7 +168,9 @@ def first_offset(batch: RecordBatch, limits: Limits, execution: Execution) -> in
 
 
 def inner_messages(batch: RecordBatch, limits: Limits, execution: Execution) -> list[tuple[LegacyHeader, Bytes]]:
-    """Header and bytes of every message in a wrapper, nothing for a bare message; `FormatError` if unreadable."""
+    """Return header and bytes of every message in a wrapper; an empty list for any other batch. Raises `FormatError` if
+    the wrapper cannot be read.
+    """
     header = batch.header
     if not isinstance(header, LegacyHeader) or header.codec == Codec.NONE:
         return []
@@ -177,7 +184,9 @@ def inner_messages(batch: RecordBatch, limits: Limits, execution: Execution) -> 
 
 
 def key_and_value(batch: RecordBatch, execution: Execution) -> MessageContent:
-    """Key and value of one entry as they are stored; `FormatError` if unreadable."""
+    """Return key and value of one entry as they are stored. Raises `FormatError` if they cannot be read, TypeError for
+    a v2 batch.
+    """
     if not isinstance(batch.header, LegacyHeader):
         raise TypeError("a v0 or v1 entry is needed")
     try:

@@ -1,7 +1,6 @@
-"""The caps that keep hostile bytes from costing memory or time.
-
-Every size, count, ratio and depth that a file can declare is compared with one of these (or with the bytes that are
-left) before anything is allocated.  Kafka itself has no such caps on read; where it has one on write, it is named.
+"""Limits that protect memory and time from hostile bytes. Every size, count, ratio and depth in a file is compared with
+a limit (or with the bytes left) before memory is allocated. Kafka has no such limits for reading; if it has one for
+writing, the field names it.
 """
 
 from __future__ import annotations
@@ -14,50 +13,53 @@ from kafkalog.environment import number_of
 __all__ = ["DEFAULT_LIMITS", "KIB", "MIB", "UNPACKED_BYTES", "Limits"]
 
 UNPACKED_BYTES = "KAFKALOG_DECOMPRESSED_BATCH_BYTES"
-"""environment variable with `decompressed_batch_bytes` of every command and query"""
+"""environment variable that sets `decompressed_batch_bytes` for every command and query"""
 KIB = 1024
 MIB = 1024 * KIB
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Upper bounds for one batch; raise a field with `dataclasses.replace` when data legitimately needs it.
-
-    All sizes are bytes; a value that is not a 64-bit number is a `UsageError`.  Hitting a cap gives `LimitExceeded` or
-    a finding that names the field.
+    """Upper bounds for one batch; change a field with `dataclasses.replace` if data legitimately needs more. All sizes
+    are in bytes. A value that is not a 64-bit number raises `UsageError`. Exceeding a limit raises `LimitExceeded` or
+    makes a finding, and both name the field.
     """
 
     batch_bytes: int = 2**31 - 1 + 12
-    """One whole batch, header included.  The format's own maximum: an int32 length after 12 bytes."""
+    """One whole batch with its header. This is the format's own maximum: an int32 length after 12 bytes."""
 
     decompressed_batch_bytes: int = 128 * MIB
-    """The records of one batch after decompression.  Brokers accept about 1 MiB compressed by default."""
+    """The records of one batch after decompression. By default brokers accept about 1 MiB compressed."""
 
     records_per_batch: int = MIB
-    """Records in one batch; each takes at least 7 bytes, and 300 or more as a Python object."""
+    """Records in one batch. Each takes at least 7 bytes, and 300 or more as a Python object."""
 
     headers_per_record: int = MIB
-    """Headers of one record; each takes at least 2 bytes."""
+    """Headers of one record. Each takes at least 2 bytes."""
 
     zstd_window_bytes: int = 128 * MIB
-    """Window that a zstd frame may ask for; level 22 of Kafka's producers asks for this, and Kafka reads no larger."""
+    """Window of a zstd frame. Level 22 of Kafka's producers needs this one, and Kafka reads no larger."""
 
     read_window_bytes: int = 4 * MIB
-    """How much of a file is held at once while walking it, unless one batch is larger."""
+    """Bytes of a file that a scan holds at once, unless one batch is larger."""
 
     checkpoint_bytes: int = 8 * MIB
-    """A text checkpoint, `meta.properties` or another small file that is read whole: 100,000 partitions and more."""
+    """A text checkpoint, `meta.properties` or another small file that is read at once; enough for 100,000
+    partitions.
+    """
 
     snapshot_bytes: int = 512 * MIB
-    """A producer snapshot: 46 bytes a producer."""
+    """A producer snapshot, which has 46 bytes for each producer."""
 
     def __post_init__(self) -> None:
         check_fields(self)
 
 
 def _from_environment() -> Limits:
-    """The limits of this process; a value that is not a positive number of bytes is as if it were not there."""
-    given = number_of(UNPACKED_BYTES, 2**40)
-    return Limits() if given is None else Limits(decompressed_batch_bytes=given)
+    """Return the limits of this process. A value in the environment that is not a positive number of bytes is
+    ignored.
+    """
+    unpacked_bytes = number_of(UNPACKED_BYTES, 2**40)
+    return Limits() if unpacked_bytes is None else Limits(decompressed_batch_bytes=unpacked_bytes)
 
 
 DEFAULT_LIMITS = _from_environment()

@@ -1,7 +1,6 @@
-"""Large memory that the system has back the moment nobody holds it any more.
-
-What the C library is given back it keeps for the thread that asked for it: after some large blocks it takes blocks of
-up to 32 MiB from such stores, and eight threads hold tens of megabytes that are in nobody's use.
+"""Large memory that returns to the system as soon as it is no longer used. The C library keeps freed memory for the
+thread that requested it. After some large blocks it serves blocks of up to 32 MiB so, and eight threads keep tens of
+megabytes that nothing uses.
 """
 
 from __future__ import annotations
@@ -17,17 +16,16 @@ from kafkalog.codec.limits import KIB, MIB
 __all__ = ["LARGE_BYTES", "GrowingMemory", "own_pages", "trim"]
 
 LARGE_BYTES = 256 * KIB
-"""From here on memory is worth pages of its own: asking the system for them takes microseconds."""
+"""Least size that is worth its own pages: requesting them takes microseconds."""
 _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 _LARGE_PAGE = 2 * MIB
 _IN_LARGE_PAGES = getattr(mmap, "MADV_HUGEPAGE", None)
 
 
 def own_pages(size: int, *, is_filled: bool = False) -> mmap.mmap:
-    """`size` bytes of zeros, at least one; no page takes memory before it is written.  Raises `MemoryError`.
-
-    What `is_filled` soon and in order may come in large pages where the system has them: that takes a quarter of the
-    time, and at the end up to one of them more than is filled.
+    """Allocate `size` bytes of zeros, at least one. No page takes memory before it is written. `is_filled`: the memory
+    will soon be filled in order, so the system may use large pages, which takes a quarter of the time and at most one
+    large page more. Raises `MemoryError`.
     """
     try:
         pages = mmap.mmap(-1, size, flags=_FLAGS)
@@ -40,18 +38,20 @@ def own_pages(size: int, *, is_filled: bool = False) -> mmap.mmap:
 
 
 class GrowingMemory:
-    """Bytes that are appended to pages of their own, which grow in place: nothing is ever held twice."""
+    """Bytes appended to pages of their own. The pages grow in place if the system can do that, so that nothing is held
+    twice.
+    """
 
     def __init__(self, room: int) -> None:
         self._pages = own_pages(room)
 
     @property
     def size(self) -> int:
-        """Bytes so far."""
+        """Number of bytes so far."""
         return self._pages.tell()
 
     def append(self, part: bytes | memoryview) -> None:
-        """Put bytes after those before."""
+        """Append bytes. Raises `MemoryError` if the pages cannot grow."""
         need = self.size + len(part)
         if need > len(self._pages):
             self._grow(2 * need)
@@ -68,7 +68,7 @@ class GrowingMemory:
             raise MemoryError(f"the system cannot allocate {room} bytes of memory") from error
 
     def view(self) -> memoryview:
-        """The bytes collected, where they are; nothing can be appended afterwards."""
+        """Return the collected bytes without a copy. Nothing can be appended afterwards."""
         return memoryview(self._pages)[: self.size].toreadonly()
 
 
@@ -78,7 +78,7 @@ def _malloc_trim() -> Any:
 
 
 def trim() -> None:
-    """Let the system have what the C library keeps for next allocations.  Only glibc's does anything here."""
+    """Release the memory that the C library keeps for later allocations. Works only with glibc."""
     malloc_trim = _malloc_trim()
     if malloc_trim is not None:
         malloc_trim(0)

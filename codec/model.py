@@ -1,7 +1,6 @@
-"""What the bytes mean: frozen values in Kafka's words.
-
-Field names and order are those of the declarations in `codec.layout` (a test compares them); derived facts are
-properties.  Sentinels have names.
+"""Frozen values of a log: batches, headers, records, markers and the entries of side files. Field names and order are
+those of the declarations in `codec.layout` (a test compares them). Facts that follow from the fields are properties.
+Sentinels such as -1 have names.
 """
 
 from __future__ import annotations
@@ -74,11 +73,11 @@ Bytes = bytes | memoryview
 
 
 LAST_CODEC = LAST_CODECS[2]
-"""Above it is what no reader opens."""
+"""Highest compression id of a v2 batch that a consumer can decompress."""
 
 
 class TimestampType(enum.IntEnum):
-    """Who set the timestamps (`TimestampType`); the numbers are those of Spark's Kafka source."""
+    """Origin of a record's timestamp (`TimestampType`). The numbers are those of Spark's Kafka source."""
 
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0
@@ -86,7 +85,7 @@ class TimestampType(enum.IntEnum):
 
     @property
     def label(self) -> str:
-        """Kafka's name, as its tools print it."""
+        """Name of the type as Kafka's tools print it: `NoTimestampType`, `CreateTime` or `LogAppendTime`."""
         return {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}[self.value]
 
 
@@ -107,32 +106,32 @@ _CONTROL_TYPES = frozenset(ControlType)
 
 
 def codec_label(codec: int) -> str:
-    """Name of a codec id; an unknown id stays a number."""
+    """Return the name of a compression id, or the id as digits if it is unknown."""
     return Codec(codec).label if codec in _CODECS else str(codec)
 
 
 def increment_sequence(sequence: int, by: int) -> int:
-    """Sequence numbers wrap from 2^31 - 1 to 0 (`DefaultRecordBatch.incrementSequence`).
-
-    What no broker writes, such as a negative `by`, comes out as in Java's 32-bit arithmetic.
+    """Return the sequence number that is `by` after `sequence`. It wraps from 2^31 - 1 to 0
+    (`DefaultRecordBatch.incrementSequence`). Values that no broker writes, such as a negative `by`, give the result of
+    Java's 32-bit arithmetic.
     """
     wrapped = sequence + by if sequence <= to_int32(MAX_SEQUENCE - by) else by - (MAX_SEQUENCE - sequence) - 1
     return to_int32(wrapped)
 
 
 def to_int64(value: int) -> int:
-    """Wrapped to 64 bits, as Java's arithmetic wraps what hostile deltas add up to."""
+    """Wrap an integer to signed 64 bits, as Java's arithmetic does. Hostile deltas can add up to more."""
     return (value + 2**63) % 2**64 - 2**63
 
 
 def to_int32(value: int) -> int:
-    """Wrapped to 32 bits, as Java's arithmetic wraps."""
+    """Wrap an integer to signed 32 bits, as Java's arithmetic does."""
     return (value + 2**31) % 2**32 - 2**31
 
 
 @dataclass(frozen=True, slots=True)
 class BatchHeader:
-    """Header of a v2 record batch (`DefaultRecordBatch`), or of one that claims a higher magic."""
+    """Header of a v2 record batch (`DefaultRecordBatch`), or of a batch whose magic byte is above 2."""
 
     base_offset: int
     batch_length: int
@@ -150,68 +149,71 @@ class BatchHeader:
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch."""
+        """Size of the whole batch in bytes, with offset and length field."""
         return self.batch_length + LOG_OVERHEAD.size
 
     @property
     def first_offset(self) -> int:
-        """The lowest offset that the header tells."""
+        """Lowest offset of the batch according to its header."""
         return self.base_offset
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record of the batch when it was produced."""
+        """Offset of the last record that the producer wrote into the batch. Compaction may have removed that record."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
-        """Offset at which the batch after this one starts."""
+        """Offset after the last one: where the next batch starts if there is no gap."""
         return self.last_offset + 1
 
     @property
     def codec(self) -> int:
-        """Compression id; see `Codec`, but an unknown id stays a number."""
+        """Compression id; see `Codec`. An unknown id is returned as it is."""
         return self.attributes & CODEC_MASK
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """CreateTime or LogAppendTime."""
+        """CREATE_TIME or LOG_APPEND_TIME."""
         return TimestampType.LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE_FLAG else TimestampType.CREATE_TIME
 
     @property
     def is_transactional(self) -> bool:
-        """Part of a transaction."""
+        """Whether the batch is part of a transaction."""
         return bool(self.attributes & TRANSACTIONAL_FLAG)
 
     @property
     def is_control(self) -> bool:
-        """Holds control records, which no consumer sees."""
+        """Whether the batch holds control records, which consumers never get."""
         return bool(self.attributes & CONTROL_FLAG)
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may drop this batch's tombstones or marker, ms; None if not set."""
+        """Time in ms since 1970 from which compaction may drop this batch's tombstones or marker; None if not set."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
     @property
     def first_timestamp(self) -> int:
-        """The timestamp that the batch begins with, in ms; its largest where the header does not tell; -1: none."""
+        """Timestamp of the batch's first record, in ms since 1970. The largest timestamp of the batch if the header
+        does not have the first: with LogAppendTime, with a delete horizon, or with a negative base timestamp. -1 if
+        there is none.
+        """
         is_told = self.timestamp_type is TimestampType.CREATE_TIME and self.delete_horizon_ms is None
         return self.base_timestamp if is_told and self.base_timestamp >= 0 else self.max_timestamp
 
     @property
     def claimed_records(self) -> int | None:
-        """Number of records by the header."""
+        """Number of records according to the header. It may be wrong, even negative."""
         return self.records_count
 
     @property
     def has_producer_id(self) -> bool:
-        """Written by an idempotent or transactional producer, or a marker for one."""
+        """Whether an idempotent or transactional producer wrote the batch, or it is a marker for one."""
         return self.producer_id > NO_PRODUCER_ID
 
     @property
     def last_sequence(self) -> int:
-        """Sequence of the last record; -1 if there is none."""
+        """Sequence number of the last record; -1 if the batch has no sequence numbers."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return increment_sequence(self.base_sequence, self.last_offset_delta)
@@ -230,17 +232,17 @@ class LegacyHeader:
 
     @property
     def size(self) -> int:
-        """Bytes of the whole entry."""
+        """Size of the whole entry in bytes, with offset and size field."""
         return self.batch_length + LOG_OVERHEAD.size
 
     @property
     def first_offset(self) -> int:
-        """The lowest offset that the header tells: the stored one, for those of inner messages are inside."""
+        """Offset in the header. For a wrapper this is the last inner offset: the lower ones are inside it."""
         return self.offset
 
     @property
     def last_offset(self) -> int:
-        """The stored offset: of the message, or of a wrapper's last inner message."""
+        """Offset in the header: the message's, or that of a wrapper's last inner message."""
         return self.offset
 
     @property
@@ -250,74 +252,76 @@ class LegacyHeader:
 
     @property
     def codec(self) -> int:
-        """Compression id; see `Codec`, but an unknown id stays a number."""
+        """Compression id; see `Codec`. An unknown id is returned as it is."""
         return self.attributes & CODEC_MASK
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """None in v0, else CreateTime or LogAppendTime."""
+        """NO_TIMESTAMP_TYPE for magic 0; otherwise CREATE_TIME or LOG_APPEND_TIME."""
         if self.magic == 0:
             return TimestampType.NO_TIMESTAMP_TYPE
         return TimestampType.LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE_FLAG else TimestampType.CREATE_TIME
 
     @property
     def max_timestamp(self) -> int:
-        """The message's or wrapper's timestamp; -1 in v0."""
+        """Timestamp in the header, in ms since 1970; -1 for magic 0."""
         return self.timestamp if self.magic > 0 else NO_TIMESTAMP
 
     @property
     def first_timestamp(self) -> int:
-        """The same: those of inner messages are inside."""
+        """Timestamp in the header, as `max_timestamp`: a wrapper's lower timestamps are inside it."""
         return self.max_timestamp
 
     @property
     def claimed_records(self) -> int | None:
-        """1 of a message; None of a wrapper, whose header does not tell."""
+        """Number of records according to the header: 1 for a message, None for a wrapper, whose header does not have
+        it.
+        """
         return None if self.codec else 1
 
     @property
     def partition_leader_epoch(self) -> int:
-        """Always -1: unknown before v2."""
+        """Always -1: entries before v2 have no leader epoch."""
         return NO_PARTITION_LEADER_EPOCH
 
     @property
     def producer_id(self) -> int:
-        """Always -1."""
+        """Always -1: entries before v2 have no producer."""
         return NO_PRODUCER_ID
 
     @property
     def producer_epoch(self) -> int:
-        """Always -1."""
+        """Always -1: entries before v2 have no producer."""
         return NO_PRODUCER_EPOCH
 
     @property
     def base_sequence(self) -> int:
-        """Always -1."""
+        """Always -1: entries before v2 have no sequence numbers."""
         return NO_SEQUENCE
 
     @property
     def last_sequence(self) -> int:
-        """Always -1."""
+        """Always -1: entries before v2 have no sequence numbers."""
         return NO_SEQUENCE
 
     @property
     def has_producer_id(self) -> bool:
-        """Never."""
+        """Always False: entries before v2 have no producer."""
         return False
 
     @property
     def is_transactional(self) -> bool:
-        """Never."""
+        """Always False: entries before v2 know no transactions."""
         return False
 
     @property
     def is_control(self) -> bool:
-        """Never."""
+        """Always False: there are no control records before v2."""
         return False
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """Never set."""
+        """Always None: entries before v2 have no delete horizon."""
         return None
 
 
@@ -326,7 +330,7 @@ AnyHeader = BatchHeader | LegacyHeader
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """A v2 batch or a v0/v1 entry as it is in the file: its header, its byte position and its bytes."""
+    """A v2 batch or a v0/v1 entry as it is in the file: its header, its position in the file and all its bytes."""
 
     header: AnyHeader
     position: int
@@ -342,17 +346,17 @@ class RecordBatch:
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch."""
+        """Size of the whole batch in bytes."""
         return self.header.size
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record."""
+        """Last offset of the batch; see the property of its header."""
         return self.header.last_offset
 
     @property
     def payload(self) -> Bytes:
-        """The bytes after a v2 header: the records, or one compressed stream of them."""
+        """Bytes after a v2 header: the records, or one compressed stream of them."""
         return self.data[BATCH.size :]
 
 
@@ -365,7 +369,9 @@ class Header(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a consumer sees of one record.  `timestamp` is in ms; `key` and `value` may be None (null)."""
+    """One record as a consumer gets it. `timestamp` is in ms since 1970, -1 if there is none; `key` and `value` may be
+    None (null).
+    """
 
     offset: int
     timestamp: int
@@ -378,26 +384,26 @@ class Record:
 
 
 class ControlRecordType(Struct, frozen=True):
-    """Key of a control record; an unknown type stays a number."""
+    """Key of a control record. `type` is a plain number, because it may be unknown."""
 
     version: int
     type: int
 
     @property
     def label(self) -> str:
-        """Kafka's name of the type, or UNKNOWN."""
+        """Name of the type in `ControlType`, or UNKNOWN."""
         return ControlType(self.type).name if self.type in _CONTROL_TYPES else "UNKNOWN"
 
 
 class EndTransactionMarker(Struct, frozen=True):
-    """A COMMIT or ABORT marker (`EndTransactionMarker`)."""
+    """Value of a control record that ends a transaction: COMMIT or ABORT (`EndTransactionMarker`)."""
 
     type: ControlType
     coordinator_epoch: int
 
 
 class AbortedTransaction(Struct, frozen=True):
-    """One entry of a `.txnindex`."""
+    """One entry of a transaction index (`.txnindex`): a transaction that was aborted."""
 
     version: int
     producer_id: int
@@ -407,7 +413,7 @@ class AbortedTransaction(Struct, frozen=True):
 
 
 class ProducerEntry(Struct, frozen=True):
-    """One producer of a `.snapshot`."""
+    """One producer of a producer snapshot (`.snapshot`)."""
 
     producer_id: int
     producer_epoch: int
@@ -424,7 +430,7 @@ record_of = quickly(Record)
 
 
 def field_names(row: type[Any]) -> tuple[str, ...]:
-    """Names of a class's fields in the order of its constructor."""
+    """Return the names of a class's fields, in the order of its constructor's parameters."""
     names: tuple[str, ...] = row.__match_args__
     return names
 

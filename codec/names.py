@@ -1,8 +1,7 @@
-"""Names in a log directory: what a directory or a file is, from its name alone.
-
-Decided by `UnifiedLog.parseTopicPartitionName` and `LogFileUtils`.  Names are never joined to a path here, and a topic
-read from a file's content is not a name.  A broker is taken to read names as UTF-8; one that was started with another
-character set does not find files whose names are not ASCII.
+"""Names in a log directory: the kind of a directory or file from its name alone. The rules are those of
+`UnifiedLog.parseTopicPartitionName` and `LogFileUtils`. Names are never joined to a path here, and a topic read from a
+file's content is not a name. The broker is assumed to read names as UTF-8. A broker with another character set does not
+find files whose names are not ASCII.
 """
 
 from __future__ import annotations
@@ -72,13 +71,13 @@ META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
 LOST_AND_FOUND = "lost+found"
-"""what a file system's repair makes at its root"""
+"""directory that fsck makes at the root of a file system"""
 QUARANTINE_POINTER = ".kafkalog-quarantine"
-"""where a log directory says that what recoveries removed from it is kept in another place than beside it"""
+"""file in a log directory with the path of its quarantine, if that is not beside the log directory"""
 QUORUM_STATE = "quorum-state"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 ZOOKEEPER_DIRECTORY = "version-2"
-"""what ZooKeeper keeps its logs and snapshots in, below its dataDir and dataLogDir"""
+"""directory below ZooKeeper's dataDir and dataLogDir with its snapshots and logs"""
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 CLUSTER_METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -88,7 +87,7 @@ TRANSACTION_STATE_TOPIC = "__transaction_state"
 SHARE_GROUP_STATE_TOPIC = "__share_group_state"
 REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
 COORDINATOR_TOPICS = (CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC)
-"""Topics that a coordinator of the brokers writes."""
+"""Internal topics that the brokers' coordinators write."""
 CLUSTER_METADATA_DIRECTORY = f"{CLUSTER_METADATA_TOPIC}-0"
 
 REMOTE_LOG_SNAPSHOT = "remote_log_snapshot"
@@ -100,35 +99,35 @@ READ_BY_A_BROKER = (
     REPLICATION_OFFSET_CHECKPOINT,
     CLEANER_OFFSET_CHECKPOINT,
 )
-"""Files of a log directory by which a broker decides what to do at its next start."""
+"""Files of a log directory that a broker reads to decide what to do at its next start."""
 
 TEMPORARY = ".tmp"
-"""Suffix of the file that a checkpoint is written to before it is renamed."""
+"""Suffix of a new checkpoint file until it is renamed."""
 UNFINISHED_SNAPSHOT = ".part"
-"""Suffix of a KRaft snapshot that is being written."""
+"""Suffix of a KRaft snapshot that is still being written."""
 DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
 
 _CONFLUENT = re.compile(r"\d{20}\.tierstate(\.[a-z]+)?|.+_\d+\.tierlog|tier\.offsets(\.tmp)?", re.ASCII)
-"""What the tiered storage of Confluent's own server keeps in partitions, and in log directories."""
+"""Files of the tiered storage of Confluent Server, in partitions and in log directories."""
 _LONG_DIGITS = 19
 _JAVA_INTEGER = re.compile(r"([+-]?)(\d+)\Z")
 _LARGEST_CHARACTER = "\uffff"
-"""Java examines a number 16 bits at a time, so that no digit of a later plane is one to it."""
+"""Highest character of which Java examines digits: it looks at 16 bits at a time."""
 _LONGEST_NAME = 255
-"""Characters of a directory's name, in which Kafka's topics have one byte each."""
+"""Highest length of a directory's name. Topic names are ASCII, one byte for a character."""
 _STATEFUL = re.compile(r"(\S+)-(\S+)\.(\S+)-(delete|future|stray)\Z", re.ASCII)
 _OFFSET_DIGITS = 20
 _EPOCH_DIGITS = 10
 _NAMES_KEPT = 8192
-"""File names that are parsed only once: those of many partitions are the same."""
+"""Size of the caches for file names. Many partitions share the same file names."""
 _DIRECTORIES_KEPT = 16_384
-"""Names of partition directories that are parsed only once: each step of an examination asks for all of them."""
+"""Size of the cache for names of partition directories, which every step of an examination parses."""
 
 
 class DirectoryState(enum.StrEnum):
-    """What the suffix of a partition directory says."""
+    """State of a partition directory, according to its suffix."""
 
     LIVE = ""
     DELETE = "delete"
@@ -140,7 +139,7 @@ _BLANK = re.compile(r"\s", re.ASCII)
 
 
 class FileKind(enum.StrEnum):
-    """Files of a partition directory, by the suffix of their name."""
+    """Kinds of files in a partition directory, each with its suffix."""
 
     LOG = ".log"
     OFFSET_INDEX = ".index"
@@ -152,12 +151,12 @@ class FileKind(enum.StrEnum):
 
 _OF_SEGMENTS = tuple((kind.value, kind) for kind in FileKind if kind is not FileKind.KRAFT_SNAPSHOT)
 _BEHIND_DIGITS = dict(_OF_SEGMENTS)
-"""The same by what follows the digits of an ordinary name."""
+"""Kind by the part of the name after the 20 digits."""
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 
 
 class PartitionName(Struct, frozen=True, order=True):
-    """What a partition directory is called."""
+    """Topic, partition and state from the name of a partition directory."""
 
     topic: str
     partition: int
@@ -165,7 +164,9 @@ class PartitionName(Struct, frozen=True, order=True):
 
     @property
     def has_blanks(self) -> bool:
-        """Blanks in the topic are lost where a broker renames the directory (`-stray`), and then it does not start."""
+        """Whether the topic contains white space. It is lost when a broker renames the directory to `-stray`, and the
+        broker then fails to start.
+        """
         return _BLANK.search(self.topic) is not None
 
     def __str__(self) -> str:
@@ -173,7 +174,7 @@ class PartitionName(Struct, frozen=True, order=True):
 
 
 class SegmentFileName(Struct, frozen=True):
-    """A file that belongs to a base offset; `pending` is `.deleted`, `.cleaned`, `.swap` or empty."""
+    """Name of a file that belongs to a base offset. `pending` is `.deleted`, `.cleaned`, `.swap` or empty."""
 
     base_offset: int
     kind: FileKind
@@ -181,12 +182,14 @@ class SegmentFileName(Struct, frozen=True):
 
     @property
     def is_live_log(self) -> bool:
-        """Whether it holds records that a consumer is given."""
+        """Whether the file is a `.log` that consumers read: one without a pending suffix."""
         return self.kind is FileKind.LOG and not self.pending
 
 
 class KRaftSnapshotName(Struct, frozen=True):
-    """A KRaft snapshot: offset after its last record, epoch of that; `pending` is `.part`, `.deleted` or empty."""
+    """Name of a KRaft snapshot: the offset after its last record and that record's epoch. `pending` is `.part`,
+    `.deleted` or empty.
+    """
 
     end_offset: int
     epoch: int
@@ -194,44 +197,45 @@ class KRaftSnapshotName(Struct, frozen=True):
 
 
 def without_surrogates(text: str | None) -> str | None:
-    """A name with visible escapes for bytes that were no UTF-8, which Python keeps as surrogates and Arrow refuses."""
+    """Replace bytes that were not UTF-8 by visible escapes; return None for None. Python keeps such bytes as
+    surrogates, which Arrow does not accept.
+    """
     return None if text is None else text.encode("utf-8", "backslashreplace").decode()
 
 
 def parse_java_long(text: str, bits: int = 64) -> int | None:
-    """What Java's `Long.parseLong` (or, with 32 bits, `Integer.parseInt`) makes of text; None if it refuses.
-
-    Decimal digits of any script count, as for `Character.digit`, and any number of leading zeros.
+    """Parse text as Java's `Long.parseLong` does (or `Integer.parseInt` if `bits` is 32). Return None if Java would
+    throw. Decimal digits of any script are accepted, as by `Character.digit`, and any number of leading zeros.
     """
     if len(text) <= _OFFSET_DIGITS and text.isdigit() and text.isascii():
         value = int(text)
         return value if value < 1 << bits - 1 else None
-    found = _JAVA_INTEGER.match(text)
-    if found is None or max(text) > _LARGEST_CHARACTER:
+    match = _JAVA_INTEGER.match(text)
+    if match is None or max(text) > _LARGEST_CHARACTER:
         return None
-    digits = found[2]
+    digits = match[2]
     if len(digits) > _LONG_DIGITS:
         zeros = next((number for number, digit in enumerate(digits) if int(digit)), len(digits) - 1)
         digits = digits[zeros:]
         if len(digits) > _LONG_DIGITS:
             return None
-    value = int(found[1] + digits)
+    value = int(match[1] + digits)
     return value if -(1 << bits - 1) <= value < 1 << bits - 1 else None
 
 
 def is_of_confluent(name: str) -> bool:
-    """Whether a file is one that Confluent's server writes beside Kafka's own, and that nobody else reads."""
+    """Whether the name is of a file that only Confluent Server writes and reads."""
     return "tier" in name and _CONFLUENT.fullmatch(name) is not None
 
 
 def is_seen_by_java(name: str) -> bool:
-    """A JVM finds the file again by the name that it lists: its bytes are UTF-8."""
+    """Whether a JVM can open the file by the name that it lists: the name's bytes are UTF-8."""
     return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 @lru_cache(maxsize=_DIRECTORIES_KEPT)
 def parse_partition_directory(name: str) -> PartitionName | None:
-    """Topic, partition and state from a directory name; None where the broker would refuse to start."""
+    """Parse the name of a partition directory; return None if a broker with such a directory would not start."""
     state = DirectoryState.LIVE
     for suffix in (DirectoryState.DELETE, DirectoryState.FUTURE, DirectoryState.STRAY):
         if name.endswith("-" + suffix.value):
@@ -250,29 +254,31 @@ def parse_partition_directory(name: str) -> PartitionName | None:
 
 
 def may_be_cut(directory: str) -> bool:
-    """Whether the topic in a directory's name may be only the beginning of a longer one.
-
-    Names of deleted, stray and future directories have at most 255 bytes, and a topic that is too long for that is cut
-    (`LocalLog.logDirNameWithSuffix`).
+    """Whether the topic in a directory's name may be truncated. Names of deleted, stray and future directories have at
+    most 255 bytes; a longer topic is truncated (`LocalLog.logDirNameWithSuffix`).
     """
     name = parse_partition_directory(directory)
     return name is not None and name.state is not DirectoryState.LIVE and len(directory) == _LONGEST_NAME
 
 
 def parse_offset(name: str) -> int | None:
-    """The number before a file name's first dot (`LogFileUtils.offsetFromFileName`); None where Java finds none."""
+    """Return the number before the first dot of a file name (`LogFileUtils.offsetFromFileName`); None if Java cannot
+    parse it.
+    """
     return parse_java_long(name.split(".", 1)[0])
 
 
 @lru_cache(maxsize=_NAMES_KEPT)
 def segment_file(base_offset: int, kind: FileKind) -> str:
-    """The canonical name of a segment's file, `NNNNNNNNNNNNNNNNNNNN.log` and so on; a sign is not one of the digits."""
+    """Return the name of a segment's file: the base offset with 20 digits, and the suffix. A negative offset gets a
+    sign before the 20 digits.
+    """
     return f"{'-' if base_offset < 0 else ''}{abs(base_offset):0{_OFFSET_DIGITS}d}{kind.value}"
 
 
 @lru_cache(maxsize=_NAMES_KEPT)
 def parse_segment_file(name: str) -> SegmentFileName | None:
-    """Base offset and kind from a file name; None for files that do not belong to a base offset."""
+    """Parse the name of a segment's file; return None if it does not belong to a base offset."""
     digits, ordinary = name[:_OFFSET_DIGITS], _BEHIND_DIGITS.get(name[_OFFSET_DIGITS:])
     if ordinary is not None and digits.isdigit() and digits.isascii() and int(digits) < 1 << 63:
         return SegmentFileName(int(digits), ordinary)
@@ -290,14 +296,14 @@ def parse_segment_file(name: str) -> SegmentFileName | None:
 
 
 def kraft_snapshot_file(end_offset: int, epoch: int) -> str:
-    """The canonical name of a KRaft snapshot, `<end offset>-<epoch>.checkpoint`."""
+    """Return the name of a finished KRaft snapshot, `<end offset>-<epoch>.checkpoint`."""
     return f"{end_offset:0{_OFFSET_DIGITS}d}-{epoch:0{_EPOCH_DIGITS}d}{FileKind.KRAFT_SNAPSHOT.value}"
 
 
 def parse_kraft_snapshot_file(name: str) -> KRaftSnapshotName | None:
-    """End offset and epoch from the name of a snapshot, by their places (`Snapshots.parse`); None for other files.
-
-    A snapshot that is being written is `<end offset>-<epoch>-<random>.checkpoint.part`; `bootstrap.checkpoint` is none.
+    """Parse the name of a KRaft snapshot by position (`Snapshots.parse`); return None for any other name, such as
+    `bootstrap.checkpoint`. A snapshot that is still being written is named `<end
+    offset>-<epoch>-<random>.checkpoint.part`.
     """
     for pending in (UNFINISHED_SNAPSHOT, DELETED, ""):
         if name.endswith(FileKind.KRAFT_SNAPSHOT.value + pending):

@@ -1,6 +1,5 @@
-"""The derived execution that needs nothing but the standard library.
-
-Headers come from the derived `struct`; records from readers chosen once, one for each derived opcode.
+"""Decode headers and records with the standard library alone. Headers are decoded by the derived `struct`; records by
+readers, one for each derived opcode, which are chosen once.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ __all__ = ["PLAIN", "PlainExecution", "read_varint", "record_at"]
 
 Bytes = bytes | memoryview
 Reader = Callable[[Bytes, int, int, int], tuple[Any, int]]
-"""(bytes, position, end, largest count) -> (value, position after it)"""
+"""Function (bytes, position, end, largest count) -> value and the position after it."""
 
 
 class _Fault(PortableError):
@@ -46,7 +45,7 @@ def _read_unsigned(data: Bytes, position: int, end: int, max_bytes: int) -> tupl
 
 
 def read_varint(data: Bytes, position: int, end: int, _max_count: int = 0) -> tuple[int, int]:
-    """A zig-zag 32-bit integer."""
+    """Read a zig-zag integer of 32 bits; return it and the position after it."""
     if position < end and data[position] < 0x80:
         byte = data[position]
         return (byte >> 1) ^ -(byte & 1), position + 1
@@ -158,39 +157,39 @@ _SHORTEST, _SHORTEST_FIELDS = SMALLEST_RECORD, 3
 
 
 class PlainExecution:
-    """Runs what is derived, in plain Python."""
+    """Execution in plain Python of everything derived from the declarations."""
 
     name = "plain"
 
     def batch_header(self, buffer: Bytes, position: int) -> BatchHeader:
-        """The v2 header at `position`."""
+        """Decode the v2 header at `position`."""
         return batch_header_of(*BATCH.struct.unpack_from(buffer, position))
 
     def legacy_header(self, buffer: Bytes, position: int) -> LegacyHeader:
-        """The v0 or v1 header at `position`."""
+        """Decode the v0 or v1 header at `position`."""
         if buffer[position + _MAGIC_POSITION] == 0:
             return LegacyHeader(*MESSAGE_V0.struct.unpack_from(buffer, position))
         return LegacyHeader(*MESSAGE_V1.struct.unpack_from(buffer, position))
 
     def records(self, payload: Bytes, count: int, limits: Limits) -> tuple[list[RawRecord], RecordFault | None]:
-        """The declared records, those before the first fault."""
+        """Decode `count` records. Return those before the first fault, and the fault (None if all are sound)."""
         data = bytes(payload)
         size = len(data)
-        found: list[RawRecord] = []
-        position = _ordinary(data, 0, size, count, found)
+        records: list[RawRecord] = []
+        position = _ordinary(data, 0, size, count, records)
         try:
-            while len(found) < count:
+            while len(records) < count:
                 record, position = _record(data, position, size, limits.headers_per_record)
-                found.append(record)
-                position = _ordinary(data, position, size, count, found)
+                records.append(record)
+                position = _ordinary(data, position, size, count, records)
             if position != size:
                 raise _Fault(FindingCode.RECORDS_TRAILING_BYTES, position)
         except _Fault as stop:
-            return found, stop.fault
-        return found, None
+            return records, stop.fault
+        return records, None
 
     def message_content(self, data: Bytes, position: int) -> MessageContent | RecordFault:
-        """Key and value of the entry that is all of `data`."""
+        """Decode key and value from `position` of the entry `data`, or return the fault."""
         end = len(data)
         try:
             key, position = _read_key(data, position, end, 0)
@@ -217,10 +216,9 @@ def _record(data: Bytes, position: int, size: int, max_count: int) -> tuple[RawR
 
 
 def _ordinary(data: bytes, position: int, size: int, count: int, found: list[RawRecord]) -> int:  # noqa: C901 - see there
-    """Append sound records without headers and with numbers of one or two bytes, up to `count` and to any other record.
-
-    Gives the position after them.  Calls cost more than what they do here, so `read_varint` is in it five times: most
-    records are read twice as fast.
+    """Append sound records without headers and with numbers of one or two bytes to `found`, until it has `count`
+    records or another kind of record comes. Return the position after them. `read_varint` is written out five times
+    here, because calls take longer than its work: most records are read in half the time.
     """
     while len(found) < count and size - position >= _SHORTEST:
         number, cursor = data[position], position + 1
@@ -280,9 +278,8 @@ def _ordinary(data: bytes, position: int, size: int, count: int, found: list[Raw
 
 
 def record_at(data: memoryview, position: int, limits: Limits) -> tuple[RawRecord, int] | RecordFault:
-    """The record at a position of decompressed bytes, and the position after it; or the first thing wrong with it.
-
-    Key and value are views of the bytes where they are.
+    """Decode the record at `position` of decompressed bytes; return it and the position after it, or its fault. Key and
+    value are views of `data`.
     """
     try:
         record, behind = _record(data, position, len(data), limits.headers_per_record)

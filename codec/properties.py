@@ -1,4 +1,4 @@
-"""Java properties, the format of `meta.properties`: read as `java.util.Properties` reads, written as it writes."""
+"""Java properties, the format of `meta.properties`: decoded and encoded as `java.util.Properties` does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def _continues(line: str) -> bool:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments and blanks; one that ends in an odd number of backslashes goes on in the next."""
+    """Yield lines without comments and empty lines. A line that ends in an odd number of backslashes continues in the
+    next.
+    """
     held: list[str] = []
     for natural in _LINE_END.split(text):
         line = natural.lstrip(_BLANK)
@@ -66,20 +68,24 @@ def _key_end(line: str) -> int:
 
 
 def decode_properties(data: bytes) -> dict[str, str]:
-    """Names and values in file order; of a repeated name the last value counts.  The bytes are ISO-8859-1."""
+    """Decode ISO-8859-1 bytes to names and values in file order. The last value of a repeated name counts. Raises
+    `FormatError` for a broken escape.
+    """
     return parse_properties(data.decode("latin-1"))
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The properties in text that is decoded already; half an escape is `FormatError`."""
-    found: dict[str, str] = {}
+    """Return names and values of decoded text, in file order. The last value of a repeated name counts. Raises
+    `FormatError` for a broken escape.
+    """
+    properties: dict[str, str] = {}
     for line in _logical_lines(text):
         end = _key_end(line)
         value = line[end:].lstrip(_BLANK)
         if value[:1] in ("=", ":"):
             value = value[1:].lstrip(_BLANK)
-        found[_unescape(line[:end])] = _unescape(value)
-    return found
+        properties[_unescape(line[:end])] = _unescape(value)
+    return properties
 
 
 def _escape(text: str, every_space: bool) -> str:
@@ -98,14 +104,14 @@ def _escape(text: str, every_space: bool) -> str:
 
 
 def encode_properties(properties: Mapping[str, str], comments: Sequence[str] = ()) -> bytes:
-    """Comment lines (without their `#`), then one line for each property in the given order."""
+    """Encode comment lines (given without `#`), then one line for each property, in their order."""
     lines = [f"#{comment}" for comment in comments]
     lines += [f"{_escape(name, True)}={_escape(value, False)}" for name, value in properties.items()]
     return "".join(f"{line}\n" for line in lines).encode("latin-1", "replace")
 
 
 def property_line(name: str, value: str) -> str:
-    """A line as people write it, with escapes only where a reader would take the character for something else."""
+    """Return a property as a line for people, with escapes only for characters that a reader would misunderstand."""
     kept = {"=", ":", "#", "!"}
     parts = [
         each if each in kept or (each == " " and number) else _escape(each, every_space=True)

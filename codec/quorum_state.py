@@ -1,4 +1,4 @@
-"""`quorum-state`: one JSON line in which a KRaft node keeps its election state (`FileQuorumStateStore`)."""
+"""`quorum-state`: one JSON line with a KRaft node's election state (`FileQuorumStateStore`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _VOTER = "voterId"
 
 
 class QuorumState(Struct, frozen=True):
-    """Election state; `current_voters`, `cluster_id` and `applied_offset` in version 0 only, the directory in 1."""
+    """Election state. `current_voters`, `cluster_id` and `applied_offset` are in version 0 only, the directory in
+    version 1 only.
+    """
 
     data_version: int
     leader_id: int
@@ -37,7 +39,9 @@ class QuorumState(Struct, frozen=True):
 
 
 def _value(leaf: Construct, value: Any) -> Any:
-    """The value of a declared field; raises `ValueError`, `TypeError` or `FormatError` if it is of another type."""
+    """Return the value of a declared field. Raises `ValueError`, `TypeError`, `KeyError` or `FormatError` if it is of
+    another type.
+    """
     if isinstance(leaf, Decimal):
         leaf.text_for(value)
         return value
@@ -53,14 +57,16 @@ def _value(leaf: Construct, value: Any) -> Any:
 
 
 def decode_quorum_state(data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS) -> QuorumState:
-    """The state of either version; anything else is `FormatError`."""
+    """Decode a `quorum-state` of version 0 or 1. Raises `FormatError`, or `LimitExceeded` if it is larger than
+    `limits.checkpoint_bytes`.
+    """
     if len(data) > limits.checkpoint_bytes:
         raise LimitExceeded("a quorum-state is too large", limit="checkpoint_bytes", source=source)
     try:
-        found = json.loads(data)
-        version = found["data_version"]
+        members = json.loads(data)
+        version = members["data_version"]
         layout = _LAYOUTS[version]
-        values = {name: _value(leaf, found[name]) for name, _doc, leaf in fields_of(layout)}
+        values = {name: _value(leaf, members[name]) for name, _doc, leaf in fields_of(layout)}
     except (ValueError, KeyError, TypeError, RecursionError, FormatError):
         raise FormatError("a quorum-state cannot be read", source=source, code="checkpoint_invalid") from None
     return QuorumState(
@@ -76,7 +82,7 @@ def decode_quorum_state(data: bytes, *, source: str | None = None, limits: Limit
 
 
 def encode_quorum_state(state: QuorumState) -> bytes:
-    """The bytes of a `quorum-state`; there is no final newline."""
+    """Encode a `quorum-state`, without a final newline. Raises `UsageError` for an unknown version."""
     if state.data_version not in _LAYOUTS:
         raise UsageError(f"quorum-state version {state.data_version}")
     values = {

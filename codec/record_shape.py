@@ -1,7 +1,6 @@
-"""The one record and the one message that written-out code knows: whatever reads or writes them imports this.
-
-The loops over their fields are written out where opcodes would cost too much.  They are of the fields below; where
-others are declared, nothing of them is imported.
+"""Check that hand-written loops match the declared record and message: every module with such a loop imports this one.
+The loops are written out because opcodes would take too long. If other fields are declared, importing this module
+fails.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ if tuple((opcode.name, opcode.kind) for opcode in CONTENT) != (
 ):  # fmt: skip
     raise derive.DerivationError("readers and writers are written for another message than the declared one")
 CONTENT_LENGTH = derive.fixed(Struct("length" / primitives.Int32Bytes.prefix), ("length",))
-"""The length in front of a message's key or value."""
+"""Length in front of a message's key or value."""
 SMALLEST_RECORD = len(RECORD)
-"""Bytes of a record: one for each field at least."""
+"""Least bytes of a record: one for each field."""
 SMALLEST_HEADER = RECORD[-1].smallest
-"""Bytes of a header at least."""
+"""Least bytes of a record header."""

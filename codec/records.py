@@ -1,7 +1,6 @@
-"""From a batch to its records: what a consumer would see, or the first reason why it cannot.
-
-Decided by `DefaultRecordBatch` (v2) and `AbstractLegacyRecordBatch` (v0, v1).  Recovery never looks in here: a batch
-with a valid checksum may still hold records that cannot be read.
+"""Decode the records of a batch as a consumer gets them, or find the first reason why they cannot be decoded. The rules
+are those of `DefaultRecordBatch` (v2) and `AbstractLegacyRecordBatch` (v0, v1). A broker's recovery never looks inside:
+a batch with a valid checksum may still hold records that cannot be read.
 """
 
 from __future__ import annotations
@@ -48,10 +47,8 @@ _INT64 = 2**63
 
 
 class DecodedBatch(Struct, frozen=True):
-    """The records before the first fault, and the fault.
-
-    For a compressed batch the finding's position is that of the batch; the detail gives the position in the
-    decompressed bytes.
+    """Records before the first fault, and the fault; `finding` is None if all were decoded. In a compressed batch the
+    finding's position is the start of the batch, and its detail has the position in the decompressed bytes.
     """
 
     records: tuple[Record, ...]
@@ -59,7 +56,9 @@ class DecodedBatch(Struct, frozen=True):
 
 
 def records_payload(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> bytes | memoryview:
-    """The record bytes of a v2 batch, decompressed; raises `FormatError` if they cannot be."""
+    """Return the record bytes of a v2 batch, decompressed. Raises `FormatError` if they cannot be decompressed or
+    exceed `limits.decompressed_batch_bytes`.
+    """
     if batch.header.codec == Codec.NONE:
         if len(batch.data) - BATCH.size > limits.decompressed_batch_bytes:
             raise too_large("none", limits, len(batch.data) - BATCH.size)
@@ -68,11 +67,12 @@ def records_payload(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> byte
 
 
 def decode_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN) -> DecodedBatch:
-    """All records of a batch, control records included; never raises for bad data.
+    """Decode all records of a batch, control records included. Bad data never raises: records before the first fault
+    are returned with a finding.
 
     * `batch`: from `scan` or a reader
     * `limits`: what a batch or file may hold at most (`Limits`)
-    * `execution`: what decodes records; results are the same
+    * `execution`: what decodes records; the results do not depend on it
     """
     if not isinstance(batch.header, BatchHeader):
         return DecodedBatch(*read_legacy(batch, limits, execution))
@@ -83,7 +83,9 @@ def decode_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, executi
 def stored_records(
     batch: RecordBatch, header: BatchHeader, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN
 ) -> tuple[Sequence[RawRecord], Finding | None]:
-    """The records of a v2 batch, which has this header, as they are stored: what `decode_batch` makes records of."""
+    """Decode the records of a v2 batch as they are stored: with deltas instead of offsets and times. Also return the
+    finding about the first fault, or None. `header` is used instead of the batch's own.
+    """
     payload, unreadable = open_payload(batch, limits)
     if unreadable is not None or payload is None:
         return (), unreadable
@@ -100,7 +102,9 @@ def _stored(
 def decode_payload(
     batch: RecordBatch, payload: bytes | memoryview, limits: Limits, execution: Execution
 ) -> DecodedBatch:
-    """The records of a v2 batch whose record bytes `open_payload` gave."""
+    """Decode the record bytes that `open_payload` returned for a v2 batch. Raises `TypeError` for a batch of another
+    magic.
+    """
     header = batch.header
     if not isinstance(header, BatchHeader):
         raise TypeError("a v2 batch is needed")
@@ -109,7 +113,9 @@ def decode_payload(
 
 
 def open_payload(batch: RecordBatch, limits: Limits) -> tuple[bytes | memoryview | None, Finding | None]:
-    """The record bytes of a v2 batch; None if it holds no record, or if the finding says why they cannot be had."""
+    """Return the decompressed record bytes of a v2 batch, and a finding. The bytes are None if the batch holds no
+    records, or if they cannot be decompressed, which the finding then explains.
+    """
     header = batch.header
     count = header.records_count if isinstance(header, BatchHeader) else -1
 
@@ -133,7 +139,7 @@ def open_payload(batch: RecordBatch, limits: Limits) -> tuple[bytes | memoryview
 
 
 def record_finding(batch: RecordBatch, done: int, problem: RecordFault) -> Finding:
-    """The finding for what stopped an execution after `done` records of a v2 batch."""
+    """Return the finding about the fault after the first `done` records of a v2 batch."""
     count = batch.header.records_count if isinstance(batch.header, BatchHeader) else 0
     if batch.header.codec == Codec.NONE:
         position = batch.position + BATCH.size + problem.position
@@ -155,7 +161,7 @@ def _headers(stored: tuple[tuple[bytes, bytes | None], ...]) -> tuple[Header, ..
 
 
 def records_of(header: BatchHeader, raw: Sequence[RawRecord]) -> Iterator[Record]:
-    """What a consumer sees of records of a v2 batch as they are stored."""
+    """Convert stored records of a v2 batch to those that a consumer gets."""
     kind = header.timestamp_type
     base_offset, base_timestamp, base_sequence = header.base_offset, header.base_timestamp, header.base_sequence
     append_time = header.max_timestamp if kind is TimestampType.LOG_APPEND_TIME else None
@@ -179,11 +185,11 @@ def records_of(header: BatchHeader, raw: Sequence[RawRecord]) -> Iterator[Record
 def iter_records(
     batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN
 ) -> tuple[Record, ...]:
-    """All records of a batch that the caller asks to read; raises `FormatError` if it cannot be read completely.
+    """Decode all records of a batch, control records included. Raises `FormatError` if one cannot be decoded.
 
     * `batch`: from `scan` or a reader
     * `limits`: what a batch or file may hold at most (`Limits`)
-    * `execution`: what decodes records; results are the same
+    * `execution`: what decodes records; the results do not depend on it
     """
     decoded = decode_batch(batch, limits=limits, execution=execution)
     if decoded.finding is not None:

@@ -1,8 +1,6 @@
-"""Rules across fields and batches: what a valid checksum does not prove.
-
-Base offset, length, leader epoch and magic of a v2 batch lie outside its checksum, so "the last valid CRC" is weaker
-than "the last valid batch".  Both executions feed these rules; none of them ends a walk.  `headers.continuity` has them
-for many batches at a time.
+"""Rules about batches that a valid checksum does not prove. Base offset, length, leader epoch and magic of a v2 batch
+lie outside its checksum, so "the last valid CRC" is weaker than "the last valid batch". Plain and compiled scans apply
+these rules; no violation ends a scan. `headers.continuity` applies them to many batches at a time.
 """
 
 from __future__ import annotations
@@ -28,28 +26,32 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
-"""Indexes store offsets relative to the segment's base as int32."""
+"""Highest distance of an offset from its segment's base: indexes store it as int32."""
 NO_OFFSET_LIMIT = 2**63 - 1
-"""Where no later segment bounds the offsets; no record has it."""
+"""Offset that no record can have: the bound if there is no later segment."""
 MAGICS = frozenset({0, 1, 2})
 LAST_LEGACY_CODEC = LAST_CODECS[1]
-"""Above it is what no reader opens in magic 0 and 1."""
+"""Highest compression id of magic 0 and 1 that a consumer can decompress."""
 _INFORMATION = codes_with(Trait.NORMAL)
-"""What logs have that nothing is wrong with."""
+"""Codes of findings that also appear in a log without a fault."""
 
 
 def unknown_magic(magic: int) -> str:
-    """What a magic above those that are known means: nobody can tell a damaged byte from a format to come."""
+    """Return the detail of a finding about a magic above 2. It may be a damaged byte or a later format."""
     return f"magic {magic}: a damaged byte, or a format that is {NEWER}, which knows 0 to 2"
 
 
 def ends_reading(header: AnyHeader, base_offset: int) -> bool:
-    """Whether nobody reads past a batch in the segment that begins at `base_offset`, for all its checksum says."""
+    """Whether consumers cannot read past a batch of the segment with this base offset, although its checksum is valid:
+    its magic is unknown, or its last offset is too high for the segment's indexes.
+    """
     return header.magic not in MAGICS or header.last_offset - base_offset > MAX_RELATIVE_OFFSET
 
 
 def out_of_place(magic: int, first: int, last: int, base_offset: int) -> tuple[FindingCode, str] | None:
-    """Why no log keeps a batch with these offsets in a segment that begins at `base_offset`; None if one may."""
+    """Return the code and detail that show why a batch with offsets `first` to `last` (inclusive) cannot be in the
+    segment with this base offset; None if it can.
+    """
     if magic not in MAGICS:
         return FindingCode.MAGIC_UNKNOWN, unknown_magic(magic)
     if last < first or first < 0:
@@ -62,66 +64,68 @@ def out_of_place(magic: int, first: int, last: int, base_offset: int) -> tuple[F
 
 
 def _wrong_with(header: AnyHeader) -> list[tuple[FindingCode, str]]:
-    """What is wrong with one header by itself."""
-    found = []
+    """Return code and detail of everything that one header shows to be wrong without its neighbors."""
+    problems = []
     magic, codec = header.magic, header.codec
     if magic not in MAGICS:
-        found.append((FindingCode.MAGIC_UNKNOWN, unknown_magic(magic)))
+        problems.append((FindingCode.MAGIC_UNKNOWN, unknown_magic(magic)))
     if codec > (LAST_CODEC if magic >= 2 else LAST_LEGACY_CODEC):
-        found.append((FindingCode.CODEC_UNKNOWN, f"compression id {codec} in magic {magic}"))
+        problems.append((FindingCode.CODEC_UNKNOWN, f"compression id {codec} in magic {magic}"))
     if isinstance(header, BatchHeader):
         delta, count = header.last_offset_delta, header.records_count
         if delta < 0:
-            found.append((FindingCode.LAST_OFFSET_DELTA_INVALID, f"last offset delta {delta}"))
+            problems.append((FindingCode.LAST_OFFSET_DELTA_INVALID, f"last offset delta {delta}"))
         if count < 0 or count > delta + 1 >= 1:
-            found.append((FindingCode.RECORDS_COUNT_INVALID, f"{count} records"))
-    return found
+            problems.append((FindingCode.RECORDS_COUNT_INVALID, f"{count} records"))
+    return problems
 
 
 class Verdict(enum.Enum):
-    """What a reader does with a batch whose size and checksum are right."""
+    """How readers treat a batch whose size and checksum are right."""
 
     KEEP = "keep"
     REPEATS = "repeats"
-    """its offsets were there before: passed over"""
+    """its last offset is below the expected one, so it is skipped"""
     DISPLACED = "displaced"
-    """its base offset, which no checksum covers, is not the one it was written with; its records are sound"""
+    """its base offset, which no checksum covers, was changed after it was written; its records are sound"""
     STOP = "stop"
     """no consumer reads past it"""
 
 
 def is_displaced(first: Any, delta: Any, expected: Any, following: Any) -> Any:
-    """Whether a batch does not begin where it should, and the next one begins just where it would have ended there.
-
-    For numbers and for columns of them.  Compaction leaves gaps, which later offsets do not fill; a batch that is
-    there twice is followed by one that goes on from before it.
+    """Whether a batch has a wrong base offset: it does not begin at `expected`, but the next batch begins right after
+    the offsets that it would have there. Works on numbers and on columns of them. Compaction leaves gaps, but later
+    offsets do not fill them. The copy of a batch that is there twice is followed by an offset that continues from the
+    original.
     """
     return (first != expected) & (delta >= 0) & (following == expected + delta + 1)
 
 
 def gap(before: int, first: int) -> tuple[FindingCode, str]:
-    """What is said of a batch that does not begin right behind the one before it."""
+    """Return code and detail of the finding for missing offsets between `before` and `first` (both exclusive)."""
     return FindingCode.OFFSET_GAP, f"offsets {before + 1} to {first - 1} are not there"
 
 
 def highest_offset(base_offset: int, next_segment: int | None) -> int:
-    """The highest that a batch of a segment may have if it does not follow on the one before it."""
+    """Return the highest offset that a batch of this segment can have: the indexes bound it, and the base offset of the
+    next segment if that is known.
+    """
     most = base_offset + MAX_RELATIVE_OFFSET
     return most if next_segment is None else min(most, next_segment - 1)
 
 
 def _offsets_taken(header: AnyHeader) -> int | None:
-    """How many offsets a batch takes; None where the header does not tell: a wrapper's first one is inside."""
+    """Number of offsets that a batch covers; None for a wrapper, whose first offset is inside it."""
     if isinstance(header, BatchHeader):
         return header.last_offset_delta + 1
     return None if header.codec else 1
 
 
 class Continuity:
-    """What should come next in a segment, and what is wrong with what does; fed with its batches in order.
-
-    What is expected is the offset after the highest one so far: at first that of the segment, and nothing where a walk
-    begins elsewhere or goes on after damage, so that the first batch there is taken as it is.
+    """State of a scan for the rules about order: the expected next offset and the highest leader epoch so far. Pass it
+    the segment's batches in order. The expected offset is one more than the highest so far; at first it is the
+    segment's base offset. It is None at the start of a scan elsewhere and after damage: the next batch is then accepted
+    with any offset.
     """
 
     def __init__(
@@ -129,36 +133,40 @@ class Continuity:
         expected: int | None = None,
     ) -> None:  # fmt: skip
         self.base_offset = base_offset
-        """of the segment, where that is known"""
+        """base offset of the segment; None if unknown"""
         self.next_segment = next_segment
-        """base offset of the segment after this one"""
+        """base offset of the next segment; None if there is none"""
         self.last_offset = None if expected is None else expected - 1
-        """of the batch before, None if nobody knows"""
+        """last offset of the previous batch; None if unknown"""
         self.leader_epoch = NO_PARTITION_LEADER_EPOCH
-        """the highest so far"""
+        """highest leader epoch so far; -1 before the first"""
         self.expected = base_offset if begins and expected is None else expected
-        """the offset that should come next, None if nobody knows"""
+        """offset that should come next; None if any is accepted"""
         self.behind: int | None = None
-        """the offset that the header behind the next batch begins with, where a walk has it at hand"""
+        """base offset of the header after the next batch, if the scan already has it; otherwise None"""
         self.verdict = Verdict.KEEP
-        """about the batch that was checked last"""
+        """verdict about the last batch that was checked"""
 
     def goes_on(self) -> None:
-        """Take whatever comes next as it is: there was damage."""
+        """Accept any offset and epoch next: there was damage before it."""
         self.last_offset = self.expected = None
         self.leader_epoch = NO_PARTITION_LEADER_EPOCH
 
     def took(self, last_offset: int) -> None:
-        """Batches up to an offset were there, in order."""
+        """Record that sound batches up to `last_offset` (inclusive) were read."""
         self.last_offset = last_offset
         self.expected = last_offset + 1
 
     def is_next(self, header: AnyHeader) -> bool:
-        """Whether a batch begins where it should, so that nothing needs to be known of the one behind it."""
+        """Whether a batch begins at the expected offset, or any is accepted. Then the headers after it need not be
+        read.
+        """
         return self.expected is None or header.first_offset == self.expected
 
     def judge(self, header: AnyHeader, following: int | None, second: int | None = None) -> Verdict:
-        """What to do with the next batch, given what the headers behind it begin with, as far as there are any."""
+        """Return the verdict about the next batch. `following` and `second` are the base offsets of the two headers
+        after it, or None if unknown. Changes nothing.
+        """
         last, expected = header.last_offset, self.expected
         if header.magic not in MAGICS or (self.base_offset is not None and ends_reading(header, self.base_offset)):
             return Verdict.STOP
@@ -177,14 +185,18 @@ class Continuity:
         return Verdict.REPEATS if last < expected else Verdict.KEEP
 
     def is_between(self, header: AnyHeader, following: int | None) -> bool:
-        """Whether the next batch begins elsewhere than it should, however far, and the one behind it just after it."""
+        """Whether a batch does not begin at the expected offset, but the next one begins right after where this one
+        would then end. False if one of these offsets is unknown.
+        """
         taken, expected = _offsets_taken(header), self.expected
         if taken is None or expected is None or following is None:
             return False
         return bool(is_displaced(header.first_offset, taken - 1, expected, following))
 
     def check(self, batch: RecordBatch, following: int | None = None, second: int | None = None) -> list[Finding]:
-        """Findings of this batch, given those before it, and the `verdict` about it."""
+        """Return the findings about the next batch, set `verdict`, and advance the expected offset. `following` and
+        `second` are the base offsets of the two headers after it, or None if unknown.
+        """
         header, position = batch.header, batch.position
         first, last = header.first_offset, header.last_offset
         self.verdict = self.judge(header, following, second)
@@ -204,32 +216,32 @@ class Continuity:
         return findings
 
     def may_hide(self, header: AnyHeader, following: int | None) -> bool:
-        """Whether the next batch lies in the gap that this one leaves: the two are swapped, or one offset is wrong.
-
-        A consumer drops what is below its next offset (`CompletedFetch`).  Which it is, one header does not tell; a
-        second one that comes after the first, and still not behind this batch, shows that this one's offset is wrong.
+        """Whether the offset after this batch falls into the gap before it: the two are swapped, or one base offset is
+        wrong. A consumer drops records below its next offset (`CompletedFetch`), so it would not get the records of the
+        following batch. One header does not decide which it is. If a second one comes after the first and is still not
+        above this batch, this batch's offset is wrong.
         """
         return self.expected is not None and following is not None and self.expected <= following < header.first_offset
 
     def _against_others(self, header: AnyHeader, first: int, last: int) -> list[tuple[FindingCode, str]]:
-        """What does not fit the segment, or the batches before."""
-        found = []
+        """Return code and detail of everything that does not fit the segment or the batches before."""
+        problems = []
         base, before, epoch = self.base_offset, self.last_offset, header.partition_leader_epoch
         if base is not None and first < base:
-            found.append((FindingCode.OFFSET_BELOW_SEGMENT, f"offset {first} in a segment that begins at {base}"))
+            problems.append((FindingCode.OFFSET_BELOW_SEGMENT, f"offset {first} in a segment that begins at {base}"))
         if base is not None and last - base > MAX_RELATIVE_OFFSET:
-            found.append((FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {last} in a segment that begins at {base}"))
+            problems.append((FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {last} in a segment that begins at {base}"))
         if self.next_segment is not None and last >= self.next_segment:
             detail = f"offset {last}, but the next segment begins at {self.next_segment}"
-            found.append((FindingCode.SEGMENT_OVERLAP, detail))
+            problems.append((FindingCode.SEGMENT_OVERLAP, detail))
         if before is not None and first <= before:
-            found.append((FindingCode.OFFSET_NOT_INCREASING, f"offset {first} after {before}"))
+            problems.append((FindingCode.OFFSET_NOT_INCREASING, f"offset {first} after {before}"))
         elif before is not None and first != before + 1 and isinstance(header, BatchHeader):
-            found.append(gap(before, first))
+            problems.append(gap(before, first))
         if NO_PARTITION_LEADER_EPOCH != epoch < self.leader_epoch:
             detail = f"leader epoch {epoch} after {self.leader_epoch}"
-            found.append((FindingCode.LEADER_EPOCH_DECREASES, detail))
-        return found
+            problems.append((FindingCode.LEADER_EPOCH_DECREASES, detail))
+        return problems
 
     def _displaced(self, header: AnyHeader, position: int, following: int | None) -> Finding:
         expected = self.expected or 0

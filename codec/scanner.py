@@ -1,8 +1,7 @@
-"""The walk over a segment: which batches there are, where the last valid one ends, and why the walk stopped there.
-
-The rules are those of Kafka's file iterator and of `RecordBatch.ensureValid` (`FileLogInputStream`,
-`DefaultRecordBatch`, `LegacyRecord`), which is what the broker's recovery applies: size, then checksum.  What is
-wrong after a valid checksum does not end a walk; `rules` finds it.
+"""Scan a segment: find its batches, the end of the last valid one, and the reason why the scan stopped there. The rules
+are those of Kafka's file iterator and of `RecordBatch.ensureValid` (`FileLogInputStream`, `DefaultRecordBatch`,
+`LegacyRecord`), which a broker's recovery applies: size first, then checksum. A fault behind a valid checksum does not
+end a scan; `rules` finds it.
 """
 
 from __future__ import annotations
@@ -34,24 +33,24 @@ from kafkalog.codec.source import BufferSource, Source, Window, zeros_end
 __all__ = ["ScanResult", "Scanner", "offset_behind", "offsets_behind", "scan"]
 
 _GLANCE = 64
-"""Bytes that tell a tail of zeros from anything else most of the time."""
+"""Number of bytes read first to see whether a tail is zeros: enough in most cases."""
 
 
 class ScanResult(Struct, frozen=True):
-    """The result of a complete walk."""
+    """Result of a complete scan."""
 
     batches: tuple[RecordBatch, ...]
     valid_bytes: int
-    """where the last valid batch ends"""
+    """position after the last valid batch"""
     stop: StopReason
     findings: tuple[Finding, ...]
 
 
 class Scanner:
-    """Iterates over the valid batches from `position`; afterwards see `valid_bytes`, `stop` and `findings`.
-
-    Reads in windows of `limits.read_window_bytes`, or of one batch if that is larger; a declared size is compared with
-    the bytes that are left before anything is read.
+    """Iterator over the valid batches from `position` up to `end` (exclusive; None: the end of the source). When it is
+    exhausted, `valid_bytes` is the position after the last valid batch, `stop` the reason for stopping, and `findings`
+    has the fault there, if any. It reads windows of `limits.read_window_bytes`, or of one batch if that is larger. A
+    declared size is compared with the bytes that are left before anything is read.
     """
 
     def __init__(
@@ -131,13 +130,17 @@ class Scanner:
         return RecordBatch(header, position, data)
 
     def _torn(self, position: int, size: int, left: int) -> None:
-        """End the walk in a batch that ends behind the file; its header claims what was in it, if it is whole."""
+        """End the scan in a batch that reaches beyond the end. The finding has an outline of the batch if its header is
+        usable.
+        """
         claim = self._claim(position, left)
         detail = f"a batch of {size} bytes with {left} bytes left{'' if claim is None else claim.claimed}"
         self._tail(position, FindingCode.TORN_TAIL, detail, batch=claim)
 
     def _claim(self, position: int, left: int) -> BatchOutline | None:
-        """What the header says of a batch whose checksum cannot be compared; None if it is cut, or no broker's."""
+        """Outline of an incomplete batch, from its header; None if the header is incomplete or holds impossible values.
+        No checksum confirms it.
+        """
         head = self._window.view(position, min(left, BATCH.size))
         magic = head[MAGIC_POSITION] if len(head) > MAGIC_POSITION else -1
         if magic not in (0, 1, BATCH_MAGIC) or len(head) < header_bytes(magic):
@@ -154,7 +157,9 @@ class Scanner:
         offset: int | None = None,
         batch: BatchOutline | None = None,
     ) -> None:
-        """End the walk: what follows `position` is not a valid batch."""
+        """End the scan because no valid batch starts at `position`. Zeros up to the end are reported as a zero tail,
+        whatever `code` is.
+        """
         if self._all_zero(position):
             zeros = self._end - position
             self.stop = StopReason.ZERO_TAIL
@@ -185,7 +190,9 @@ class Scanner:
 
 
 def offset_behind(source: Source, end: int, next_segment: int | None = None) -> int | None:
-    """The offset that the header behind a batch begins with, whatever else it says; at the end the next segment's."""
+    """Return the base offset of the header at position `end`, without any check. Return `next_segment` if `end` is the
+    end of the source, and None if fewer bytes are left than a header needs.
+    """
     if end >= source.size:
         return next_segment
     head = source.read(end, MAGIC_END)
@@ -193,7 +200,9 @@ def offset_behind(source: Source, end: int, next_segment: int | None = None) -> 
 
 
 def offset_behind_next(source: Source, end: int, next_segment: int | None = None) -> int | None:
-    """The offset that the header after the next one begins with, as far as its size leads."""
+    """Return the base offset of the second header after position `end`. The first header's size field leads to it; if
+    that size is impossible, return None. If the first batch is the last, return `next_segment`.
+    """
     head = source.read(end, LOG_OVERHEAD.size)
     size = entry_size(head, 0) if len(head) == LOG_OVERHEAD.size else 0
     return offset_behind(source, end + size, next_segment) if size >= LOG_OVERHEAD.size + SMALLEST_MESSAGE else None
@@ -202,7 +211,10 @@ def offset_behind_next(source: Source, end: int, next_segment: int | None = None
 def offsets_behind(
     source: Source, header: AnyHeader, end: int, continuity: Continuity
 ) -> tuple[int | None, int | None]:
-    """What `Continuity` needs to know of the two headers behind a batch; mostly nothing, and then nothing is read."""
+    """Return the base offsets of the next two headers after a batch that ends at position `end`, as `Continuity.check`
+    wants them. An offset is None if it is not needed or cannot be read. Nothing is read for a batch in order, which is
+    nearly every batch. Clears `continuity.behind`.
+    """
     following, continuity.behind = continuity.behind, None
     if continuity.is_next(header):
         return None, None
@@ -220,14 +232,13 @@ def scan(
     limits: Limits = DEFAULT_LIMITS,
     execution: Execution = PLAIN,
 ) -> ScanResult:
-    """Walk the bytes of a whole segment held in memory (or behind a `Source`).
-
-    `base_offset` is the segment's, from its file name; with it, offsets out of the segment's range are findings too.
-    Never raises for bad data.
+    """Scan a whole segment in memory, or behind a `Source`, and return its valid batches, their end, the reason for
+    stopping and all findings. Bad data never raises: it makes findings.
 
     * `buffer`: the bytes of the segment
+    * `base_offset`: the segment's, from its file name. If given, offsets outside the segment's range are findings too
     * `limits`: what a batch or file may hold at most (`Limits`)
-    * `execution`: what decodes records; results are the same
+    * `execution`: what decodes headers; the results do not depend on it
     """
     source = BufferSource(buffer) if isinstance(buffer, bytes | bytearray | memoryview) else buffer
     scanner = Scanner(source, limits=limits, execution=execution)

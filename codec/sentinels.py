@@ -12,8 +12,8 @@ NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 MICROSECONDS = 1000
-"""How many there are in a millisecond: Kafka's timestamps are milliseconds, those of columns microseconds."""
+"""Microseconds in a millisecond: Kafka's timestamps are milliseconds, those of columns microseconds."""
 NO_PARTITION_LEADER_EPOCH = -1
 NO_OFFSET = -1
 NO_END = 2**63 - 1
-"""An end offset above all."""
+"""End offset above all others."""

@@ -1,4 +1,6 @@
-"""Bytes at positions: what a walk reads from.  Files implement this elsewhere; here is the one over a buffer."""
+"""Random access to bytes, from which scans read. `log.disk` implements it for files; here it is implemented for
+buffers.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,9 @@ __all__ = [
 Bytes = bytes | memoryview
 _FIRST_PIECE = 1 << 14
 _GROWTH = 4
-"""A window begins with a piece of so many bytes; each one after it may be so many times as large."""
+"""Bytes of a window's first piece, and the factor by which later pieces may grow."""
 _PIECE = 1 << 20
-"""Bytes that are compared with zeros at a time."""
+"""Most bytes that are compared with zeros at once."""
 
 
 class Source(Protocol):
@@ -32,29 +34,30 @@ class Source(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes there are."""
+        """Total number of bytes."""
 
     def read(self, position: int, length: int) -> Bytes:
-        """`length` bytes from `position`; fewer only where the source ends."""
+        """Return `length` bytes from `position`; fewer only at the end of the source."""
 
 
 class ReadsInto(Protocol):
-    """A source that can also fill memory that is there already."""
+    """A source that can also fill existing memory."""
 
     def read_into(self, position: int, target: memoryview) -> int:
-        """Read as many bytes as `target` has, as `read` does; how many there were."""
+        """Read `len(target)` bytes from `position` into `target`; return their number, which is less only at the end of
+        the source.
+        """
 
 
 def reads_into(source: Source) -> ReadsInto | None:
-    """The source as one that can fill memory; None if it cannot."""
+    """Return the source as one that can fill memory; None if it cannot."""
     return cast(ReadsInto, source) if hasattr(source, "read_into") else None
 
 
 def next_data(source: Source, position: int, end: int) -> int:
-    """The first position from `position` on where something other than zeros may stand; at most `end`.
-
-    A hole in a file reads as zeros and takes no room: 1 TiB of it costs one question instead of a read of 1 TiB.
-    Sources that know of holes have a method of this name; of others every byte may be anything.
+    """Return the first position from `position` on that may hold anything but zeros; at most `end`. A hole in a file
+    reads as zeros and takes no space: skipping 1 TiB of it takes one system call. Sources that know holes have a method
+    `next_data`; for others, return `position`.
     """
     method = getattr(source, "next_data", None)
     if method is None:
@@ -64,7 +67,7 @@ def next_data(source: Source, position: int, end: int) -> int:
 
 
 def zeros_end(source: Source, position: int, end: int) -> int:
-    """Where zeros from `position` on end: at another byte, at `end`, or where the source is shorter than that."""
+    """Return the end of the zeros that begin at `position`: the first other byte, `end`, or the end of the source."""
     for start, piece in _data(source, position, end):
         if not piece or piece != bytes(len(piece)):
             return start + len(piece) - len(piece.lstrip(b"\0"))
@@ -72,7 +75,7 @@ def zeros_end(source: Source, position: int, end: int) -> int:
 
 
 def used_end(source: Source, end: int) -> int:
-    """The position after the last byte before `end` that is not zero; reads what is not a hole."""
+    """Return the position after the last byte before `end` that is not zero; 0 if all are zero. Holes are not read."""
     used = 0
     for position, piece in _data(source, 0, end):
         if piece != bytes(len(piece)):
@@ -81,24 +84,23 @@ def used_end(source: Source, end: int) -> int:
 
 
 def _data(source: Source, position: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """What is in no hole, in pieces, an empty one where the source is shorter; those behind a hole are small at first.
-
-    Most data is the page in which the entries of an index end, and a system keeps in memory what is read of a hole.
+    """Yield position and bytes of everything outside holes, piece by piece. If the source is shorter than `end`, an
+    empty piece comes last. Pieces after a hole begin small: most data is a single page with the entries of an index,
+    and reading a hole would fill the page cache.
     """
     size = _FIRST_PIECE
-    while (found := next_data(source, position, end)) < end:
-        size = _FIRST_PIECE if found > position else size
-        piece = bytes(source.read(found, min(size, end - found)))
-        yield found, piece
+    while (data_start := next_data(source, position, end)) < end:
+        size = _FIRST_PIECE if data_start > position else size
+        piece = bytes(source.read(data_start, min(size, end - data_start)))
+        yield data_start, piece
         if not piece:
             return
-        position, size = found + len(piece), min(_GROWTH * size, _PIECE)
+        position, size = data_start + len(piece), min(_GROWTH * size, _PIECE)
 
 
 class BufferSource:
-    """A source over bytes that are already in memory (or mapped); reads are views, not copies.
-
-    Memory with larger items is read byte by byte; memory that is not contiguous is a `UsageError`.
+    """A source over bytes in memory (or mapped). Reads return views, not copies. Memory with larger items is read byte
+    by byte; memory that is not contiguous raises `UsageError`.
     """
 
     def __init__(self, buffer: bytes | bytearray | memoryview) -> None:
@@ -106,11 +108,11 @@ class BufferSource:
 
     @property
     def size(self) -> int:
-        """Bytes there are."""
+        """Total number of bytes."""
         return len(self._view)
 
     def read(self, position: int, length: int) -> memoryview:
-        """A view of `length` bytes from `position`; fewer only at the end."""
+        """Return a view of `length` bytes from `position`; fewer only at the end."""
         return self._view[position : position + length]
 
 
@@ -123,10 +125,9 @@ def _read(source: Source, position: int, length: int) -> memoryview:
 
 
 class Window:
-    """Reads a source in large pieces and hands out views; a view larger than a piece gets a piece of its own.
-
-    The first piece is small and those after it grow, for a walk may end where it began: after damage many do.  Nothing
-    is read ahead after `end`.
+    """Reader of a source in large pieces that returns views. A view larger than a piece gets a piece of its own. The
+    first piece is small and later ones grow, because many scans end where they began: at damage. Nothing after `end` is
+    read in advance.
     """
 
     def __init__(self, source: Source, piece_bytes: int, end: int | None = None) -> None:
@@ -138,7 +139,7 @@ class Window:
         self._start = 0
 
     def view(self, position: int, length: int) -> memoryview:
-        """`length` bytes from `position`; fewer only where the source ends."""
+        """Return `length` bytes from `position`; fewer only at the end of the source."""
         start = position - self._start
         if start < 0 or start + length > len(self._piece):
             if start > 0 and self._piece:  # else the piece only is too short for this view

@@ -1,8 +1,7 @@
-"""The text files of a log directory: checkpoints, `leader-epoch-checkpoint`, `partition.metadata`, `meta.properties`.
-
-Line layouts are declared once in `layout.text_files`; reading and writing follow from them.  Decided by
-`CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `PartitionMetadata` and `MetaProperties`.  The
-readers here accept what the broker accepts and name the line that they cannot read.
+"""Decode and encode the text files of a log directory: checkpoints, `leader-epoch-checkpoint`, `partition.metadata`,
+`meta.properties`, `.kafka_cleanshutdown`. Line layouts are declared once, in `layout.text_files`. The rules are those
+of `CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `PartitionMetadata` and `MetaProperties`:
+decoders accept what a broker accepts, and their errors name the line.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class OffsetCheckpointEntry(NamedTuple):
 
 
 class LeaderEpoch(NamedTuple):
-    """One line of `leader-epoch-checkpoint`: the first offset of an epoch."""
+    """One line of `leader-epoch-checkpoint`: a leader epoch and the first offset written in it."""
 
     epoch: int
     start_offset: int
@@ -115,7 +114,7 @@ def _invalid(message: str, line: int, source: str | None) -> FormatError:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines as Java's readers see them: no other line ends than CR and LF."""
+    """Split into lines as Java's readers do: only CR, LF and CR LF end a line."""
     lines = _LINE_END.split(text)
     return lines if lines[-1] else lines[:-1]
 
@@ -128,7 +127,7 @@ def _integer(text: str, line: int, source: str | None, bits: int = 64) -> int:
 
 
 def _words(line: str) -> list[str]:
-    """Java's split at white space: an empty word in front stays, empty words at the end do not."""
+    """Split at white space as Java does: an empty first word is kept, empty last words are dropped."""
     words = _WHITE_SPACE.split(line)
     while len(words) > 1 and not words[-1]:
         words.pop()
@@ -177,29 +176,36 @@ def _encode_lines(rows: Iterable[tuple[str | int, ...]]) -> bytes:
 def decode_offset_checkpoint(
     data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> list[OffsetCheckpointEntry]:
-    """Lines of `recovery-point-`, `log-start-`, `replication-` or `cleaner-offset-checkpoint`, in file order."""
+    """Decode a `recovery-point-`, `log-start-`, `replication-` or `cleaner-offset-checkpoint`; return its lines in file
+    order, none for an empty file. Raises `FormatError` if a broker could not read it, `LimitExceeded` if it is larger
+    than `limits.checkpoint_bytes`.
+    """
     return [OffsetCheckpointEntry(*row) for row in _decode_lines(data, OFFSET_CHECKPOINT_LINE, source, limits)]  # type: ignore[arg-type]
 
 
 def encode_offset_checkpoint(entries: Iterable[OffsetCheckpointEntry]) -> bytes:
-    """The bytes of an offset checkpoint, lines in the given order."""
+    """Encode an offset checkpoint, with its lines in the given order."""
     return _encode_lines(entries)
 
 
 def decode_leader_epochs(
     data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> list[LeaderEpoch]:
-    """Lines of `leader-epoch-checkpoint`, in file order."""
+    """Decode a `leader-epoch-checkpoint`; return its lines in file order, none for an empty file. Raises `FormatError`
+    if a broker could not read it, `LimitExceeded` if it is larger than `limits.checkpoint_bytes`.
+    """
     return [LeaderEpoch(*row) for row in _decode_lines(data, LEADER_EPOCH_LINE, source, limits)]  # type: ignore[arg-type]
 
 
 def encode_leader_epochs(entries: Iterable[LeaderEpoch]) -> bytes:
-    """The bytes of a `leader-epoch-checkpoint`."""
+    """Encode a `leader-epoch-checkpoint`, with its lines in the given order."""
     return _encode_lines(entries)
 
 
 def decode_uuid(text: str) -> bytes:
-    """The 16 bytes of Kafka's text of a UUID (`org.apache.kafka.common.Uuid`); `FormatError` if it is none."""
+    """Decode Kafka's text form of a UUID (`org.apache.kafka.common.Uuid`) to 16 bytes. Raises `FormatError` for any
+    other text.
+    """
     try:
         return uuid_bytes(text)
     except ValueError as error:
@@ -207,12 +213,12 @@ def decode_uuid(text: str) -> bytes:
 
 
 def encode_uuid(value: bytes) -> str:
-    """Kafka's text of a UUID."""
+    """Encode 16 bytes in Kafka's text form of a UUID."""
     return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
 
 
 class PartitionMetadata(msgspec.Struct, frozen=True):
-    """`partition.metadata`: the topic id of the replica (`PartitionMetadataFile`)."""
+    """Content of `partition.metadata`: the topic id of the replica (`PartitionMetadataFile`)."""
 
     version: int
     topic_id: str
@@ -223,7 +229,9 @@ if names_of(PARTITION_METADATA) != field_names(PartitionMetadata):
 
 
 def decode_partition_metadata(data: bytes, *, source: str | None = None) -> PartitionMetadata:
-    """The first two lines; a zero or unreadable topic id is an error, what follows is ignored."""
+    """Decode the first two lines of `partition.metadata`; the rest is ignored. Raises `FormatError` if one is wrong or
+    the topic id is zero.
+    """
     lines = _lines(data.decode("utf-8", "surrogateescape"))
     values: list[str] = []
     for name, line in zip(names_of(PARTITION_METADATA), [*lines, "", ""], strict=False):
@@ -244,14 +252,16 @@ def decode_partition_metadata(data: bytes, *, source: str | None = None) -> Part
 
 
 def encode_partition_metadata(metadata: PartitionMetadata) -> bytes:
-    """The bytes of a `partition.metadata`; there is no final newline."""
+    """Encode a `partition.metadata`. It has no final newline."""
     values = (metadata.version, metadata.topic_id)
     named = zip(names_of(PARTITION_METADATA), values, strict=True)
     return "\n".join(f"{name}: {value}" for name, value in named).encode()
 
 
 class MetaProperties(msgspec.Struct, frozen=True):
-    """`meta.properties`: whose log directory this is.  `version` 0 is ZooKeeper's time, 1 is KRaft."""
+    """Content of `meta.properties`: the cluster, node and directory to which a log directory belongs. `version` is 0
+    with ZooKeeper and 1 with KRaft.
+    """
 
     version: int
     cluster_id: str | None
@@ -265,9 +275,9 @@ class MetaProperties(msgspec.Struct, frozen=True):
 def decode_meta_properties(
     data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> MetaProperties:
-    """Java properties; version 0 (or none) needs nothing, version 1 needs `cluster.id` and `node.id`.
-
-    As in Kafka's `MetaProperties`, blanks around the version do not count, and around a node id they do.
+    """Decode a `meta.properties`. Version 0, or none, requires nothing; version 1 requires `cluster.id` and `node.id`.
+    As in Kafka's `MetaProperties`, white space around the version is ignored, but around a node id it is an error.
+    Raises `FormatError`, or `LimitExceeded` if the file is larger than `limits.checkpoint_bytes`.
     """
     text = _text(data, source, limits)
     properties = decode_properties(data)
@@ -295,14 +305,16 @@ def decode_meta_properties(
 
 
 def encode_meta_properties(meta: MetaProperties) -> bytes:
-    """The bytes of a `meta.properties`: comments and properties in the order they have in `meta`."""
+    """Encode a `meta.properties`, with comments and properties in the order that they have in `meta`."""
     return encode_properties(meta.properties, meta.comments)
 
 
 def meta_properties(
     *, version: int, node_id: int | None, cluster_id: str | None, directory_id: str | None = None, comment: str = ""
 ) -> MetaProperties:
-    """A new `meta.properties` of either version; `comment` is the second line, where Kafka writes the date."""
+    """Return a new `meta.properties` of version 0 or 1. `comment` becomes the second line, in which Kafka writes the
+    date. Values that are None are omitted.
+    """
     named = {
         _NODE_ID if version else _BROKER_ID: None if node_id is None else str(node_id),
         _DIRECTORY_ID: directory_id,
@@ -314,7 +326,9 @@ def meta_properties(
 
 
 class CleanShutdown(msgspec.Struct, frozen=True):
-    """`.kafka_cleanshutdown`: only its existence matters to recovery; `broker_epoch` is None where it says nothing."""
+    """Content of `.kafka_cleanshutdown`. Recovery depends only on the file's existence. Both fields are None if the
+    content cannot be parsed or is empty.
+    """
 
     version: int | None
     broker_epoch: int | None
@@ -323,11 +337,13 @@ class CleanShutdown(msgspec.Struct, frozen=True):
 if names_of(CLEAN_SHUTDOWN) != ("version", "brokerEpoch"):
     raise DerivationError("CleanShutdown does not mirror its declaration")
 NEW_CLEAN_SHUTDOWN = CleanShutdown(0, -1)
-"""What is written where no broker's epoch is known."""
+"""Content to write if the broker's epoch is unknown."""
 
 
 def decode_clean_shutdown(data: bytes) -> CleanShutdown:
-    """Empty up to Kafka 3.6, JSON since; unreadable content loses the epoch only."""
+    """Decode a `.kafka_cleanshutdown`: empty up to Kafka 3.6, JSON since. Never raises: content that cannot be parsed
+    gives None for both fields.
+    """
     try:
         value = json.loads(data)
         return CleanShutdown(*(int(value[name]) for name in names_of(CLEAN_SHUTDOWN)))
@@ -336,7 +352,7 @@ def decode_clean_shutdown(data: bytes) -> CleanShutdown:
 
 
 def encode_clean_shutdown(marker: CleanShutdown) -> bytes:
-    """The bytes of a `.kafka_cleanshutdown`: those of Kafka 3.7 and later, or nothing where there is no version."""
+    """Encode a `.kafka_cleanshutdown` as Kafka 3.7 and later do; empty if `version` is None."""
     if marker.version is None:
         return b""
     values = zip(names_of(CLEAN_SHUTDOWN), (marker.version, marker.broker_epoch), strict=True)

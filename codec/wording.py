@@ -9,18 +9,18 @@ from kafkalog.codec.sentinels import NO_TIMESTAMP
 __all__ = ["NEWER", "counted", "moment_text", "plural"]
 
 NEWER = "newer than this program"
-"""Said of what may be damaged, or of a version of Kafka to come."""
+"""Text about something that is damaged, or from a later version of Kafka."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 record`, `2 records`, `0 sound batches`, `3 log directories`."""
+    """Return a count with its noun: `1 record`, `2 records`, `0 sound batches`, `3 log directories`."""
     return f"{count} {plural(count, noun)}"
 
 
 def plural(count: int, noun: str) -> str:
-    """The form of `noun` that goes with `count`."""
+    """Return the singular or plural of `noun` for `count`."""
     if count == 1:
         return noun
     if noun.endswith("y") and noun[-2] not in "aeiou":
@@ -29,9 +29,8 @@ def plural(count: int, noun: str) -> str:
 
 
 def moment_text(milliseconds: int) -> str:
-    """Date and time in UTC to the second, as tables show it; "none" for -1, Kafka's "no timestamp".
-
-    The number itself where no calendar reaches.
+    """Return date and time in UTC to the second. Return "none" for -1, Kafka's "no timestamp", and the number itself if
+    it is beyond the calendar.
     """
     if milliseconds == NO_TIMESTAMP:
         return "none"

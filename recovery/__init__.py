@@ -1,6 +1,6 @@
 """Recovery: what is wrong with a log directory, what the broker would do, what kafkalog does, and how to undo it.
 
-Names are imported when somebody asks for them: who reads needs nothing that writes.  `tests/support/lazy_names.py`
+Names are imported when they are first used, so that a reader imports nothing that writes. `tests/support/lazy_names.py`
 writes their table from the stub beside this file.
 """
 

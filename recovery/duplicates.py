@@ -1,4 +1,6 @@
-"""Topic-partitions that are live in two log directories of one broker, which does not start on that (`LogManager`)."""
+"""Detect topic-partitions that are live in two log directories of one broker, on which it does not start
+(`LogManager`).
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ class _Duplicate:
 
 
 def _duplicates(roots: Sequence[str]) -> Iterator[_Duplicate]:
-    """Duplicates that nothing says to be on different brokers, where they are replicas."""
+    """Yield duplicates, unless the directories are known to be different brokers', where they are replicas."""
     nodes = {root: node_id_of(root) for root in roots}
     seen: dict[tuple[str, int], list[str]] = {}
     for root in nodes:
@@ -47,13 +49,15 @@ def _duplicates(roots: Sequence[str]) -> Iterator[_Duplicate]:
 
 
 def refuse_duplicates(roots: Sequence[str]) -> None:
-    """Raise `RecoveryRefused` where a topic-partition lives in two of several log directories of one broker."""
+    """Raise `RecoveryRefused` if a topic-partition is live in two of several log directories of one broker."""
     for found in _duplicates(roots):
         raise RecoveryRefused(f"{found.sentence}; move one of them away", reason="duplicate")
 
 
 def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
-    """The plans; each of two that claim the same partition says so and how it is there: `recover` declines both."""
+    """Return the plans; two that have a partition in common get a refusal that compares both, as `recover` declines
+    both.
+    """
     by_root = {plan.root: plan for plan in plans}
     refused = dict(by_root)
     for found in _duplicates(list(by_root)):
@@ -67,7 +71,7 @@ def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
 
 
 def _refused(plan: Plan, found: _Duplicate, why: str) -> Plan:
-    """A plan with the sentence, and with what a broker makes of this."""
+    """Return a plan with the refusal, and with the outcome of a broker's start on such directories."""
     ways = [
         way if way.spec.help is Help.COPIES else replace(way, refusal=way.refusal or why) for way in plan.choice.ways
     ]
@@ -85,7 +89,7 @@ def _refused(plan: Plan, found: _Duplicate, why: str) -> Plan:
 
 
 def _state(plan: Plan, name: str) -> str:
-    """Whether it is damaged, and what could be kept of it."""
+    """Text about whether the partition is damaged, and what could be kept of it."""
     kept = plan.choice.own_by_partition.get(name)
     if kept is None or name in plan.declined:
         return "could not be examined"

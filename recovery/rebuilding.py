@@ -1,4 +1,4 @@
-"""The public call to rebuild what belongs to sound logs: indexes, producer snapshots, leader epochs."""
+"""Public call `rebuild_indexes`: rebuild the files beside sound logs: indexes, producer snapshots, leader epochs."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class IndexRebuild(msgspec.Struct, frozen=True, kw_only=True):
 def rebuild_indexes(
     request: IndexRebuild | PathLike, *paths: PathLike, jobs: int = 1, on_progress: OnProgress | None = None
 ) -> list[RecoveryResult]:
-    """Rebuild every index, producer snapshot and leader epoch of sound logs; a result for each log directory.
+    """Rebuild every index, producer snapshot and leader epoch of sound logs; return a result for each log directory.
 
     Raises `RecoveryRefused`, with nothing changed, if a log of one of the directories is damaged.
 
-    * `request`: it may be left out if the defaults are meant
+    * `request`: may be left out for the defaults
     * `paths`: log directories or their parents
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then

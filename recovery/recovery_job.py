@@ -1,4 +1,4 @@
-"""Recovery as a job: the plan of a log directory, consent to it, and what is done."""
+"""Recovery as a job: plan a log directory, obtain consent, and carry it out."""
 
 from __future__ import annotations
 
@@ -37,10 +37,8 @@ __all__ = ["plan_survey", "recover_places"]
 
 
 def plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool = True) -> Plan:
-    """Plan by rules that are settled.
-
-    What was closed in order stays as it is only where nothing changes: a recovery removes the marker that vouched for
-    it.
+    """Make a plan by settled rules. Partitions that were closed cleanly are left as they are only if the plan changes
+    nothing: a recovery removes the marker that vouched for them.
     """
     mark_clean = rules.mark_clean
     rules = structs.replace(rules, full=rules.full or mark_clean)  # as what a marker vouches for is verified
@@ -77,17 +75,17 @@ def plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool 
 
 @dataclass(slots=True)
 class _Planned:
-    """One log directory: its plan, or the runs that were cut short and are completed instead."""
+    """One log directory: its plan, or interrupted executions that are completed instead."""
 
     root: str
     only: frozenset[str] | None
     rules: Rules
     plan: Plan | None = None
-    """None: runs are completed"""
+    """None: interrupted executions are completed"""
 
 
 class _RecoveryJob(Job[_Planned, RecoveryResult]):
-    """Recover one or more log directories, or complete what a recovery left half done there."""
+    """Recover one or more log directories, or complete interrupted recoveries there."""
 
     def __init__(
         self,
@@ -132,7 +130,7 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
         return survey(planned.root, only=planned.only, on_read=on_read, tolerant=True)
 
     def join(self, plans: list[tuple[str, _Planned]], *, is_whole: bool) -> list[tuple[str, _Planned]]:
-        """The plans, with what the node does when it is started on all of its directories."""
+        """Add predictions of the node's start on all of its directories to the plans."""
         asked = with_nodes([planned.plan for _root, planned in plans if planned.plan is not None], self._rules)
         by_root = {plan.root: plan for plan in asked}
         for root, planned in plans:
@@ -186,13 +184,15 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
         return RecoveryResult(plan, done.run_id, done.quarantine, done.earlier, done.marker_withheld, notes, node)
 
     def finish(self, results: list[RecoveryResult]) -> list[RecoveryResult]:
-        """The results, with what the node does after all of its directories were changed."""
+        """Return the results with predictions of the node's start after all of its directories were changed."""
         if len(results) == 1 or not any(result.changed for result in results):
             return results
         return [_as_now(planned, result) for planned, result in zip(self._acted, results, strict=True)]
 
     def _why_not_clean(self, planned: _Planned, only: frozenset[str] | None) -> str | None:
-        """Read everything again from disk: a clean-shutdown marker must be true of every partition."""
+        """Why a clean-shutdown marker would be untrue for some partition, after reading everything again from disk;
+        None if it is true.
+        """
         with survey(planned.root, only=only, on_read=self._workers.read, tolerant=True) as found:
             again = structs.replace(planned.rules, full=True, mark_clean=False)
             plan = plan_survey(found, self._workers, again, compare=False)
@@ -215,16 +215,16 @@ def recover_places(
     on_plan: Callable[[Plan], None] | None,
     workers: Workers,
 ) -> list[RecoveryResult]:
-    """Recover log directories; the results in their order.  Raises as `recover` does.
+    """Recover log directories; return the results in their order. Raises as `recover` does.
 
-    * `places`: log directories, and names of the partition directories that are meant, None: all
-    * `expected`: plan that was agreed to, by log directory
+    * `places`: log directories with the names of the selected partition directories, None for all
+    * `expected`: agreed plan by log directory
     """
     return carry_out(_RecoveryJob(places, request, keeping, expected, on_plan, workers))
 
 
 def refuse_completing(earlier: Earlier, rules: Rules) -> None:
-    """Raise `RecoveryRefused` where an execution that was cut short drops what nobody has agreed to drop now."""
+    """Raise `RecoveryRefused` if an interrupted execution loses readable records without consent now."""
     for run, _located in earlier.fitting:
         is_agreed = rules.accept_loss or run.journal.mode == rules.mode == Mode.KAFKA
         if run.name == JOURNAL and run.journal.drops and not is_agreed:
@@ -240,7 +240,7 @@ def refuse_completing(earlier: Earlier, rules: Rules) -> None:
 
 
 def _check_as_readable(expected: Plan, plan: Plan) -> None:
-    """What was left out, and is to be read now, changes the plan; so does what was read and can no longer be."""
+    """Raise `RecoveryRefused` if a directory was readable when the plan was made and no longer is, or the reverse."""
     for name in sorted({*expected.survey.unreadable} ^ {*plan.survey.unreadable}):
         how = "can no longer be read" if name in plan.survey.unreadable else "can be read now"
         raise RecoveryRefused(f"{name} {how}, unlike when the plan was made; make a new one", reason="changed")

@@ -1,4 +1,4 @@
-"""What a recovery gives back, and the refusal of a plan that is not carried out."""
+"""Result of a recovery, and the refusal of a plan that is not carried out."""
 
 from __future__ import annotations
 
@@ -25,32 +25,34 @@ __all__ = ["RecoveryResult", "losses_of", "nothing_done", "refuse_any_declined",
 
 @dataclass(frozen=True, slots=True)
 class RecoveryResult:
-    """What a recovery did; `run_id` is None if there was nothing to do."""
+    """Result of a recovery; `run_id` is None if there was nothing to do."""
 
     plan: Plan
     run_id: str | None
     quarantine: str | None
     earlier: CompletedRuns = field(default_factory=CompletedRuns)
     marker_withheld: str | None = None
-    """why no clean-shutdown marker was written, although one was asked for"""
+    """why no clean-shutdown marker was written, although one was asked for; None otherwise"""
     notes: tuple[str, ...] = ()
-    """what is to be known of the directory and its executions: sentences"""
+    """sentences about the directory and its executions"""
     node: NodeStart | None = None
-    """what the node does when it is started on the directory as it is now; None if that was not asked"""
+    """prediction for the node on the directory as it is now; None if it was not requested"""
 
     @property
     def leaves_a_fault(self) -> bool:
-        """Whether the node, as it is now, does not start, does not serve or loses something by some release."""
+        """Whether, with some release, the node does not start, does not serve or loses something on the directory as it
+        is now.
+        """
         return self.node is not None and not self.node.loses_nothing
 
     @property
     def completed(self) -> tuple[str, ...]:
-        """Earlier executions that had been cut short and were completed first."""
+        """Ids of earlier interrupted executions that were completed first."""
         return self.earlier.completed
 
     @property
     def declined(self) -> Mapping[str, str]:
-        """Partition directories that were left as they are, and why."""
+        """Why partition directories were left as they are, by name."""
         return self.plan.declined
 
     @property
@@ -59,12 +61,14 @@ class RecoveryResult:
         return self.run_id is not None or bool(self.completed)
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan and what was done as plain values, for programs."""
+        """Return the plan and the result as plain values, in the shape of `ResultJson`."""
         return plain(result_json(self))  # type: ignore[no-any-return]
 
 
 def refuse_declined(plan: Plan, *, accept_loss: bool, earlier: CompletedRuns | None = None) -> None:
-    """Raise `RecoveryRefused`, with the report, for a plan that is not carried out, or not without consent."""
+    """Raise `RecoveryRefused` with the JSON report if a plan is refused, or needs consent and
+    `accept_loss` is False.
+    """
     advice: tuple[Advice, ...] = ()
     if plan.refusal is not None:
         reason, why = "unreadable" if plan.is_unreadable else "mode", plan.refusal
@@ -78,7 +82,7 @@ def refuse_declined(plan: Plan, *, accept_loss: bool, earlier: CompletedRuns | N
 
 
 def _why_consent(plan: Plan) -> str:
-    """What the plan would drop, or take out of service."""
+    """Sentence about what the plan would drop or take out of service."""
     strays = plan.made_stray
     lost = [sentence_of_loss(plan.choice)] if plan.choice.own.drops_sound else []
     if strays:
@@ -100,7 +104,9 @@ def _advice_on_consent(plan: Plan) -> Iterator[Advice]:
 
 
 def refuse_any_declined(plans: Sequence[Plan], *, accept_loss: bool) -> None:
-    """Refuse what several plans decline, as `refuse_declined` does: of several refusals one that names them all."""
+    """Raise `RecoveryRefused` if a plan is declined as in `refuse_declined`; several refusals become one that names
+    them all.
+    """
     refused = []
     for plan in plans:
         try:
@@ -112,21 +118,21 @@ def refuse_any_declined(plans: Sequence[Plan], *, accept_loss: bool) -> None:
 
 
 def nothing_done(plan: Plan, earlier: CompletedRuns | None = None) -> RecoveryResult:
-    """The result of a plan that is not carried out."""
+    """Return the result of a plan that is not carried out."""
     return RecoveryResult(plan, None, None, earlier or CompletedRuns())
 
 
 def losses_of(choice: RecoveryChoice) -> list[LossOfRun]:
-    """What the plan loses, for its journal."""
+    """Losses of the plan by partition, for the journal; partitions without loss are omitted."""
     return [
-        LossOfRun(name, each.records_lost, each.is_exact, [(lost.first, lost.last) for lost in each.lost])
-        for name, each in choice.own_by_partition.items()
-        if each.records_lost != 0 or each.lost or not each.is_exact
+        LossOfRun(name, measured.records_lost, measured.is_exact, [(lost.first, lost.last) for lost in measured.lost])
+        for name, measured in choice.own_by_partition.items()
+        if measured.records_lost != 0 or measured.lost or not measured.is_exact
     ]
 
 
 def result_json(result: RecoveryResult) -> ResultJson:
-    """The plan and what was done, for programs."""
+    """Return the result in its JSON shape."""
     return ResultJson(
         **structs.asdict(plan_json(result.plan)),
         changed=result.changed,

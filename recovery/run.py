@@ -1,4 +1,4 @@
-"""The public calls: plan and recover."""
+"""Public calls `plan` and `recover`."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ __all__ = ["log_directory_of", "plan", "plan_one", "recover", "recover_into"]
 
 
 def log_directory_of(path: PathLike) -> str:
-    """The log directory that a path means: itself, or the one that it is a partition of.  Raises as `plan` does."""
+    """Log directory of a path: itself, or the one that contains the partition directory. Raises as `plan` does."""
     return root_of(path)[0]
 
 
 def plan(
     request: Recovery | PathLike, *paths: PathLike, jobs: int = 1, on_progress: OnProgress | None = None
 ) -> list[Plan]:
-    """What `recover` would do, and what the broker would do; only reads.
+    """Return what `recover` would do, and what the broker would do; reads only.
 
-    Returns a plan for each log directory, in the order in which they are named first.  Partitions that cannot be read
-    are left out and named in the plan's `declined`.  Raises `UsageError` if a path is not a log directory, and
+    Returns a plan for each log directory, in the order in which they are named first. Partitions that cannot be read
+    are left out and named in the plan's `declined`. Raises `UsageError` if a path is not a log directory, and
     `StorageError` for I/O errors outside the partitions.
 
-    * `request`: how to recover; it may be left out if the defaults are meant
+    * `request`: how to recover; may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
@@ -57,7 +57,7 @@ def plan(
 
 
 def _asked(request: Recovery | PathLike, paths: Sequence[PathLike]) -> tuple[Recovery, Sequence[PathLike]]:
-    """The request and the paths of a call; without a request the first argument is a path."""
+    """Split the arguments of a call into request and paths; without a request the first argument is a path."""
     return (request, paths) if isinstance(request, Recovery) else (Recovery(), [request, *paths])
 
 
@@ -70,10 +70,10 @@ def plan_one(
     on_progress: OnProgress | None = None,
     is_one_of_several: bool = False,
 ) -> Plan:
-    """Plan for one log directory.
+    """Return the plan for one log directory.
 
-    * `also`: more paths of the same log directory
-    * `is_one_of_several`: the node is not asked, because `with_nodes` does that for all plans together
+    * `also`: more paths of this log directory
+    * `is_one_of_several`: the node's start is not predicted, because `with_nodes` does that for all plans together
     """
     refuse_copies(request)
     root, only = chosen_directories([path, *also], request.select)
@@ -94,17 +94,17 @@ def recover(
 ) -> list[RecoveryResult]:
     """Recover log directories of one broker, or of several, under their locks and with a journal.
 
-    Returns a result for each log directory, in the order in which they are named first.  All locks are taken and all
+    Returns a result for each log directory, in the order in which they are named first. All locks are acquired and all
     directories planned for before the first is changed, so a refusal changes none; it names all that were declined, and
-    has the reports of all.  If a run was cut short on a directory, that is completed there and nothing else is done.
-    What a broker's metadata log says, in whichever of its directories it is, decides about all of them.  A partition
-    that cannot be recovered or read is left as it is and named in the result's `declined`.
+    has the reports of all. If an execution was interrupted on a directory, that is completed there and nothing else is
+    done. The metadata log of a broker, in whichever of its directories it is, applies to all of them. A partition that
+    cannot be recovered or read is left as it is and named in the result's `declined`.
 
     Raises `RecoveryRefused`, with nothing changed, if nothing can be done, if records that can be read would be lost
     without consent, if a directory is locked or has changed, or if a partition is live in two of them; `UsageError` and
     `StorageError` as `plan` does.
 
-    * `request`: how to recover; it may be left out if the defaults are meant
+    * `request`: how to recover; may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
     * `expected`: an earlier plan for each log directory, None for one that is not compared; if a directory has changed
       since, nothing is done
@@ -142,10 +142,10 @@ def recover_into(
 ) -> RecoveryResult:
     """Copy a log directory to `target`, which must be new or empty, and recover the copy, not the original.
 
-    What cannot be read is not in the copy; the result's `declined` names it.  With `remote_logs` in the request, the
-    segments of tiered logs that are missing or damaged are first copied from the remote tier.  Raises as `recover`.
+    Partitions that cannot be read are not in the copy; the result's `declined` names them. With `remote_logs` in the
+    request, missing and damaged segments of tiered logs are first copied from the remote tier. Raises as `recover`.
 
-    * `request`: how to recover; it may be left out if the defaults are meant
+    * `request`: how to recover; may be left out for the defaults
     * `paths`: one log directory
     * `target`: the directory of the copy
     * `jobs`: how many partitions are examined at a time, each in its own process

@@ -1,4 +1,4 @@
-"""What is asked of a recovery, settled for each of several log directories."""
+"""Settle the rules of a recovery for each of several log directories."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ __all__ = ["refuse_copies", "rules_for_each"]
 
 
 def rules_for_each(request: Recovery, roots: Sequence[str]) -> Mapping[str, Rules]:
-    """Rules for each log directory: one time to treat as now, and what its own broker knew of the topics.
-
-    Raises `UsageError` if the request makes no sense.
+    """Rules for each log directory: the same time as now for all, and what each one's own broker knew of the topics.
+    Raises `UsageError` if the request contradicts itself.
     """
     known = [*roots, *filter(_can_be_listed, request.beside)]
     facts = dict.fromkeys(roots, request.topics) if request.topics is not None else facts_of_each(known)
@@ -45,7 +44,7 @@ def _can_be_listed(path: str) -> bool:
 
 
 def refuse_copies(request: Recovery) -> None:
-    """Raise `UsageError` for copies that are none, and if mode merge has none."""
+    """Raise `UsageError` for copies that hold no partitions, and if mode merge has no copies."""
     if request.mode is Mode.MERGE and not request.copies:
         raise UsageError("mode merge takes what other copies hold: say where they are")
     if request.copies:

@@ -1,4 +1,4 @@
-"""The public call `undo`: every byte and time that a run changed, put back."""
+"""Undo executions: restore every byte and time that they changed."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ __all__ = ["UndoResult", "refuse_without_run", "runs_to_undo", "undo", "undo_all
 
 @dataclass(frozen=True, slots=True)
 class UndoResult:
-    """What an undo restored."""
+    """Result of an undo."""
 
     root: str
     run_id: str
     files: int
     note: str | None = None
-    """where the directory was before, if it was moved: a sentence"""
+    """the directory's former path if it was moved, as a sentence; None otherwise"""
 
 
 def _undone(path: PathLike) -> tuple[str, str | None]:
-    """The log directory of a path, and the name of the partition directory if it is one."""
+    """Return the log directory of a path, and the name of the partition directory if the path is one, else None. Raises
+    `UsageError`.
+    """
     given = os.fspath(path)
     if "\0" in given or not os.path.isdir(given):
         raise UsageError(f"{given!r} is not a directory" if exists(given) else f"{given!r} does not exist")
@@ -44,23 +46,27 @@ def _undone(path: PathLike) -> tuple[str, str | None]:
 def refuse_without_run(
     path: PathLike, run_id: str | None = None, *, quarantine: PathLike | None = None, moved: bool = False
 ) -> None:
-    """Refuse, as `undo` would, where there is nothing to undo; only looks, so that nobody is asked for nothing."""
+    """Raise `RecoveryRefused`, as `undo` would, if there is nothing to undo. Called before asking for consent; changes
+    nothing.
+    """
     Runs(_undone(path)[0], None if quarantine is None else os.fspath(quarantine), moved=moved).undoable(run_id)
 
 
 def runs_to_undo(
     paths: Sequence[str], run_ids: Sequence[str] = (), *, quarantine: PathLike | None = None, moved: bool = False
 ) -> list[tuple[str, str | None]]:
-    """Each log directory and the run to undo on it, the latest first; None: the latest, where only one has any.
+    """Return each log directory and the execution to undo on it, the latest first; None as execution means the latest.
 
-    `RecoveryRefused` where several directories have runs that can be undone, and none is named: a run on one has
-    nothing to do with what was done to another some other day.
+    Raises `RecoveryRefused` if several directories have executions that can be undone and none is named: executions on
+    different directories may be unrelated.
     """
     if len(paths) == 1:
         return [(paths[0], run_id) for run_id in run_ids or (None,)]
     if run_ids:
-        found = runs_of_each(paths, run_ids, quarantine)
-        each = sorted(((run_id, os.fspath(path)) for path, named in found.items() for run_id in named), reverse=True)
+        runs_by_path = runs_of_each(paths, run_ids, quarantine)
+        each = sorted(
+            ((run_id, os.fspath(path)) for path, named in runs_by_path.items() for run_id in named), reverse=True
+        )
         return [(path, run_id) for run_id, path in each]
     latest = [(path, run_id) for path in paths if (run_id := _latest(path, quarantine, moved=moved)) is not None]
     if len(latest) > 1:
@@ -84,14 +90,14 @@ def _latest(path: str, quarantine: PathLike | None, *, moved: bool) -> str | Non
 def undo(
     path: PathLike, run_id: str | None = None, *, quarantine: PathLike | None = None, moved: bool = False
 ) -> UndoResult:
-    """Restore every byte and time that a run changed (default: the latest run), even if it was interrupted.
+    """Restore every byte and time that an execution changed (default: the latest), even if it was interrupted.
 
-    Everything is compared first; `moved` is as for `recover`.  Raises `RecoveryRefused`, with nothing changed, if the
-    run does not exist, if anything that it relies on has changed since, or if what it saved is not complete.
+    Everything is compared first; `moved` is as for `recover`. Raises `RecoveryRefused`, with nothing changed, if the
+    execution does not exist, if anything that it relies on has changed since, or if what it saved is not complete.
 
     * `path`: the log directory
-    * `run_id`: the run; None: the latest
-    * `quarantine`: where runs keep what they removed, if it is not the usual place
+    * `run_id`: the execution; None: the latest
+    * `quarantine`: where executions keep what they removed, if it is not the usual place
     """
     return undo_all([(path, run_id)], quarantine=quarantine, moved=moved)[0]
 
@@ -103,21 +109,21 @@ def undo_all(
     moved: bool = False,
     on_undone: Callable[[UndoResult], None] | None = None,
 ) -> list[UndoResult]:
-    """Undo runs on several log directories, in the order given; arguments and errors are those of `undo`.
+    """Undo executions on several log directories, in the given order; arguments and errors are those of `undo`.
 
-    All locks are taken first, and of each directory the first run is compared before any is undone: a refusal then
-    changes none.  Later runs on the same directory can only be compared when it has been put back.
+    All locks are acquired first, and the first execution of each directory is compared before any is undone, so a
+    refusal then changes none. Later executions on one directory can only be compared once it was restored.
 
-    * `runs`: log directory and run, None for the latest
-    * `quarantine`: where runs keep what they removed, if it is not the usual place
-    * `moved`: the directory is the one that its runs were on, although that cannot be seen
+    * `runs`: log directory and execution, None for the latest
+    * `quarantine`: where executions keep what they removed, if it is not the usual place
+    * `moved`: the executions are this directory's, although nothing shows it
     * `on_undone`: called with each result as soon as it is there
     """
     return carry_out(_UndoJob(runs, keeping_in(quarantine, moved=moved), on_undone))
 
 
 class _UndoJob(Job["_TakenBack", UndoResult]):
-    """Take back executions, one after the other; a directory may have several."""
+    """Undo executions one after another; a directory may have several."""
 
     def __init__(
         self,
@@ -136,11 +142,11 @@ class _UndoJob(Job["_TakenBack", UndoResult]):
                 Runs(run.root, self.keeping.quarantine, moved=self.keeping.moved).undoable(run.run_id)
 
     def admit(self, opened: Transaction) -> None:
-        """Undo takes back whatever was cut short."""
+        """Accept interrupted executions: undo reverses them."""
 
     def plan(self, opened: Transaction) -> _TakenBack:
         run = self._left.pop(0)
-        is_first = run is next(each for each in self._runs if each.root == run.root)
+        is_first = run is next(other for other in self._runs if other.root == run.root)
         if is_first and len(set(self.roots)) > 1:  # a single one is compared by what takes it back
             opened.refuse_take_back(run.run_id, run.partition)
         return run
@@ -157,6 +163,6 @@ class _UndoJob(Job["_TakenBack", UndoResult]):
 class _TakenBack:
     root: str
     partition: str | None
-    """the partition directory that was named; None: the whole log directory"""
+    """the named partition directory; None: the whole log directory"""
     run_id: str | None
     """None: the latest"""

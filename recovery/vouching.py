@@ -1,6 +1,6 @@
-"""Whether a clean-shutdown marker would be true: a broker that finds one scans no log (`LogManager.loadLogs`).
+"""Verify whether a clean-shutdown marker would be true: a broker that finds one scans no log (`LogManager.loadLogs`).
 
-The one place that says so, for every recovery that writes one; each question is put to the files as they are on disk.
+This is the only such check, for every recovery that writes a marker; it examines the files as they are on disk.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ __all__ = ["why_not_clean"]
 
 
 def why_not_clean(survey: Survey, again: Plan, rules: Rules, workers: Workers) -> str | None:
-    """Why a marker may not be written beside what `survey` saw; None if it may.
-
-    `again` is a plan for all of it that trusts nothing; `rules` are settled.  Reads everything.
+    """Why a marker may not be written for the surveyed directory; None if it may. Reads everything. `again` is a plan
+    for all of it that trusts nothing; `rules` are settled.
     """
     return _of_plan(again) or _of_trust(survey, rules, workers) or _of_verify(survey)
 
@@ -39,7 +38,7 @@ def _of_plan(again: Plan) -> str | None:
 
 
 def _of_trust(survey: Survey, rules: Rules, workers: Workers) -> str | None:
-    """A broker that trusts the marker must leave the logs as they are, too."""
+    """Why a broker that trusts the marker would not start, or would change the logs; None if neither."""
     tree = survey.tree()
     tree.write(CLEAN_SHUTDOWN_FILE, encode_clean_shutdown(NEW_CLEAN_SHUTDOWN))
     started = load_directory(tree, rules, workers)
@@ -52,7 +51,9 @@ def _of_trust(survey: Survey, rules: Rules, workers: Workers) -> str | None:
 
 
 def _of_verify(survey: Survey) -> str | None:
-    """What `verify` calls an error; whether a broker starts was answered before, with the settings that were given."""
+    """The first error that `verify` reports; None if there is none. The broker's start is not considered: it was
+    checked before, with the user's settings.
+    """
     for finding in verify(survey.root).findings:
         if finding.severity is Severity.ERROR and finding.code is not FindingCode.BROKER_REFUSES:
             return f"`verify` reports {_told(finding)}"

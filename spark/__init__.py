@@ -1,6 +1,6 @@
 """The Spark data source: `spark.read.format("kafkalog").load(path)`.
 
-PySpark finds it automatically if kafkalog is installed; `register` registers it by hand.
+PySpark finds it automatically if kafkalog is installed. `register` registers it by hand.
 """
 
 if __name__ != "kafkalog.spark":
@@ -17,9 +17,9 @@ __all__ = ["recover_many", "register", "verify_many"]
 
 
 def register(spark: "SparkSession") -> None:
-    """Make the format `kafkalog` known to a session (needed if kafkalog was shipped as a file, not installed).
+    """Register the format `kafkalog` in a session. Needed if kafkalog was shipped as a file and not installed.
 
-    Does nothing where PySpark 4.0 has found it already, which refuses what later versions replace.
+    Does nothing if PySpark 4.0 has found it already, which raises an error where later versions replace it.
     """
     from kafkalog.codec.extras import needed
 
@@ -36,7 +36,7 @@ def register(spark: "SparkSession") -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """The jobs over many directories, when they are asked for: every Python process of Spark imports this module."""
+    """Import the jobs over many directories on demand, since every Python process of Spark imports this module."""
     if name in ("recover_many", "verify_many"):
         from kafkalog.codec.extras import needed
 

@@ -1,4 +1,4 @@
-"""From rows to record batches: the one place where what Spark hands over becomes Kafka's bytes."""
+"""Builds record batches from rows. Only here data from Spark is encoded for Kafka."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ _RECORDS = BATCH.position("records_count"), BATCH.end("records_count")
 
 
 class BatchSettings(Struct, frozen=True):
-    """How batches are cut and packed."""
+    """Size and compression of batches."""
 
     codec: Codec
     level: int | None
     batch_bytes: int
-    """a batch is full when its records have so many bytes, before compression"""
+    """size of the records before compression at which a batch is full"""
 
 
 class BuiltBatch(Struct, frozen=True):
-    """A batch without its base offset and leader epoch: both lie outside its checksum and are set when it is kept."""
+    """A batch without base offset and leader epoch. Both are outside its checksum and are set by the commit."""
 
     data: bytes
     records: int
 
 
 def build_batches(rows: pa.RecordBatch, settings: BatchSettings, *, work_bytes: int) -> Iterator[BuiltBatch]:
-    """All rows (`sink_schema.ROWS`) in order as batches; `UsageError` for what no producer could send."""
+    """Encode all rows (`sink_schema.ROWS`) as batches, in order. Raises `UsageError` for rows no producer could
+    send.
+    """
     for data in columns.build_batches(
         rows, batch_bytes=settings.batch_bytes, codec=settings.codec, level=settings.level, work_bytes=work_bytes
     ):

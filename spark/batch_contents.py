@@ -1,4 +1,4 @@
-"""The contents `batches`: what headers say, as columns where batches are sound, and row by row elsewhere."""
+"""The contents `batches`: header fields, by columns for sound batches and row by row for others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["batches_of"]
 
 
 def batches_of(partition: Partition, schema: StructType, findings: list[Finding]) -> Iterator[pa.RecordBatch]:
-    """A row for each batch that can be read, through damage, which is appended to `findings` at the end."""
+    """A row for each readable batch, continuing after damage. Findings are appended to `findings` at the end."""
     reader = partition.batches(on_damage=SKIP)
     single: list[Row] = []
     for found in reader.by_run():
@@ -55,7 +55,7 @@ def _row(batch: RecordBatch) -> Row:
 
 
 def _columns(run: BatchRun, partition: Partition, file: str, schema: StructType) -> pa.RecordBatch:
-    """The rows of sound batches of version 2."""
+    """Return the rows of sound batches of version 2."""
     constant = {"topic": partition.topic, "partition": partition.partition, "file": file, "isvalid": True}
     times = {field.name for field in schema.fields if isinstance(field.dataType, TimestampType)}
     target = arrow_schema(schema)
@@ -79,7 +79,7 @@ def _columns(run: BatchRun, partition: Partition, file: str, schema: StructType)
 
 
 def _times(values: npt.NDArray[np.generic], absent: npt.NDArray[np.bool_] | None, kind: pa.DataType) -> pa.Array:
-    """Milliseconds as Spark counts; null where no calendar of Spark's reaches."""
+    """Convert milliseconds to Spark's microseconds; null if out of range."""
     import numpy as np
 
     beyond = (values > np.int64(LARGEST_MS)) | (values < np.int64(-LARGEST_MS))

@@ -1,7 +1,7 @@
-"""Where reading starts and ends, in the words of Spark's Kafka source.
+"""Start and end of reading, with the options of Spark's Kafka source.
 
-Decided by `KafkaSourceProvider.getKafkaOffsetRangeLimit` and `JsonUtils`: a timestamp for all comes before timestamps
-by partition, these before offsets; -2 is the earliest offset and -1 the latest.
+As in `KafkaSourceProvider.getKafkaOffsetRangeLimit` and `JsonUtils`, a timestamp for all has priority over timestamps
+by partition, and these over offsets. -2 is the earliest offset and -1 the latest.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ TopicPartition = tuple[str, int]
 
 
 class Bound(Struct, frozen=True, kw_only=True):
-    """One of: an offset for all (only EARLIEST or LATEST), offsets, a timestamp in ms for all, timestamps."""
+    """An offset for all (only EARLIEST or LATEST), offsets, a timestamp in ms for all, or timestamps."""
 
     option: str
-    """what the user set, for messages"""
+    """the option set by the user, for messages"""
     offset: int | None = None
     offsets: tuple[tuple[TopicPartition, int], ...] | None = None
     timestamp: int | None = None
@@ -35,16 +35,16 @@ class Bound(Struct, frozen=True, kw_only=True):
 
     @property
     def named(self) -> frozenset[TopicPartition] | None:
-        """The partitions that the bound names; None if it is for all."""
+        """The partitions named by the bound; None if it is for all."""
         pairs = self.offsets if self.offsets is not None else self.timestamps
         return None if pairs is None else frozenset(key for key, _ in pairs)
 
     def offset_of(self, key: TopicPartition) -> int | None:
-        """The offset given for a partition, which may be EARLIEST or LATEST; None if a timestamp decides."""
+        """Return the offset for a partition, which may be EARLIEST or LATEST. None if a timestamp is given."""
         return dict(self.offsets)[key] if self.offsets is not None else self.offset
 
     def timestamp_of(self, key: TopicPartition) -> int | None:
-        """The timestamp given for a partition; None if an offset decides."""
+        """Return the timestamp for a partition. None if an offset is given."""
         return dict(self.timestamps)[key] if self.timestamps is not None else self.timestamp
 
 
@@ -71,7 +71,7 @@ def _by_partition(option: str, text: str) -> tuple[tuple[TopicPartition, int], .
 
 
 def parse_partitions(option: str, text: str) -> tuple[TopicPartition, ...]:
-    """The partitions of `assign`: JSON like `{"topic":[0,1]}`."""
+    """Parse the partitions of `assign`: JSON like `{"topic":[0,1]}`."""
     form = '{"topic":[0,1]}'
     value = _json(option, text, form)
     try:
@@ -89,7 +89,7 @@ def _timestamp(option: str, text: str) -> int:
 
 
 def parse_bound(given: Mapping[str, str], edge: str, default: int) -> Bound:
-    """The bound at `edge` ("starting" or "ending"), of options whose keys are in lower case."""
+    """Parse the bound at `edge` ("starting" or "ending") from options with lower-case keys."""
     timestamp, by_timestamp, by_offset = f"{edge}Timestamp", f"{edge}OffsetsByTimestamp", f"{edge}Offsets"
     if (text := given.get(timestamp.lower())) is not None:
         return Bound(option=timestamp, timestamp=_timestamp(timestamp, text.strip()))
@@ -104,7 +104,7 @@ def parse_bound(given: Mapping[str, str], edge: str, default: int) -> Bound:
 
 
 def refuse_in_batch(start: Bound, end: Bound) -> None:
-    """What a batch query cannot mean: to start at the latest offset, or to end at the earliest."""
+    """Raise `UsageError` for a batch query that starts at the latest offset or ends at the earliest."""
     for bound, wrong, word in ((start, LATEST, "latest"), (end, EARLIEST, "earliest")):
         if bound.offset == wrong:
             raise UsageError(f"option {bound.option} cannot be {word} in a batch query")

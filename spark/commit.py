@@ -1,7 +1,7 @@
-"""What tasks wrote becomes part of logs: offsets in the order of the tasks, all partitions or none.
+"""Commits what tasks wrote: offsets in the order of the tasks, all partitions or none.
 
-Written through `kafkalog.log.Log`, so that segments, indexes, epochs and checkpoints are those of a broker.  A journal
-says beforehand what will be done; a commit that fails is rolled back at once, one that was killed by the next commit.
+Logs are written with `kafkalog.log.Log`, so segments, indexes, epochs and checkpoints are as from a broker. A journal
+records beforehand what will be done. A failed commit is rolled back at once, a killed one by the next commit.
 """
 
 from __future__ import annotations
@@ -48,14 +48,12 @@ _APPEND_BYTES = MIB
 
 
 def commit(options: WriteOptions, messages: Iterable[Staged], *, overwrite: bool, batch: int | None = None) -> None:
-    """Append what the messages name, or with `overwrite` put it in place of the topics that they have rows for.
+    """Append the data in the messages. With `overwrite` it replaces the topics that have rows.
 
-    The option `topic` names one that is replaced even if there is no row; without it an overwrite of no rows could
-    replace nothing, and is refused.
-
-    `batch` is the number of a stream's batch; one that was committed before is not written again.  Raises `UsageError`
-    if the directory is locked, `FormatError` if a log is damaged, `RecoveryRefused` if an earlier commit that did not
-    end cannot be rolled back.
+    A topic given by the option `topic` is replaced even without rows. An overwrite without rows and without that option
+    is refused, as it could replace nothing. `batch` is the number of a stream's batch, and one committed before is not
+    written again. Raises `UsageError` if the directory is locked, `FormatError` if a log is damaged, `RecoveryRefused`
+    if an earlier unfinished commit cannot be rolled back.
     """
     staged = sorted(messages, key=lambda message: message.task)
     work = work_directory(options.path)
@@ -103,7 +101,7 @@ def _end(options: WriteOptions, work: str, journal: Journal) -> None:
 
 
 def _refuse_other(path: str, partition: Planned) -> None:
-    """Raise `RecoveryRefused` if something else than the directory that was replaced has its name."""
+    """Raise `RecoveryRefused` if `path` is not the directory that was replaced."""
     if os.path.lexists(path) and (os.path.islink(path) or _inode_of(path) != partition.inode):
         raise RecoveryRefused(
             f"{path} is not the directory that an overwrite of {partition.name} set aside; nothing was removed: if you "
@@ -112,7 +110,7 @@ def _refuse_other(path: str, partition: Planned) -> None:
 
 
 def _planned(options: WriteOptions, staged: Sequence[Staged], job: str, *, overwrite: bool) -> Iterator[Planned]:
-    """Every partition that changes, with where its log ends now; damaged ones are refused here."""
+    """All partitions to change, with their log end offsets. Raises `FormatError` for damaged ones."""
     by_owner: dict[TopicPartition, list[tuple[str, list[tuple[int, int, int]]]]] = {}
     for message in staged:
         for owner, extents in message.extents.items():
@@ -151,9 +149,8 @@ def _inode_of(path: str) -> int | None:
 
 
 def _topic_id(options: WriteOptions, partition: Planned) -> str | None:
-    """The topic id of a new directory.
-
-    The one that was asked for, that of the directory replaced, or one of the topic's others.
+    """Return the topic id for a new directory: the one requested, that of the replaced directory, or that of another
+    partition.
     """
     name = parse_partition_directory(partition.name)
     assert name is not None  # noqa: S101 - it was made from a PartitionName
@@ -206,7 +203,7 @@ def _grouped(batches: Iterator[RecordBatch], limit: int) -> Iterator[list[Record
 
 
 def abandon(work: str, jobs: Iterable[str]) -> None:
-    """Remove what jobs left, unless one of them is a commit that has still to be rolled back."""
+    """Remove the files of jobs, except of a commit that must still be rolled back."""
     pending = load_journal(work)
     discard(work, [job for job in jobs if pending is None or pending.job != job])
 
@@ -271,7 +268,7 @@ def _name_of(partition: Planned) -> PartitionName:
 
 
 def _prove(options: WriteOptions, work: str, partition: Planned, path: str) -> None:
-    """Everything in the log after where the commit began is the beginning of what it was to write."""
+    """Raise `RecoveryRefused` unless everything written after the start of the commit is the beginning of its data."""
     start = partition.start or 0
     written = read_partition(path, _name_of(partition), None).batches(start_offset=start, on_damage=STOP)
     try:

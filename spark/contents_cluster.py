@@ -1,4 +1,4 @@
-"""Rows of what the cluster knew, built as the commands about it build their lines."""
+"""Rows of the cluster's state, built like the lines of the corresponding commands."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ OF_A_CLUSTER = ("offsets", "groups", "transactions", "metadata", "znodes")
 
 
 def cluster_rows(contents: str, paths: Sequence[str], replica: str | None, findings: list[Finding]) -> Iterator[Row]:
-    """Rows of one of `OF_A_CLUSTER`; findings are appended to the list, and `UsageError` says what is not there."""
+    """Rows of one of `OF_A_CLUSTER`. Findings are appended to `findings`. Raises `UsageError` if the topic is
+    missing.
+    """
     if contents == "znodes":
         return _znodes(paths, findings)
     partitions = open_all(*paths).readable(replica)

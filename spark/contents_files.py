@@ -1,4 +1,4 @@
-"""Rows of what is in the files of log directories: segments, findings, indexes, snapshots, checkpoints."""
+"""Rows of the files in log directories: segments, findings, indexes, snapshots, checkpoints."""
 
 from __future__ import annotations
 
@@ -55,27 +55,27 @@ CHECKPOINTS = (
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """One thing to read: a partition directory or segment, a log directory, or findings that are known already."""
+    """Something to read: a partition directory or segment, a log directory, or known findings."""
 
     path: str
     partition: Partition | None = None
-    """as it was listed when the query was planned; read again from its path"""
+    """as listed during planning; it is read again from its path"""
     told: Told | None = None
-    """of a live partition in a log directory: what that tells of it, for its findings"""
+    """facts from its log directory for the findings of a live partition"""
     broker: tuple[str, ...] = ()
-    """of a log directory, for its findings: all that belong to its broker"""
+    """all directories of the same broker, for findings of a log directory"""
     controllers: tuple[str, ...] = ()
-    """of a log directory, for its findings: those of other nodes that have a metadata log"""
+    """directories of other nodes with a metadata log, for findings of a log directory"""
     known: tuple[Finding, ...] = ()
 
 
 def places(partitions: Iterable[Partition]) -> list[Place]:
-    """One for each partition."""
+    """Return a place for each partition."""
     return [Place(path=each.path, partition=each) for each in partitions]
 
 
 def reopened(place: Place) -> Partition:
-    """The partition of a place as its files are now."""
+    """Return the partition of a place with its current files."""
     partition = place.partition
     if partition is None or partition.name is None or not is_directory(place.path):
         return open_segment(place.path)
@@ -83,7 +83,7 @@ def reopened(place: Place) -> Partition:
 
 
 def named(partition: Partition, file: str, row: Row) -> Row:
-    """A row with where it is from."""
+    """Return a row with topic, partition and file."""
     return {"topic": partition.topic, "partition": partition.partition, "file": file} | row
 
 
@@ -115,7 +115,7 @@ def _segment(partition: Partition, summary: SegmentSummary) -> Row:
 
 
 def _segments(place: Place, _findings: list[Finding]) -> Iterator[Row]:
-    """What is wrong is in the rows."""
+    """Rows of segments. Findings are in the rows."""
     partition = reopened(place)
     following: list[int | None] = [segment.base_offset for segment in partition.segments[1:]]
     for segment, base in zip(partition.segments, [*following, None], strict=False):
@@ -154,7 +154,7 @@ PER_PARTITION: dict[str, Callable[[Place, list[Finding]], Iterator[Row]]] = {
     "producer_state": _beside(lambda partition: partition.snapshots),
     "leader_epochs": _beside(_epochs_of),
 }
-"""Rows of one partition; what was wrong is appended to the list."""
+"""Functions that return the rows of a partition and append findings to the list."""
 
 
 def checkpoint_rows(place: Place, findings: list[Finding]) -> Iterator[Row]:
@@ -171,9 +171,9 @@ def checkpoint_rows(place: Place, findings: list[Finding]) -> Iterator[Row]:
 
 
 def finding_places(inventory: Inventory) -> list[Place]:
-    """Every partition, every log directory, and what only all of them together tell.
+    """Return all partitions, log directories, and findings about all of them together.
 
-    Raises `UsageError` for a log directory in an object store: what a broker's start would do is asked of mounted ones.
+    Raises `UsageError` for a log directory in an object store: predicting a broker's start needs mounted ones.
     """
     remote = next((each.path for each in inventory.log_dirs if is_uri(each.path)), None)
     if remote is not None:
@@ -200,7 +200,7 @@ def finding_places(inventory: Inventory) -> list[Place]:
 
 
 def finding_rows(place: Place) -> Iterator[Row]:
-    """What `verify` finds there; together with the other places, all that it finds."""
+    """Findings of `verify` for one place. All places together have all of its findings."""
     if place.partition is None:
         yield from map(_finding_row, _of_log_dir(place) if place.path else place.known)
         return
@@ -235,13 +235,13 @@ def _of_log_dir(place: Place) -> list[Finding]:
 
 
 def _end_of(partition: Partition) -> int | None:
-    """The offset after the last one of a log; None where it cannot be read."""
+    """Return the log end offset; None if the log cannot be read."""
     report = _report_of(partition)
     return report.log_end_offset if report is not None and report.is_log_read else None
 
 
 def _report_of(partition: Partition) -> PartitionReport | None:
-    """What the checks of a log saw, records apart; None if a file cannot be read."""
+    """Result of the checks of a log without its records; None if a file cannot be read."""
     try:
         return verify_partition(partition, deep=False)
     except StorageError:

@@ -1,4 +1,4 @@
-"""The reader of everything that is not records: rows of one place at a time, as Arrow batches."""
+"""The reader of all contents except records: rows of one place at a time, as Arrow batches."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class ContentsPartition(InputPartition):
-    """What one task reads; None for what the whole cluster's state follows from."""
+    """Input of one task. None for contents about the state of the whole cluster."""
 
     place: Place | None
 
 
 class ContentsReader(DataSourceReader):
-    """Gives the columns of `schema`, which `contents_schema.chosen` has accepted."""
+    """Reads the columns of `schema`, which was checked by `contents_schema.chosen`."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
 
     def partitions(self) -> list[ContentsPartition]:
-        """One for each topic-partition or log directory; one for the state of a cluster."""
+        """One for each partition or log directory, or a single one for the state of a cluster."""
         options = self._options
         if options.contents in OF_A_CLUSTER:
             return [ContentsPartition(None)]
@@ -81,7 +81,7 @@ class ContentsReader(DataSourceReader):
         return PER_PARTITION[options.contents](place, findings)
 
     def _judge(self, findings: list[Finding]) -> None:
-        """What could not be read fails the query in mode FAILFAST; all else is only said."""
+        """Raise an error for unreadable data with mode FAILFAST, else warn."""
         errors = [finding for finding in findings if finding.severity is Severity.ERROR]
         if errors and self._options.mode is Mode.FAILFAST:
             worst = errors[0]

@@ -1,4 +1,4 @@
-"""Rows by name as Arrow batches of the columns that a query asks for."""
+"""Conversion of rows to Arrow batches with the requested columns."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from kafkalog.spark.schema import arrow_schema
 __all__ = ["LARGEST_MS", "MICROSECONDS", "ROWS", "Row", "arrow_batches"]
 
 ROWS = 1024
-"""Of one Arrow batch."""
+"""Number of rows per Arrow batch."""
 MICROSECONDS = 1000
-"""Of a millisecond."""
+"""Per millisecond."""
 LARGEST_MS = (2**63 - 1) // MICROSECONDS
-"""The time farthest from 1970 that Spark's microseconds reach."""
+"""Largest time in ms that fits into Spark's microseconds."""
 
 Row = dict[str, object]
 
 
 def _microseconds(value: object) -> int | None:
-    """A time in ms as Spark counts; null where no calendar of Spark's reaches."""
+    """Convert a time from ms; None if out of range."""
     return value * MICROSECONDS if isinstance(value, int) and -LARGEST_MS <= value <= LARGEST_MS else None
 
 
 def _clean(value: object) -> object:
-    """Bytes that were no UTF-8, kept as surrogates, become visible escapes: Arrow takes no surrogates."""
+    """Escape surrogates, which stand for bytes that are no UTF-8. Arrow does not accept them."""
     if isinstance(value, str):
         return without_surrogates(value)
     if isinstance(value, dict):
@@ -45,7 +45,7 @@ def _array(values: list[object], kind: pa.DataType) -> pa.Array:
 
 
 def arrow_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
-    """Rows by name as batches of exactly the columns of `schema`; columns that a row has not are null."""
+    """Convert rows to batches with exactly the columns of `schema`. Missing columns are null."""
     target = arrow_schema(schema)
     times = {field.name for field in schema.fields if isinstance(field.dataType, TimestampType)}
     while piece := list(islice(rows, ROWS)):

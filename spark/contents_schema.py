@@ -1,7 +1,7 @@
-"""What `contents` can be, and the columns of each: fixed, whatever versions wrote the files.
+"""Values of `contents` and their columns, which do not depend on the versions that wrote the files.
 
-Names are those of kafka-dump-log, of Kafka's admin client and of ZooKeeper.  Times are timestamps; what a version does
-not have is null.
+Names are those of kafka-dump-log, of Kafka's admin client and of ZooKeeper. Times are timestamps. Values that a version
+does not have are null.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BY_WORD: dict[str, DataType] = {
 
 
 def _struct(text: str, **nested: DataType) -> StructType:
-    """`name type, …` without Spark's own parser, which needs a session."""
+    """Parse `name type, …`. Spark's own parser needs a session."""
     fields = [part.split() for part in text.split(",")]
     return StructType([StructField(name, nested[name] if name in nested else _BY_WORD[word]) for name, word in fields])
 
@@ -114,7 +114,7 @@ SCHEMAS: dict[str, StructType] = {
 
 
 def chosen(schema: StructType, contents: str) -> StructType:
-    """The columns that a schema asks for; raises `UsageError` where `contents` has no such column or another type."""
+    """Return the columns requested by a schema. Raises `UsageError` for unknown columns or wrong types."""
     whole = {field.name: field.dataType for field in SCHEMAS[contents].fields}
     if not schema.fields:
         raise UsageError("the schema has no column")

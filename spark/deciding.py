@@ -1,4 +1,4 @@
-"""Which type decoded keys and values have: decided on the driver, from schemas and the first records of each topic."""
+"""Selects the types of decoded keys and values, on the driver, from schemas and the first records of each topic."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from kafkalog.values.to_arrow import first_frames, messages_of, named_schema, su
 __all__ = ["decided"]
 
 _PARTITIONS_LOOKED_AT = 16
-"""of a topic, until one of them has a frame"""
+"""maximum number of partitions of a topic to search for a frame"""
 _SHOWN = 3
 
 
 def decided(options: ReadOptions) -> DecodedParts:
-    """What the options ask to decode; raises `UsageError` where no one type is right for all that is read."""
+    """What to decode according to the options. Raises `UsageError` if no single type fits all data."""
     if not options.formats:
         return NOTHING_DECODED
     registry = _registry(options)
@@ -66,7 +66,7 @@ class _Deciding:
 
     @cached_property
     def _topics(self) -> dict[str | None, list[Partition]]:
-        """The partitions that are read, by topic."""
+        """The partitions to read, by topic."""
         inventory = open_all(*self._options.in_both_tiers(expand_paths(self._options.paths)))
         topics: defaultdict[str | None, list[Partition]] = defaultdict(list)
         for each in selected(inventory.readable(self._options.replica), self._options, all_there=False):
@@ -82,7 +82,7 @@ class _Deciding:
         return {topic: frames for topic, frames in found.items() if frames}
 
     def _reader(self, part: str, frames: dict[str | None, list[Framed]]) -> Schema:
-        """The latest schema of the only subject; raises `UsageError` where there are several, or none."""
+        """Return the latest schema of the only subject. Raises `UsageError` if there are several or none."""
         registry = self._decoder.registry
         of = {topic: subjects_of(registry, topic, part, each) for topic, each in frames.items()}
         subjects = sorted({subject for each in of.values() for subject in each})
@@ -101,7 +101,7 @@ class _Deciding:
         )
 
     def _path(self, wanted: PartFormat, reader: Schema, frames: dict[str | None, list[Framed]]) -> bytes:
-        """Which message of a Protobuf schema the records are; the first one where there are none."""
+        """Path of the message type in a Protobuf schema. The first type if there are no records."""
         found: dict[str, bytes] = {}
         for topic, each in frames.items():
             found |= messages_of(self._decoder, each, topic, wanted.part, reader)

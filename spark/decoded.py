@@ -1,6 +1,6 @@
-"""Keys and values as what they say: the types that Spark has for them, and how a task decodes its Arrow batches.
+"""Decoded keys and values: their types in Spark, and decoding of Arrow batches in a task.
 
-Times of day stay numbers: Spark 4.3 refuses its own type for them in many places.
+Times of day are numbers, because Spark 4.3 rejects its own type for them in many places.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UINT64 = pa.decimal128(20, 0)
 
 
 def spark_type(kind: pa.DataType, *, nanoseconds: bool = False) -> pa.DataType:
-    """The type that Spark has for one of Arrow's; `nanoseconds`: those of time stay whole, as numbers."""
+    """Return the Spark type for an Arrow type. With `nanoseconds`, timestamps with that unit become integers."""
 
     def of(kind: pa.DataType) -> pa.DataType:
         return spark_type(kind, nanoseconds=nanoseconds)
@@ -49,7 +49,7 @@ def spark_type(kind: pa.DataType, *, nanoseconds: bool = False) -> pa.DataType:
 
 
 def _as_spark(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Values of the type that `spark_type` gave; raises `ArrowInvalid` where one has no place in it."""
+    """Convert to the type returned by `spark_type`. Raises `ArrowInvalid` for a value that does not fit."""
     if array.type == kind:
         return array
     if pa.types.is_struct(kind):
@@ -68,7 +68,7 @@ def _as_spark(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 class DecodedPart(Struct, frozen=True):
-    """What was decided of keys or of values; goes to every task."""
+    """How to decode keys or values. Sent to every task."""
 
     part: str
     chosen: ColumnSchema
@@ -76,16 +76,16 @@ class DecodedPart(Struct, frozen=True):
 
 
 class DecodedBatch(NamedTuple):
-    """Columns of a batch, and why rows of them did not decode."""
+    """Columns of a batch, and errors of rows that were not decoded."""
 
     columns: dict[str, pa.Array]
     problems: dict[int, dict[str, str]]
-    """row -> part -> why; the value is null there"""
+    """row -> part -> error; the value is null there"""
 
 
 @dataclass(frozen=True)
 class DecodedParts:
-    """Keys and values that are decoded; makes what decodes those of a topic when they come."""
+    """The decoded keys and values. Decoders of a topic are created on demand."""
 
     parts: tuple[DecodedPart, ...] = ()
     registry: SchemaRegistry | None = None
@@ -102,7 +102,7 @@ class DecodedParts:
         return {each.part: each.type for each in self.parts}
 
     def among(self, names: Sequence[str]) -> DecodedParts:
-        """The parts that are among these columns."""
+        """Only the parts among these columns."""
         return DecodedParts(tuple(each for each in self.parts if each.part in names), self.registry)
 
     @cached_property
@@ -122,7 +122,7 @@ class DecodedParts:
         return found
 
     def decode(self, batch: pa.RecordBatch, topic: str | None) -> DecodedBatch:
-        """The parts of a batch that has them as bytes, and the headers."""
+        """Decode the parts of a batch that has them as bytes, with its headers."""
         from kafkalog.values.fitting import fitting
         from kafkalog.values.to_arrow import headers_of
 

@@ -1,6 +1,6 @@
-"""From paths and options to the partitions, offsets and spans that are to be read: all that planning needs to know.
+"""Planning: from paths and options to partitions, offsets and spans.
 
-What decides is on the driver: `KafkaOffsetReader`'s rules for offsets and timestamps, applied to the log itself.
+Runs on the driver. The rules for offsets and timestamps are those of `KafkaOffsetReader`, applied to the log.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _remote(path: str) -> list[str]:
 
 
 def expand_paths(paths: Sequence[str]) -> list[str]:
-    """Paths of what the user wrote: globs expanded, `file:` removed, other URIs kept; raises `UsageError`."""
+    """Expand globs and remove `file:` from the given paths. Other URIs are kept. Raises `UsageError`."""
     found: list[str] = []
     for path in paths:
         local = path
@@ -82,14 +82,14 @@ def expand_paths(paths: Sequence[str]) -> list[str]:
 
 
 def key_of(partition: Partition) -> TopicPartition | None:
-    """Topic and number; None for a segment file that stands alone."""
+    """Topic and partition number; None for a single segment file."""
     return (partition.name.topic, partition.name.partition) if partition.name is not None else None
 
 
 def selected(partitions: Sequence[Partition], options: ReadOptions, *, all_there: bool = True) -> list[Partition]:
-    """The partitions that subscribe, subscribePattern or assign name; all if none of them is given.
+    """Return the partitions selected by subscribe, subscribePattern or assign; all by default.
 
-    What is named and not there is a `UsageError` with `all_there`.
+    With `all_there`, raises `UsageError` if a named one does not exist.
     """
     keys = {key for partition in partitions if (key := key_of(partition)) is not None}
     topics = {topic for topic, _ in keys}
@@ -110,7 +110,7 @@ def selected(partitions: Sequence[Partition], options: ReadOptions, *, all_there
 
 
 def check_named(bound: Bound, partitions: Sequence[Partition]) -> None:
-    """A bound by partition names every partition that is read, and no other."""
+    """Raise `UsageError` unless a bound by partition names exactly the partitions to read."""
     if bound.named is None:
         return
     there = {key for partition in partitions if (key := key_of(partition)) is not None}
@@ -126,7 +126,7 @@ def check_named(bound: Bound, partitions: Sequence[Partition]) -> None:
 
 
 class Range:
-    """The offsets wanted of one partition."""
+    """The requested offsets of a partition."""
 
     def __init__(self, partition: Partition, options: ReadOptions) -> None:
         self._partition = partition
@@ -135,7 +135,7 @@ class Range:
         self._name = str(partition.name or partition.path)
 
     def start(self) -> int:
-        """First wanted offset."""
+        """First requested offset."""
         first, bound = self._partition.log_start_offset, self._options.start
         timestamp = bound.timestamp_of(self._key)
         if timestamp is not None:
@@ -156,7 +156,7 @@ class Range:
         return self._there(bound, int(offset or 0), first)
 
     def end(self) -> int:
-        """After the last wanted offset."""
+        """Offset after the last requested one."""
         bound = self._options.end
         timestamp = bound.timestamp_of(self._key)
         if timestamp is not None:
@@ -171,11 +171,13 @@ class Range:
 
     @cached_property
     def _log_end(self) -> int:
-        """Offset after the last batch, from what follows the last index entry."""
+        """Log end offset, found from the last index entry."""
         return max(Follower().look(self._partition).end_offset, self._partition.log_start_offset)
 
     def _there(self, bound: Bound, offset: int, first: int) -> int:
-        """The offset, if the log reaches so far; else it is data that was lost."""
+        """Return the offset if it is within the log. If not, raises `UsageError`, or limits it without
+        failOnDataLoss.
+        """
         last = self._log_end
         if first <= offset <= last:
             return offset
@@ -188,7 +190,7 @@ class Range:
 
 
 _Wanted = tuple[Partition, int, int]
-"""a partition, and the first wanted offset and the one after the last"""
+"""a partition, the first requested offset, and the one after the last"""
 
 
 def _wanted(partition: Partition, options: ReadOptions) -> _Wanted:
@@ -203,7 +205,7 @@ def _wanted(partition: Partition, options: ReadOptions) -> _Wanted:
 
 
 def _bytes_of(wanted: _Wanted) -> int:
-    """About how many bytes of log hold the wanted offsets, as the indexes say."""
+    """Approximate size of the requested offsets in the log, from the indexes."""
     partition, start, end = wanted
     total = 0
     segments = partition.segments
@@ -247,7 +249,7 @@ def _facts(wanted: _Wanted, options: ReadOptions, target: int) -> PartitionFacts
 def segments_between(
     partition: Partition, start: int, end: int, target: int, *, exact: bool
 ) -> tuple[SegmentFacts, ...]:
-    """The segments that hold offsets from `start` up to `end`, in spans of about `target` bytes or exact ones."""
+    """Return the segments with offsets from `start` to `end`, in spans of about `target` bytes or exact ones."""
     segments = []
     there = partition.segments[index_of(partition.segments, start) :]
     for segment, following in zip_longest(there, there[1:]):
@@ -268,7 +270,7 @@ def segments_between(
 
 
 def _believed(segment: Segment, span: Span, next_base: int) -> Span:
-    """The span with offsets of the next segment only if it is sound: else they would hide what the next one has."""
+    """Limit the next offset of an unsound span, since otherwise it would hide offsets of the next segment."""
     with segment.open() as source:
         scanner = Scanner(source, position=span.start, end=span.end)
         reached = max([next_base, *(batch.header.next_offset for batch in scanner)])
@@ -276,7 +278,7 @@ def _believed(segment: Segment, span: Span, next_base: int) -> Span:
 
 
 def _up_to(end: int, segment: Segment, found: Iterable[Span]) -> Iterator[Span]:
-    """The spans up to the first that begins at offset `end` or after it, which has all the rest of the segment."""
+    """Spans up to the first one that begins at or after `end`, which is extended to the rest of the segment."""
     for span in found:
         if span.first_offset >= end:
             yield replace(span, end=max(span.end, segment.size))
@@ -285,7 +287,7 @@ def _up_to(end: int, segment: Segment, found: Iterable[Span]) -> Iterator[Span]:
 
 
 def _from_offset(segment: Segment, found: list[Span], start: int) -> list[Span]:
-    """The spans without what the index knows to lie before an offset."""
+    """Remove what lies before an offset according to the index."""
     begin = next(spans_from(segment, start), None)
     if begin is None:
         return found
@@ -296,13 +298,15 @@ def _from_offset(segment: Segment, found: list[Span], start: int) -> list[Span]:
 
 
 def plan_read(options: ReadOptions) -> list[tuple[Piece, ...]]:
-    """The pieces of each task; raises `UsageError` or `StorageError`."""
+    """Return the pieces of each task. Raises `UsageError` or `StorageError`."""
     with looking_once():
         return _plan_read(options)
 
 
 def wanted_names(options: ReadOptions) -> Wants:
-    """Which partitions subscribe, subscribePattern or assign name, by the names of their directories."""
+    """Return a function that says whether subscribe, subscribePattern or assign select a partition, by directory
+    name.
+    """
     if options.assign is not None:
         named = frozenset(options.assign)
         return lambda name: (name.topic, name.partition) in named

@@ -1,8 +1,8 @@
-"""Many log directories at once: each is checked or recovered in a task of its own, wherever Spark runs that.
+"""Checks or recovers many log directories, each in its own Spark task.
 
-A report comes back for every directory, whatever happened there.  The work is done when the function returns, once:
-the DataFrame holds the reports and does nothing when it is used.  The directories must be reachable under the same
-path from every executor, so recovery is for shared storage, or for a cluster that runs on one machine.
+There is a report for every directory, whatever happens. The work is done once, when the function returns. The DataFrame
+only holds the reports. Every executor must reach the directories under the same path, so recovery is for shared
+storage, or for a cluster on a single machine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["recover_many", "verify_many"]
 
 
 def _numbers(part: type[Unread | BatchOutline]) -> str:
-    """A part of a finding, of which every field is an offset, a count or a time."""
+    """Spark type of a part of a finding whose fields are all offsets, counts or times."""
     return f"struct<{','.join(f'{name}:bigint' for name in part.__struct_fields__)}>"
 
 
@@ -47,7 +47,7 @@ Group = tuple[str, ...]
 
 
 def _largest(value: int | None) -> int | None:
-    """A position or an offset for a column of 64 bits; damaged headers claim larger ones."""
+    """Return a position or offset for a 64-bit column; None if it is larger, as in damaged headers."""
     return value if value is None or -(2**63) <= value < 2**63 else None
 
 
@@ -124,11 +124,11 @@ def _run(spark: SparkSession, work: Any, items: Sequence[Any], schema: str) -> D
 
 
 def verify_many(spark: SparkSession, paths: Iterable[PathLike], *, deep: bool = True) -> DataFrame:
-    """Check log or partition directories, each in its own task; one row for each, in the order of the paths.
+    """Check log or partition directories, each in its own task. One row each, in the order of the paths.
 
     Columns: path; outcome (`clean`, `findings`, or `failed` with a message); errors, warnings; findings, with the
-    fields of their JSON (times in ms); report, the JSON of `kafkalog verify --json`.  Changes nothing.  Raises
-    `UsageError` for paths named twice.
+    fields of their JSON (times in ms); report, the JSON of `kafkalog verify --json`. Changes nothing. Raises
+    `UsageError` for repeated paths.
     """
     return _run(spark, partial(_verify, deep=deep), _distinct(paths), _VERIFIED)
 
@@ -143,13 +143,13 @@ def recover_many(
     quarantine: str | None = None,
     accept_loss: bool = False,
 ) -> DataFrame:
-    """Recover log directories, each in its own task; several of one broker, given as a list, in one task.
+    """Recover log directories, each in its own task. Several of one broker, given as a list, are in one task.
 
     Columns: path; outcome (`unchanged`, `recovered`, `refused` or `failed`); run_id, for `kafkalog undo`; quarantine;
-    message: why it was refused, failed, or left partitions as they are (including those that cannot be read); report,
-    the JSON of `kafkalog recover --json`.  `mode`, `config`, `full`, `quarantine` and `accept_loss` are those of
-    `kafkalog.recover`.  If Spark runs a task again, it completes what the first one began: the lock and the journal in
-    the directory ensure that.  Raises `UsageError` for paths named twice.
+    message: why it was refused, failed, or left partitions unchanged (including unreadable ones); report, the JSON of
+    `kafkalog recover --json`. `mode`, `config`, `full`, `quarantine` and `accept_loss` are those of `kafkalog.recover`.
+    If Spark repeats a task, it completes what the first one began, because of the lock and the journal in the
+    directory. Raises `UsageError` for repeated paths.
     """
     from kafkalog.recovery.facts.recovery_request import mode_named
 

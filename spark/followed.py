@@ -1,7 +1,7 @@
-"""The logs of a stream as the driver knows them: found again at every trigger, followed from one to the next.
+"""The logs of a stream, as known to the driver: listed at every trigger and followed.
 
-The rules for what went missing are those of `KafkaMicroBatchStream`: with `failOnDataLoss` it ends the stream, else it
-is said and the stream goes on with what there is.
+Missing data is handled as in `KafkaMicroBatchStream`: with `failOnDataLoss` it fails the stream, else there is a
+warning and the stream continues with what there is.
 """
 
 from __future__ import annotations
@@ -40,34 +40,36 @@ from kafkalog.spark.told import LOGGER, tell
 __all__ = ["FollowedLogs", "View", "bytes_between", "end_within"]
 
 _LOOK_EVERY_S = 0.05
-"""Spark asks again every 10 ms while there is nothing new."""
+"""Spark asks every 10 ms while there is nothing new."""
 _REST = 3
 _LONGEST_REST_S = 1.0
-"""A next look waits so many times as long as the last one took: large directories are not listed without a pause."""
+"""The pause between looks is this multiple of the last one's duration, so that large directories are not listed all the
+time.
+"""
 _TRIES = 5
-"""How often files may go away between listing and reading before that is an error."""
+"""Number of attempts if files disappear between listing and reading."""
 
 
 class View(Struct, frozen=True):
-    """One partition at one moment."""
+    """A partition at one moment."""
 
     partition: Partition
     first: int
     """log start offset"""
     end: int
-    """what may be read ends here: the log's end, or with read_committed its last stable offset"""
+    """end of what may be read: the log end, or with read_committed the last stable offset"""
     log_end: int
     aborted: tuple[AbortedTransaction, ...] | None
     """None: records of aborted transactions are wanted too"""
 
 
 def name_of(key: TopicPartition) -> str:
-    """`topic-0`."""
+    """Return the name, as `topic-0`."""
     return f"{key[0]}-{key[1]}"
 
 
 class FollowedLogs:
-    """Looks at directories again and again; raises `UsageError` and `StorageError`."""
+    """Lists directories repeatedly. Raises `UsageError` and `StorageError`."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -77,9 +79,9 @@ class FollowedLogs:
         self._stays_open = StaysOpen()
 
     def look(self, *, all_there: bool = False, patient: bool = True) -> dict[TopicPartition, View]:
-        """Every partition that is wanted and has a segment; with `all_there` those that options name must exist.
+        """Return all selected partitions that have a segment. With `all_there`, those named in options must exist.
 
-        Open transactions that end committed data are told of, with patience where somebody may be writing.
+        Open transactions that end committed data are reported. `patient` allows for a live writer.
         """
         time.sleep(max(0.0, self._next_look - time.monotonic()))
         started = time.monotonic()
@@ -121,7 +123,7 @@ class FollowedLogs:
         return views
 
     def starts(self, views: Mapping[TopicPartition, View]) -> dict[TopicPartition, int]:
-        """Where a new stream begins."""
+        """Start offsets of a new stream."""
         bound = self._options.start
         check_named(bound, [view.partition for view in views.values()])
         found = {}
@@ -136,13 +138,13 @@ class FollowedLogs:
 
     @staticmethod
     def ends(views: Mapping[TopicPartition, View], start: Offsets) -> dict[TopicPartition, int]:
-        """How far may be read; never back from `start`, unless the log was cut."""
+        """End offsets. Never before `start`, unless the log was truncated."""
         return {
             key: start[key] if view.end < start.get(key, 0) <= view.log_end else view.end for key, view in views.items()
         }
 
     def check(self, views: Mapping[TopicPartition, View], start: Offsets) -> None:
-        """Whether everything from `start` on is still there."""
+        """Report data from `start` on that no longer exists."""
         for key, offset in start.items():
             view = views.get(key)
             if view is None and not is_wanted(key, self._options):
@@ -163,13 +165,13 @@ class FollowedLogs:
                 self.lost(f"{name_of(key)} is new and begins at offset {view.first} instead of 0")
 
     def lost(self, sentence: str) -> None:
-        """Data that should be read and cannot: an error or, as the option says, a warning."""
+        """Report lost data: an error or a warning, depending on the option."""
         if self._options.fail_on_data_loss:
             raise StorageError(f"{sentence}; {LOSS}")
         tell(sentence)
 
     def plan(self, start: Offsets, end: Offsets) -> list[tuple[Piece, ...]]:
-        """What each task reads of the offsets between; raises `StorageError` if they are not all there."""
+        """Return the pieces of each task between two offsets. Raises `StorageError` if data is missing."""
         for attempt in range(_TRIES):
             try:
                 return self._plan(start, end)
@@ -226,7 +228,7 @@ class FollowedLogs:
 
 
 def bytes_between(view: View, low: int, high: int) -> int:
-    """About how many bytes of log the offsets take, as if each took the same in its segment."""
+    """Approximate log size of a range of offsets, assuming an even distribution within each segment."""
     total = 0
     segments = view.partition.segments
     for number, segment in enumerate(segments):
@@ -238,7 +240,7 @@ def bytes_between(view: View, low: int, high: int) -> int:
 
 
 def end_within(view: View, start: int, end: int, max_bytes: int) -> int:
-    """How far `max_bytes` of log reach from `start`; at least one batch further."""
+    """Return the offset reached from `start` with `max_bytes` of log, at least one batch further."""
     left = max_bytes
     reached = start
     segments = [each for each in view.partition.segments if each.base_offset < end]

@@ -1,9 +1,9 @@
-"""What a commit is about to do, on disk before it does it; and which batches of which streams are committed.
+"""Journal of a commit, written before it changes anything, and committed batches of streams.
 
-A commit that did not reach its end is rolled back by the next one: whoever was not told that rows were written writes
-them again.  Only what is provably that commit's is ever rolled back.  Whoever hands over a directory may have written
-these files, too: each is bound by a checksum to the inode of the log directory, so that one that came with a directory
-is refused; names are those that a commit gives, and lead nowhere else.
+An unfinished commit is rolled back by the next one, because whoever was not told of its success will write the rows
+again. Only data proven to be from that commit is rolled back. These files may be forged by whoever provides a
+directory. So each has a checksum and the inode of the log directory, and one that came with a copied directory is
+refused. Names must be those a commit uses, so they cannot point elsewhere.
 """
 
 from __future__ import annotations
@@ -36,53 +36,53 @@ __all__ = [
 ]
 
 JOB = re.compile(r"(stream-.*-)?[0-9a-f]{32}")
-"""the name of a job, and of the directory of its files"""
+"""the name of a job and of its directory"""
 _STREAMS = "streams.json"
 _VERSION = 3
 _MARK = 32
-"""Hexadecimal digits in the name of a directory that is set aside; a job's name ends in as many."""
+"""Hexadecimal digits in the name of a directory set aside, taken from the end of the job's name."""
 _LONGEST_NAME = 255
 _LARGEST = 1024 * MIB
 
 
 class Planned(Struct, frozen=True):
-    """What is about to happen to one partition."""
+    """Planned change of a partition."""
 
     name: str
     start: int | None
-    """where its log ended; None if it was not there, or is rewritten"""
+    """log end offset before; None if the partition did not exist or is rewritten"""
     leader_epoch: int
     replaced: str | None
-    """the name that the directory of before is given, if there is one to be replaced"""
+    """name given to the previous directory, if it is replaced"""
     staged: tuple[tuple[str, list[tuple[int, int, int]]], ...]
-    """files with their extents, in the order of offsets"""
+    """files with their extents, in offset order"""
     inode: int | None = None
-    """of the directory that is replaced: whether it still is in its place, or again, can be told by that"""
+    """inode of the replaced directory, to tell whether it is in its place"""
 
 
 class Journal(Struct, frozen=True):
-    """One commit."""
+    """A commit."""
 
     job: str
     query: str | None
     batch: int | None
     partitions: tuple[Planned, ...]
     done: bool = False
-    """everything is written; what was replaced has still to be removed"""
+    """whether everything is written, and only replaced directories remain to be removed"""
 
 
 def name_aside(name: PartitionName, job: str, state: DirectoryState) -> str:
-    """The name under which a job sets a partition directory aside.
+    """Return the name of a partition directory set aside by a job.
 
-    While the commit goes on that is `-stray`, which no broker removes; afterwards `-delete`, as
-    `LogManager.asyncDelete` names what it will delete: a broker that finds it goes on deleting it.
+    During the commit it ends with `-stray`, which no broker removes. Afterwards it ends with `-delete`, as in
+    `LogManager.asyncDelete`, so that a broker would continue deleting it.
     """
     suffix = f"-{name.partition}.{job[-_MARK:]}-{state.value}"
     return name.topic[: _LONGEST_NAME - len(suffix)] + suffix
 
 
 def _read(work: str, name: str) -> dict[str, object] | None:
-    """What a file of ours says, once its checksum and its directory are right; None if there is no such file."""
+    """Contents of a file after checking its checksum and directory; None if it does not exist."""
     path = os.path.join(work, name)
     try:
         data = read_small(path, _LARGEST)
@@ -116,7 +116,7 @@ def _read(work: str, name: str) -> dict[str, object] | None:
 
 
 def _write(work: str, name: str, content: Mapping[str, object]) -> None:
-    """Durable when this returns."""
+    """Write a file. Durable when this returns."""
     bound = {**content, "directory": _inode(work)}
     whole = {"version": _VERSION, **bound, "checksum": _checksum(bound)}
     fs.replace(os.path.join(work, name), json.dumps(whole).encode())
@@ -131,14 +131,14 @@ def _inode(work: str) -> int:
 
 
 def _job(value: object) -> str:
-    """The name of a job, which is that of a directory and leads nowhere else."""
+    """Check the name of a job, which must be a plain directory name."""
     if not isinstance(value, str) or os.path.basename(value) != value or JOB.fullmatch(value) is None:
         raise ValueError(value)
     return value
 
 
 def _file(value: object) -> str:
-    """A job and one of its files."""
+    """Check a path of a job and one of its files."""
     job, _, file = str(value).partition("/")
     if os.path.basename(file) != file or file in ("", ".", ".."):
         raise ValueError(value)
@@ -152,7 +152,7 @@ def _number(value: object) -> int:
 
 
 def _planned(value: dict[str, object], job: str) -> Planned:
-    """One partition of a journal; raises `ValueError` and the like if a commit would not have written it."""
+    """Return a partition of a journal. Raises `ValueError` or a similar error if a commit would not have written it."""
     name = parse_partition_directory(str(value["name"]))
     if name is None or str(name) != value["name"] or name.state.value or os.path.basename(str(name)) != str(name):
         raise ValueError(value)
@@ -174,9 +174,9 @@ def _planned(value: dict[str, object], job: str) -> Planned:
 
 
 def load_journal(work: str) -> Journal | None:
-    """The commit into the log directory of `work` that did not end; None if there is none.
+    """Return the unfinished commit into the log directory of `work`, or None.
 
-    Raises `FormatError` if the file is none that a commit wrote, `RecoveryRefused` if it is about another directory.
+    Raises `FormatError` if the file was not written by a commit, `RecoveryRefused` if it is about another directory.
     """
     found = _read(work, COMMIT_JOURNAL)
     if found is None:
@@ -194,13 +194,13 @@ def load_journal(work: str) -> Journal | None:
 
 
 def save_journal(work: str, journal: Journal) -> None:
-    """Durable before the commit changes anything."""
+    """Write the journal durably, before the commit changes anything."""
     fs.make_directory(work, follow=False)
     _write(work, COMMIT_JOURNAL, to_builtins(journal))
 
 
 def remove_journal(work: str) -> None:
-    """The commit came to its end, or was rolled back."""
+    """Remove the journal of a commit that is finished or rolled back."""
     fs.remove(os.path.join(work, COMMIT_JOURNAL))
     fs.sync_directory(work)
 
@@ -214,10 +214,10 @@ def _streams(work: str) -> dict[str, int]:
 
 
 def committed_batch(work: str, query: str) -> int:
-    """The last batch of a stream that was committed; -1 if none was."""
+    """Return the last committed batch of a stream; -1 if there is none."""
     return _streams(work).get(query, -1)
 
 
 def note_batch(work: str, query: str, batch: int) -> None:
-    """A batch of a stream is committed; durable."""
+    """Record durably that a batch of a stream is committed."""
     _write(work, _STREAMS, {"streams": {**_streams(work), query: batch}})

@@ -1,4 +1,4 @@
-"""What is in place of data, and is neither a segment nor a partition: said, not passed over."""
+"""Reports links and other unreadable entries in place of data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["check_left_out", "is_wanted"]
 
 
 def check_left_out(inventory: Inventory, options: ReadOptions) -> None:
-    """What is in place of data, and cannot be read (a link, a FIFO): an error with FAILFAST, else a warning."""
+    """Report unreadable entries in place of data (a link, a FIFO): an error with FAILFAST, else a warning."""
     unread = (FindingCode.FOREIGN_FILE, FindingCode.FOREIGN_DIRECTORY, FindingCode.UNREADABLE)
     for finding in inventory.findings:
         if finding.code is FindingCode.RUN_UNFINISHED:
@@ -39,7 +39,7 @@ def check_left_out(inventory: Inventory, options: ReadOptions) -> None:
 
 
 def is_wanted(key: TopicPartition, options: ReadOptions) -> bool:
-    """Whether the options name a partition."""
+    """Return whether the options select a partition."""
     if options.assign is not None:
         return key in options.assign
     if options.subscribe is not None:

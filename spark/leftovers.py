@@ -1,7 +1,7 @@
-"""What jobs that were killed before their commit left beside a log directory: found, and removed by age.
+"""Files of jobs that were killed before their commit, beside a log directory. They are removed by age. Needs no Spark.
 
-A job's directory is in use while its tasks write and its driver is alive, which cannot be seen from outside: one
-that nothing was written into for long counts as left.  Needs no Spark.
+Whether a job still runs cannot be seen from outside. Its directory counts as left over if nothing was written to it for
+a long time.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from kafkalog.spark.journal import JOB, load_journal
 __all__ = ["OLD_SECONDS", "Leftover", "clear_leftovers", "leftovers", "work_directory"]
 
 OLD_SECONDS = 7 * 24 * 60 * 60
-"""A commit removes what is older than a week: no job writes for so long without a new file."""
+"""A commit removes what is older than a week, since no job runs that long without a new file."""
 
 
 class Leftover(Struct, frozen=True, kw_only=True):
-    """The staged files of one job."""
+    """The staged files of a job."""
 
     job: str
     path: str
     bytes: int
     files: int
     modified: float
-    """seconds since 1970, of the newest of them"""
+    """modification time of the newest of them, in seconds since 1970"""
     is_pending: bool
-    """a commit that was killed needs them to be rolled back"""
+    """whether they are needed for rolling back a killed commit"""
 
 
 def leftovers(path: PathLike) -> list[Leftover]:
-    """What stands staged for the log directory `path`, oldest first; those of jobs that run among it."""
+    """Return the staged files for the log directory `path`, oldest first, including those of running jobs."""
     work = work_directory(os.path.abspath(os.fspath(path)))
     if not os.path.isdir(work) or os.path.islink(work):  # what a link leads to is nobody's leftovers
         return []
@@ -59,7 +59,7 @@ def leftovers(path: PathLike) -> list[Leftover]:
 
 
 def clear_leftovers(path: PathLike, older_than_seconds: float = OLD_SECONDS) -> list[Leftover]:
-    """Remove what is older, but for what a commit needs to be rolled back; gives what was removed."""
+    """Remove older files except those needed for rolling back a commit. Returns what was removed."""
     if older_than_seconds < 0:
         raise UsageError("an age cannot be negative")
     before = time.time() - older_than_seconds

@@ -1,7 +1,7 @@
-"""What the user asked for: options checked and parsed once, before any file is opened.
+"""Options of a read, parsed and checked before any file is opened.
 
 Names, defaults, precedence and refusals are those of Spark's Kafka source (`KafkaSourceProvider`) and of Spark's file
-sources; Spark hands names over in lower case and checks none of them.
+sources. Spark passes names in lower case and checks none of them.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ _OF_RECORDS = (
     "minPartitions", "maxRecordsPerPartition", "maxPartitionBytes", _UNPACKED, "includeHeaders", _ISOLATION,
     "columnNameOfCorruptRecord", "keyFormat", "valueFormat", "keySchema", "valueSchema", _SCHEMAS,
 )  # fmt: skip
-"""Without a meaning for other contents."""
+"""Options for records only."""
 OF_A_STREAM = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger")
-"""Without a meaning in a batch query; see `stream_options`."""
+"""Options for streams only; see `stream_options`."""
 _WITHOUT_MEANING = (
     "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
 )  # fmt: skip
-"""Of Spark's Kafka source, but for a broker."""
+"""Options of Spark's Kafka source that only make sense with a broker."""
 _REFUSED = {
     "kafka.auto.offset.reset": "startingOffsets says where to begin",
     "kafka.key.deserializer": "keys are bytes",
@@ -88,14 +88,14 @@ _REFUSED = {
     "kafka.enable.auto.commit": "nothing is committed to Kafka",
     "kafka.interceptor.classes": "nothing may change what is read",
 }
-"""What `KafkaSourceProvider.validateGeneralOptions` refuses, and why."""
+"""Options refused by `KafkaSourceProvider.validateGeneralOptions`, and why."""
 _SPELLING = {name.lower(): name for name in (*_MEANT, *OF_A_STREAM, *_WITHOUT_MEANING, *STORAGE_OPTIONS)}
 _STORAGE = "storage."
 _OF_A_TABLE = frozenset({"provider", "owner", "location"})
 
 
 class Mode(enum.Enum):
-    """What to do with bytes that cannot be read."""
+    """What to do with unreadable bytes."""
 
     FAILFAST = "FAILFAST"
     PERMISSIVE = "PERMISSIVE"
@@ -103,18 +103,18 @@ class Mode(enum.Enum):
 
 
 class PartFormat(Struct, frozen=True):
-    """How keys or values are wanted, if not as bytes."""
+    """Format of keys or values, if not bytes."""
 
     part: str
     """`key` or `value`"""
     format: str
-    """CONFLUENT: of the type of their schema; JSON: as text, whatever their schemas are"""
+    """CONFLUENT: the type of their schema; JSON: text, for any schema"""
     schema: str | int | None
-    """the subject or id of the schema that gives the type"""
+    """subject or id of the schema that defines the type"""
 
 
 class ReadOptions(Struct, frozen=True, kw_only=True):
-    """The options of one read, parsed."""
+    """The parsed options of a read."""
 
     paths: tuple[str, ...]
     assign: tuple[TopicPartition, ...] | None
@@ -123,13 +123,13 @@ class ReadOptions(Struct, frozen=True, kw_only=True):
     start: Bound
     end: Bound
     latest_if_no_start: bool
-    """a starting timestamp after all records means the end, instead of an error"""
+    """whether a starting timestamp after all records means the end, instead of an error"""
     fail_on_data_loss: bool
     min_partitions: int | None
     max_records_per_partition: int | None
     max_partition_bytes: int
     limits: Limits
-    """what a batch may hold at most"""
+    """maximum size of a batch"""
     include_headers: bool
     isolation_level: str
     mode: Mode
@@ -137,18 +137,18 @@ class ReadOptions(Struct, frozen=True, kw_only=True):
     replica: str | None
     contents: str
     storage: StorageOptions
-    """how paths that are URIs are reached"""
+    """how to access paths that are URIs"""
     remote: RemotePart | None
-    """where the remote segments of tiered logs are"""
+    """location of remote segments of tiered logs"""
     formats: tuple[PartFormat, ...]
-    """of keys and values that are not wanted as bytes"""
+    """formats of keys and values that are not bytes"""
     schemas: str | None
-    """where the schemas are, if not in the paths or beside them"""
+    """location of the schemas, if not in the paths or beside them"""
     ignored: tuple[str, ...]
-    """options that have no meaning here, as the user will know them"""
+    """names of options without effect, as in the documentation"""
 
     def in_both_tiers(self, paths: Sequence[str]) -> list[str]:
-        """The paths to read where these were named."""
+        """Return the paths to read, including the remote part if the option was given."""
         return list(paths) if self.remote is None else self.remote.paths(paths)
 
 
@@ -182,7 +182,7 @@ def _boolean(given: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def positive(given: Mapping[str, str], name: str) -> int | None:
-    """The number that an option of lower-case `given` has, None without it."""
+    """Return the number in an option, None if absent. Names in `given` are in lower case."""
     text = given.get(name.lower())
     if text is None:
         return None
@@ -262,9 +262,9 @@ def _formats(given: Mapping[str, str]) -> Iterator[PartFormat]:
 
 
 def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> ReadOptions:
-    """Check and parse; raises `UsageError` with one sentence that names the option in its documented spelling.
+    """Parse and check options. Raises `UsageError` with one sentence that names the option as documented.
 
-    With `streaming` a start is the latest by default, and nothing is refused that only a batch query cannot mean.
+    With `streaming` the default start is the latest offset, and restrictions of batch queries are not checked.
     """
     given = {name.lower(): value for name, value in options.items()}
     if _OF_A_TABLE & given.keys():

@@ -1,7 +1,7 @@
-"""From segments to Spark partitions: pure decisions over what was found in directories, indexes and headers.
+"""Divides segments into Spark partitions, using only facts from directories, indexes and headers.
 
-Slices are cut where batches begin, large ones into about equal parts, and small ones share a task, in the order of
-their offsets.  Nothing here opens a file.
+Slices begin with a batch. Large ones have about the same size, and small ones share a task, in offset order. Nothing
+here opens a file.
 """
 
 from __future__ import annotations
@@ -20,28 +20,30 @@ from kafkalog.log.walk.header_walk import Span
 __all__ = ["PartitionFacts", "Piece", "SegmentFacts", "plan", "target_bytes"]
 
 SMALLEST_TARGET = 4 << 20
-"""A task costs tens of milliseconds whatever it reads: below this many bytes more tasks gain nothing."""
+"""A task costs tens of milliseconds regardless of its size, so smaller tasks gain nothing."""
 _TASKS_FOR_A_CORE = 2
 _MOST_IN_A_BYTE = 40
-"""Records that a byte of a log is thought to hold at most: the smallest message of a wrapper that gzip makes as small
-as it can.  What damage claims beyond that would make a task of every few offsets that are not there."""
+"""Maximum number of records per byte of log: the smallest message of a wrapper with the best gzip compression.
+
+Damaged headers that claim more would otherwise lead to a task for every few nonexistent offsets.
+"""
 _FULL = 1.25
-"""A task may have so many times its target, rather than that what is left over makes another one."""
+"""A task may exceed its target by this factor, to avoid another task for a small rest."""
 
 
 class SegmentFacts(Struct, frozen=True):
-    """One log file and its spans in order."""
+    """A log file and its spans in order."""
 
     path: str
     base_offset: int
     spans: tuple[Span, ...]
     is_last: bool
     next_base: int | None = None
-    """base offset of the segment after it, if there is one"""
+    """base offset of the next segment, if there is one"""
 
 
 class PartitionFacts(Struct, frozen=True):
-    """One partition, its segments in order, and the offsets wanted of it."""
+    """A partition, its segments in order, and the requested offsets."""
 
     topic: str | None
     partition: int | None
@@ -51,11 +53,11 @@ class PartitionFacts(Struct, frozen=True):
     aborted: tuple[AbortedTransaction, ...] | None = None
     """None: records of aborted transactions are wanted too"""
     checks_below: bool = False
-    """whether spans below the start are read too, for damage in them, if any span reaches the start"""
+    """whether spans below the start are also read, to find damage, if any span reaches the start"""
 
 
 class Piece(Struct, frozen=True, kw_only=True):
-    """A slice and what its reader needs to know beside it."""
+    """A slice with additional data for its reader."""
 
     topic: str | None
     partition: int | None
@@ -64,7 +66,7 @@ class Piece(Struct, frozen=True, kw_only=True):
 
 
 def target_bytes(total: int, *, largest: int, min_partitions: int | None, cores: int) -> int:
-    """Bytes that one task should have: all cores get as many tasks, where there are so many bytes."""
+    """Target size of a task. All cores get the same number of tasks if there is enough data."""
     smallest = min(SMALLEST_TARGET, largest)
     rounds = max(_TASKS_FOR_A_CORE, -(-total // (largest * cores)))
     target = max(-(-total // (rounds * cores)), smallest)
@@ -76,7 +78,7 @@ def target_bytes(total: int, *, largest: int, min_partitions: int | None, cores:
 def plan(
     partitions: Iterable[PartitionFacts], target: int, *, max_records: int | None = None
 ) -> list[tuple[Piece, ...]]:
-    """The pieces of each task."""
+    """Return the pieces of each task."""
     pieces = [piece for partition in partitions for piece in _pieces(partition, target)]
     if max_records is None:
         return _packed([(piece, 0) for piece, _ in pieces], target, 0)
@@ -113,9 +115,10 @@ def _pieces(facts: PartitionFacts, target: int) -> Iterator[Cut]:
 
 
 def _wanted(segment: SegmentFacts, first: int, reached: int, facts: PartitionFacts) -> list[Span]:
-    """The spans from number `first` through the last that starts below the end, and on until the end is reached.
+    """Return the spans from number `first` through the last one that starts below the end, and further until the end is
+    reached.
 
-    One between them is never left out for what its headers claim: where that is wrong, whoever reads says so.
+    No span in between is left out because of its headers. If they are wrong, the reader reports it.
     """
     spans = segment.spans
     last = max((at for at, span in enumerate(spans) if span.first_offset < facts.end_offset), default=-1)
@@ -129,9 +132,10 @@ def _wanted(segment: SegmentFacts, first: int, reached: int, facts: PartitionFac
 
 
 def _below(segment: SegmentFacts, start: int) -> int:
-    """How many spans end below the start, one after the other; one whose offsets are unknown or decrease may not.
+    """Return the number of leading spans that certainly end below the start.
 
-    Neither may one that sound headers do not lead through: what lies behind that place may have any offsets.
+    A span with unknown or decreasing offsets ends the count, and so does one without sound headers throughout, since
+    anything may follow them.
     """
     expected = segment.base_offset
     for number, span in enumerate(segment.spans):
@@ -142,7 +146,7 @@ def _below(segment: SegmentFacts, start: int) -> int:
 
 
 def _grouped(spans: Sequence[Span], target: int) -> list[list[Span]]:
-    """Neighboring spans together, each group near the target and all about equal."""
+    """Group adjacent spans into groups of about equal size, near the target."""
     total = sum(span.size for span in spans)
     groups: list[list[Span]] = []
     share = total / max(1, round(total / target))
@@ -158,7 +162,7 @@ def _grouped(spans: Sequence[Span], target: int) -> list[list[Span]]:
 
 
 def _highest(segment: SegmentFacts, group: Sequence[Span]) -> int:
-    """The highest offset that a reader may find: behind damage, headers that claim offsets may not have been met."""
+    """Return the highest offset a reader may find. After damage it may be beyond what headers claim."""
     if group[-1] == segment.spans[-1] and (segment.is_last or segment.next_base is not None):
         return NO_END if segment.next_base is None else segment.next_base
     return max(span.next_offset for span in group)
@@ -167,18 +171,19 @@ def _highest(segment: SegmentFacts, group: Sequence[Span]) -> int:
 def _aborted(
     aborted: tuple[AbortedTransaction, ...] | None, low: int, high: int
 ) -> tuple[AbortedTransaction, ...] | None:
-    """The aborted transactions that reach into these offsets."""
+    """Return the aborted transactions that overlap these offsets."""
     if aborted is None:
         return None
     return tuple(each for each in aborted if each.last_offset >= low and each.first_offset <= high)
 
 
 def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
-    """The piece as ranges of at most `most` offsets, with how many; a batch that two ranges share is read for both.
+    """Divide a piece into ranges of at most `most` offsets, each with its number of offsets. A batch shared by two
+    ranges is read for both.
 
-    Only offsets that batches claim are counted, and of one batch no more than it may have records: gaps, which
-    compaction leaves, and what damage claims cost nothing.  A cut is only made where all before claim lower offsets and
-    all after it higher ones.
+    Only offsets claimed by batches are counted, and per batch no more than it may have records. So gaps from compaction
+    and damaged headers add nothing. A cut is only made where everything before claims lower offsets and everything
+    after it higher ones.
     """
     piece, spans = cut
     whole = piece.slice
@@ -215,7 +220,9 @@ def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
 
 
 def _claimed(spans: Sequence[Span], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The first offset between `start` and `end` that no span before this one claims, and how many such it claims."""
+    """For each span, the first offset between `start` and `end` not claimed by an earlier one, and the number of such
+    offsets.
+    """
     for span in spans:
         first, behind = max(start, span.first_offset), min(end, span.next_offset)
         most = min(DEFAULT_LIMITS.records_per_batch, span.size * _MOST_IN_A_BYTE)
@@ -224,10 +231,7 @@ def _claimed(spans: Sequence[Span], start: int, end: int) -> Iterator[tuple[int,
 
 
 def _packed(pieces: Sequence[tuple[Piece, int]], target: int, most: int) -> list[tuple[Piece, ...]]:
-    """Neighbors share a task as long as that does not make it much larger than the target, or give it more records.
-
-    Each comes with its records, and a task has at most `most` of them.
-    """
+    """Pack adjacent pieces into tasks without exceeding the target size by much, or `most` records per task."""
     tasks: list[list[Piece]] = []
     size = count = 0
     for piece, records in pieces:

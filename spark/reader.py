@@ -1,7 +1,7 @@
-"""The batch reader: plans on the driver, reads slices into Arrow batches on the executors.
+"""The batch reader: plans on the driver, and reads slices into Arrow batches on the executors.
 
-Holds nothing that needs cleaning up, as Spark gives no notice when it stops a task: files that are held open are closed
-with the last reference.
+Spark does not say when it stops a task, so nothing here needs to be cleaned up. Open files are closed with the last
+reference.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from kafkalog.spark.worker_memory import set_aside
 __all__ = ["LogInputPartition", "LogReader"]
 
 CORRUPT_BYTES = MIB
-"""At most so many bytes of one damaged range go into a row."""
+"""Maximum size of damaged bytes in a row."""
 
 
 @dataclass(frozen=True)
 class LogInputPartition(InputPartition):
-    """What one task reads: pieces in order, each a byte range of a file with the offsets wanted of it."""
+    """Input of one task: pieces in order, each a byte range of a file and the requested offsets."""
 
     pieces: tuple[Piece, ...]
     work_bytes: int
-    """of the whole query: decides whether compiled code is worth loading"""
+    """size of the whole query, which decides whether to load compiled code"""
 
     def __repr__(self) -> str:
-        """What the task reads, one line for each piece: partition, offsets, file and bytes."""
+        """One line for each piece: partition, offsets, file and bytes."""
         return "\n".join(map(_piece_text, self.pieces))
 
 
@@ -61,9 +61,9 @@ def _piece_text(piece: Piece) -> str:
 
 
 class LogReader(DataSourceReader):
-    """Gives the columns of `layout`.
+    """Reads the columns of `layout`.
 
-    There is no `pushFilters`: Spark 4.1 to 4.3 gives wrong results with it, and 4.0 does not have it.
+    `pushFilters` is not implemented: Spark 4.1 to 4.3 gives wrong results with it, and 4.0 does not have it.
     """
 
     def __init__(self, options: ReadOptions, layout: Layout) -> None:
@@ -93,7 +93,7 @@ class _Task:
         self._schema = layout.arrow()
         self._dropped: list[str] = []
         self._undecodable: list[tuple[int, str]] = []
-        """how many records of a batch, and what the first of them is"""
+        """for each batch, the number of such records and the first of them"""
         self._telling = Telling(tell)
         self._lossy: dict[tuple[str | None, int | None], Lossy] = {}
         self._files = HeldFiles(dict.fromkeys(piece.slice.path for piece in partition.pieces))
@@ -152,7 +152,7 @@ class _Task:
             tell(f"{piece.slice.path} no longer exists and is left out")
 
     def _check(self, lossy: Lossy, batch: pa.RecordBatch) -> None:
-        """Fail for a time that is null in a batch, with FAILFAST; tell of it otherwise, and of header names."""
+        """Report times that became null, and header names. With FAILFAST such a time raises `FormatError`."""
         for finding in lossy(batch):
             if self._options.mode is Mode.FAILFAST and finding.severity is Severity.ERROR:
                 detail = f"{finding.code}: {finding.detail}; {_CHOICE_OF_TIMES} (offset {finding.offset})"
@@ -194,7 +194,7 @@ class _Task:
         return json.dumps(told | {"bytes_b64": base64.b64encode(data).decode()})
 
     def _decoded(self, piece: Piece, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with keys and values as what they say; what does not decode is treated as damage is."""
+        """Decode keys and values of a batch. Errors are handled like damage."""
         columns, problems = self._layout.decoded.decode(batch, piece.topic)
         if not problems:
             return self._in_order(batch, columns)
@@ -222,7 +222,7 @@ class _Task:
         return json.dumps(plain(shaped(_not_decoded(piece, batch, row, parts), FindingJson)) | shown)
 
     def _in_order(self, batch: pa.RecordBatch, columns: dict[str, pa.Array]) -> pa.RecordBatch:
-        """The columns that Spark expects: those given here, those of the batch, and nothing for damage."""
+        """Return the columns in the order Spark expects: those given, those of the batch, and null for damage."""
         if not columns and batch.schema.names == self._schema.names:
             return batch
         arrays = [

@@ -1,7 +1,7 @@
-"""The columns Spark sees: those of its own Kafka source, and which of them a user's `.schema(...)` may ask for.
+"""Columns of the Spark source, as in Spark's Kafka source, and validation of a user's `.schema(...)`.
 
-Spark accepts any schema that the user gives and asks nobody, so names and types are checked here; what it wants back
-is Arrow of exactly that schema.
+Spark accepts any schema from the user without checking, so names and types are checked here. It expects Arrow data of
+exactly that schema.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafkalog.spark.options import Mode, ReadOptions
 __all__ = ["Layout", "arrow_schema", "full_schema", "layout_of"]
 
 SPARK_TYPES: dict[str, DataType] = {name: from_arrow_type(kind) for name, kind in TYPES.items()}
-"""The same columns as `codec.columnar.schema.TYPES`."""
+"""The columns of `codec.columnar.schema.TYPES`."""
 _CORRUPT_TYPES: dict[DataType, pa.DataType] = {
     spark_types.StringType(): pa.string(),
     spark_types.BinaryType(): pa.binary(),
@@ -30,30 +30,30 @@ _CORRUPT_TYPES: dict[DataType, pa.DataType] = {
 
 
 class Layout(Struct, frozen=True, kw_only=True):
-    """The columns to be given back, in order, by name; which one is for damage, and whether it takes the raw bytes."""
+    """The columns to return, in order. One of them may be for damage, as text or as raw bytes."""
 
     names: tuple[str, ...]
     corrupt: str | None
     corrupt_is_binary: bool = False
     decoded: DecodedParts = NOTHING_DECODED
-    """of the keys and values that are among the names"""
+    """for the keys and values among the names"""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that records are read into; at least one."""
+        """The columns read from records; at least one."""
         read = tuple(name for name in self.names if name != self.corrupt) or ("offset",)
         beside = ("offset", "headers") if self.decoded.parts else ()
         return (*read, *(name for name in beside if name not in read))
 
     def arrow(self) -> pa.Schema:
-        """The Arrow schema that Spark expects."""
+        """Return the Arrow schema expected by Spark."""
         types = TYPES | self.decoded.types
         corrupt = pa.binary() if self.corrupt_is_binary else pa.string()
         return pa.schema([pa.field(name, corrupt if name == self.corrupt else types[name]) for name in self.names])
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark expects of a source; before Spark 4.2 nobody is asked for a time zone."""
+    """Return the Arrow schema Spark expects from a source. Before Spark 4.2 there is no time zone."""
     asked = "timezone" in signature(to_arrow_schema).parameters
     return to_arrow_schema(schema, timezone="UTC") if asked else to_arrow_schema(schema)
 
@@ -63,7 +63,9 @@ def _spark_types(decoded: DecodedParts) -> dict[str, DataType]:
 
 
 def full_schema(options: ReadOptions, decoded: DecodedParts = NOTHING_DECODED) -> StructType:
-    """The schema without a user's own: Spark's Kafka schema, with headers and the corrupt column where asked for."""
+    """Return the schema if the user gives none: that of Spark's Kafka source, with headers and the corrupt column if
+    requested.
+    """
     types = _spark_types(decoded)
     names = [name for name in DEFAULT_COLUMNS if name != "headers" or options.include_headers]
     fields = [StructField(name, types[name]) for name in names]
@@ -73,7 +75,7 @@ def full_schema(options: ReadOptions, decoded: DecodedParts = NOTHING_DECODED) -
 
 
 def layout_of(schema: StructType, options: ReadOptions, decoded: DecodedParts = NOTHING_DECODED) -> Layout:
-    """The columns that a schema asks for; raises `UsageError` where the source has no such column or another type."""
+    """Return the columns requested by a schema. Raises `UsageError` for unknown columns or wrong types."""
     corrupt = None
     is_binary = False
     types = _spark_types(decoded)

@@ -1,6 +1,6 @@
-"""The columns that can be written: those of Spark's Kafka sink, with its refusals (`KafkaWriter.validateQuery`).
+"""Columns that can be written, as in Spark's Kafka sink (`KafkaWriter.validateQuery`).
 
-`timestamp` is taken too.  Columns of other names are left out, as there: what was read can be written again as it is.
+`timestamp` is also accepted. Other columns are ignored, as in the sink, so what was read can be written again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["ROWS", "check_schema", "rows_of"]
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 ROWS = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64()), ("headers", _HEADERS)])
-"""What a batch is built from; `timestamp` in ms."""
+"""Input for building batches. `timestamp` is in ms."""
 _MICROSECONDS = 1000
 
 _TEXT_OR_BYTES: tuple[type[DataType], ...] = (StringType, BinaryType)
@@ -31,7 +31,7 @@ _ALLOWED: Mapping[str, tuple[tuple[type[DataType], ...], str]] = {
 
 
 def check_schema(schema: StructType, topic: str | None) -> None:
-    """`UsageError` where the columns cannot be written."""
+    """Raise `UsageError` if the columns cannot be written."""
     kinds = {field.name: field.dataType for field in schema.fields}
     if len(kinds) != len(schema.fields):
         raise UsageError("two columns have the same name")
@@ -58,7 +58,7 @@ def _are_headers(kind: DataType) -> bool:
 
 
 def rows_of(batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
-    """The columns that records have, as `ROWS`; where there is no timestamp it is `now_ms`."""
+    """Convert to the columns of `ROWS`. Missing timestamps become `now_ms`."""
     names = set(batch.schema.names)
     count = batch.num_rows
     columns = [
@@ -76,6 +76,6 @@ def rows_of(batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
 
 
 def _remainder(micros: pa.Array) -> pa.Array:
-    """The remainder of the division by 1000, downwards for times before 1970 too."""
+    """Remainder of the division by 1000, not negative for times before 1970."""
     left = pc.subtract(micros, pc.multiply(pc.divide(micros, _MICROSECONDS), _MICROSECONDS))
     return pc.if_else(pc.less(left, 0), pc.add(left, _MICROSECONDS), left)

@@ -1,4 +1,4 @@
-"""The data source `kafkalog` itself: options and schema are checked here, on the driver, before anything is read."""
+"""The data source `kafkalog`. Options and schema are checked here, on the driver, before anything is read."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class KafkaLogSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
+        """Return the name of the format."""
         return "kafkalog"
 
     def schema(self) -> StructType:
-        """The schema where the user gives none; wrong options and missing paths are reported from here."""
+        """Return the default schema. Reports wrong options and missing paths."""
         from kafkalog.spark.discovery import expand_paths
         from kafkalog.spark.options import RECORDS, parse_options
 
@@ -40,7 +40,7 @@ class KafkaLogSource(DataSource):
         return full_schema(options, decided(options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """The batch reader for all columns or for those that a user's schema names."""
+        """Return the batch reader for all columns, or for those in a user's schema."""
         from kafkalog.spark.deciding import decided
         from kafkalog.spark.discovery import expand_paths
         from kafkalog.spark.options import RECORDS, parse_options
@@ -61,7 +61,7 @@ class KafkaLogSource(DataSource):
         return LogReader(options, layout_of(schema, options, decided(options)))
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
-        """The streaming reader, likewise."""
+        """Return the streaming reader for all columns, or for those in a user's schema."""
         from kafkalog.spark.deciding import decided
         from kafkalog.spark.schema import layout_of
         from kafkalog.spark.stream import LogStreamReader
@@ -75,13 +75,13 @@ class KafkaLogSource(DataSource):
         return LogStreamReader(options, layout_of(schema, options.read, decided(options.read)))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """The batch writer."""
+        """Return the batch writer."""
         from kafkalog.spark.writer import LogArrowWriter
 
         return LogArrowWriter(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        """The writer of a stream's batches."""
+        """Return the writer of a stream's batches."""
         from kafkalog.spark.writer import LogStreamArrowWriter
 
         return LogStreamArrowWriter(self.options, schema, overwrite=overwrite)

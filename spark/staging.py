@@ -1,8 +1,7 @@
-"""What tasks write before anything is committed: one file of batches for each attempt, which only a commit examines.
+"""Files written by tasks before the commit: one file of batches per attempt, read only by the commit.
 
-The files are beside the log directory, in `<log directory>.writing`, because a broker refuses to start on a log
-directory that holds a directory it does not know.  An attempt that failed, or that another one overtook, leaves a file
-that nobody names.
+They are beside the log directory, in `<log directory>.writing`, because a broker refuses to start with an unknown
+directory inside it. A failed or superseded attempt leaves a file that is never used.
 """
 
 from __future__ import annotations
@@ -27,26 +26,26 @@ __all__ = ["Staged", "StagingFile", "TopicPartition", "begin", "discard", "disca
 
 TopicPartition = tuple[str, int]
 Extent = tuple[int, int, int]
-"""position, bytes and records of one batch"""
+"""position, size and number of records of a batch"""
 _TRIES = 5
 
 
 @dataclass(frozen=True)
 class Staged(WriterCommitMessage):
-    """What one task attempt wrote."""
+    """Result of a task attempt."""
 
     task: int
-    """Spark's number of the partition: the order in which rows are committed"""
+    """Spark's partition number, which defines the order of rows"""
     job: str
-    """the directory of the attempt's file"""
+    """directory of the attempt's file"""
     file: str
     extents: dict[TopicPartition, list[Extent]] = field(default_factory=dict)
     query: str | None = None
-    """the streaming query, if it is one"""
+    """the streaming query, if any"""
 
 
 def _persistently(change: Callable[[], object], *disturbed: int) -> None:
-    """Make a change, and again, a few times, where it ends in one of the errors that others beside it cause."""
+    """Repeat a change a few times if it fails with one of the given errors, caused by concurrent jobs."""
     for tries_left in reversed(range(_TRIES)):
         try:
             change()
@@ -57,7 +56,7 @@ def _persistently(change: Callable[[], object], *disturbed: int) -> None:
 
 
 def begin(work: str, job: str) -> None:
-    """Make the directory for the files of a job."""
+    """Create the directory for the files of a job."""
 
     def make() -> None:
         fs.make_directory(work, follow=False)
@@ -67,7 +66,7 @@ def begin(work: str, job: str) -> None:
 
 
 class StagingFile:
-    """The file of one attempt; created when the first batch comes, where `begin` has made the directory."""
+    """The file of an attempt, created with the first batch in the directory made by `begin`."""
 
     def __init__(self, work: str, job: str, name: str) -> None:
         self.extents: dict[TopicPartition, list[Extent]] = {}
@@ -75,14 +74,14 @@ class StagingFile:
         self._file: fs.AppendFile | None = None
 
     def append(self, owner: TopicPartition, batch: BuiltBatch) -> None:
-        """Keep a batch for a partition."""
+        """Write a batch of a partition."""
         if self._file is None:
             self._file = self._created()
         self.extents.setdefault(owner, []).append((self._file.size, len(batch.data), batch.records))
         self._file.append(batch.data)
 
     def _created(self) -> fs.AppendFile:
-        """An attempt that outlives its job, as the tasks beside one that failed may, must not leave anything."""
+        """Create the file. Raises `UsageError` if the job is over, since a late attempt must not leave anything."""
         try:
             return fs.AppendFile(self.path, create=True)
         except StorageError as error:
@@ -91,7 +90,7 @@ class StagingFile:
             raise UsageError("the job was ended before this attempt of a task began to write") from error
 
     def close(self, *, durable: bool) -> None:
-        """No more batches; `durable` if they are to be committed."""
+        """Close the file, with `durable` after flushing it for a commit."""
         if self._file is not None:
             if durable:
                 self._file.sync()
@@ -99,9 +98,9 @@ class StagingFile:
 
 
 def placed(staged: Iterable[tuple[str, list[Extent]]], offset: int, leader_epoch: int) -> Iterator[RecordBatch]:
-    """The batches of files with the offsets from `offset` on, as a leader of that epoch would have set them.
+    """The batches of files, with consecutive offsets from `offset` on and the given leader epoch.
 
-    Base offset and leader epoch lie outside a batch's checksum, so nothing is decoded; the checksum is checked.
+    Base offset and leader epoch are outside a batch's checksum, so nothing is decoded. The checksum is verified.
     """
     at, behind = BATCH.position("base_offset"), BATCH.end("base_offset")
     epoch_at, epoch_behind = BATCH.position("partition_leader_epoch"), BATCH.end("partition_leader_epoch")
@@ -120,7 +119,7 @@ def placed(staged: Iterable[tuple[str, list[Extent]]], offset: int, leader_epoch
 
 
 def discard(work: str, jobs: Iterable[str]) -> None:
-    """Remove the files of jobs, and the directory for them if nothing else is in it."""
+    """Remove the files of jobs, and their parent directory if it is empty."""
     for job in sorted(set(jobs)):
         removal = partial(fs.remove_tree, os.path.join(work, job))
         _persistently(
@@ -130,6 +129,6 @@ def discard(work: str, jobs: Iterable[str]) -> None:
 
 
 def discard_all(work: str, prefix: str) -> None:
-    """Remove the files of all jobs whose name begins so."""
+    """Remove the files of all jobs whose name starts with `prefix`."""
     if os.path.isdir(work) and not os.path.islink(work):
         discard(work, [entry.name for entry in scan_directory(work) if entry.name.startswith(prefix)])

@@ -1,7 +1,7 @@
-"""The streaming reader: decides on the driver how far each trigger reads, and reads as the batch reader does.
+"""The streaming reader: decides on the driver how far each trigger reads, and reads like the batch reader.
 
-What is decided is decided by `KafkaMicroBatchStream`; what is new is where the log's end is, which nobody tells.
-Spark keeps one reader in a process of its own for the life of a query, and copies of it in the tasks.
+The decisions follow `KafkaMicroBatchStream`, except that the log end must be found in the files. Spark keeps one reader
+in a process of its own for the life of a query, and copies of it in the tasks.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = ["LogStreamReader"]
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets are `{"topic": {"0": n}}`, as in checkpoints of Spark's Kafka source."""
+    """The stream reader. Offsets are `{"topic": {"0": n}}`, as in checkpoints of Spark's Kafka source."""
 
     def __init__(self, options: StreamOptions, layout: Layout) -> None:
         limited = (options.max_offsets, options.min_offsets, options.max_bytes) != (None, None, None)
@@ -66,7 +66,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- offsets -----------------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
-        """Where a new query begins; a query that has a checkpoint goes on from there."""
+        """Start of a new query. One with a checkpoint continues from there."""
         if self._initial is None:
             views = self._logs.look(all_there=True)
             self._initial = to_json(self._logs.starts(views))
@@ -76,7 +76,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial
 
     def latestOffset(self, start: Any = None, limit: ReadLimit | None = None) -> dict[str, dict[str, int]]:  # noqa: N802
-        """How far the next batch reads; `start` itself if there is nothing new, or too little."""
+        """End of the next batch. Equals `start` if there is nothing new, or too little."""
         if self._begins_at_the_end and start in (None, self._initial):
             # An empty first batch: only what a batch ends at is kept by Spark, and the end of today is lost tomorrow.
             self._begins_at_the_end = False
@@ -122,7 +122,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return until
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """The limit that Spark hands back to `latestOffset`, where the trigger does not forbid limits."""
+        """Return the limit that Spark passes to `latestOffset`, unless the trigger forbids limits."""
         options = self._options
         if options.max_offsets is not None:
             return ReadMaxRows(options.max_offsets)
@@ -133,17 +133,17 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802 - Spark's name
-        """What the latest look found, limits aside; for the query's progress."""
+        """What the latest look found, regardless of limits, for the query's progress."""
         return None if self._available is None else to_json(self._available)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Note where the logs end: that is how far this query reads."""
+        """Note the ends of the logs, up to which the query reads."""
         self._target = {key: view.end for key, view in self._logs.look(patient=False).items()}
 
     # -- records -----------------------------------------------------------------------------------------------------
 
     def partitions(self, start: Any, end: Any) -> list[LogInputPartition]:
-        """What each task of a batch reads."""
+        """Return the pieces of each task of a batch."""
         tasks = self._logs.plan(from_json(start), from_json(end))
         work_bytes = sum(piece.slice.size for task in tasks for piece in task)
         return [LogInputPartition(task, work_bytes) for task in tasks]

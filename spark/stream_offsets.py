@@ -1,6 +1,6 @@
-"""Offsets of a stream: their JSON, which is that of Spark's Kafka source, and how a limit is shared out.
+"""Offsets of a stream as JSON, as in Spark's Kafka source, and division of a limit.
 
-`KafkaMicroBatchStream.rateLimit` decides the shares.  Nothing here opens a file.
+The shares are as in `KafkaMicroBatchStream.rateLimit`. Nothing here opens a file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """`{"topic": {"0": 5}}`, ordered: Spark compares offsets as text."""
+    """Convert to `{"topic": {"0": 5}}`, sorted because Spark compares offsets as text."""
     found: dict[str, dict[str, int]] = {}
     for topic, partition in sorted(offsets):
         found.setdefault(topic, {})[str(partition)] = offsets[topic, partition]
@@ -26,7 +26,7 @@ def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def from_json(value: Any) -> dict[TopicPartition, int]:
-    """Offsets by topic and partition; `UsageError` where a checkpoint holds something else."""
+    """Offsets by topic and partition. Raises `UsageError` for other contents of a checkpoint."""
     try:
         return {
             (topic, int(number)): int(offset)
@@ -41,7 +41,7 @@ def from_json(value: Any) -> dict[TopicPartition, int]:
 
 
 def shared_out(limit: int, sizes: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """The part of `limit` for each partition, by what it has; none that has something gets nothing."""
+    """Divide `limit` among partitions in proportion to their sizes. A partition with data never gets zero."""
     total = sum(sizes.values())
     if total <= limit:
         return dict(sizes)

@@ -1,4 +1,4 @@
-"""The options of a stream: those of a batch read that it can have, and how much a trigger takes.
+"""Options of a stream: those of a batch read that apply, and limits per trigger.
 
 Names, defaults and refusals are those of Spark's Kafka source (`KafkaSourceProvider`, `KafkaMicroBatchStream`), with
 `maxBytesPerTrigger` from Spark's file sources.
@@ -25,14 +25,14 @@ _DEFAULT_DELAY = "15m"
 
 
 class StreamOptions(Struct, frozen=True, kw_only=True):
-    """The options of one stream, parsed."""
+    """The parsed options of a stream."""
 
     read: ReadOptions
     max_offsets: int | None
     min_offsets: int | None
     max_bytes: int | None
     max_delay_ms: int
-    """how long less than `min_offsets` may wait"""
+    """how long fewer than `min_offsets` may wait"""
 
 
 def _milliseconds(option: str, text: str) -> int:
@@ -43,7 +43,7 @@ def _milliseconds(option: str, text: str) -> int:
 
 
 def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
-    """Check and parse; raises `UsageError` with one sentence that names the option in its documented spelling."""
+    """Parse and check options. Raises `UsageError` with one sentence that names the option as documented."""
     given = {name.lower(): value for name, value in options.items()}
     for name in _ENDINGS:
         if name.lower() in given:

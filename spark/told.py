@@ -1,6 +1,6 @@
-"""What a query should know and does not end at: through Python's `warnings`, and through `logging` for who keeps that.
+"""Warnings of a query, with Python's `warnings` and `logging`.
 
-Spark shows neither of a worker's, but writes its standard error to the executor's log.
+Spark shows neither for a worker, but writes its standard error to the executor's log.
 """
 
 from __future__ import annotations
@@ -14,6 +14,6 @@ LOGGER = logging.getLogger("kafkalog.spark")
 
 
 def tell(sentence: str, category: type[Warning] = RuntimeWarning) -> None:
-    """One sentence to both."""
+    """Send a sentence to both."""
     LOGGER.warning(sentence)
     warnings.warn(sentence, category, stacklevel=3)

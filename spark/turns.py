@@ -1,4 +1,4 @@
-"""Commits into one log directory come one after the other: who is second waits, and does not fail."""
+"""A lock for commits into a log directory. A second one waits instead of failing."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MOST_SECONDS = 600.0
 
 @contextmanager
 def in_turn(work: str, most_seconds: float = _MOST_SECONDS) -> Iterator[None]:
-    """Hold the right to commit; `UsageError` if another commit does not give it up for so long.
+    """Hold the lock for a commit. Raises `UsageError` if it is not free within `most_seconds`.
 
-    The lock ends with its process, so one that was killed keeps nobody waiting.
+    The lock ends with its process, so a killed one blocks nobody.
     """
     path = os.path.join(work, _LOCK)
     until = time.monotonic() + most_seconds
@@ -40,7 +40,7 @@ def in_turn(work: str, most_seconds: float = _MOST_SECONDS) -> Iterator[None]:
 
 
 def _taken(work: str, path: str) -> int | None:
-    """A descriptor with the lock; None if somebody else has it, or has removed the file meanwhile."""
+    """Return a descriptor with the lock; None if another process holds it or has removed the file meanwhile."""
     fs.make_directory(work, follow=False)
     try:
         descriptor, _ = fs.lock_file(path)

@@ -1,8 +1,8 @@
-"""What a Python worker of Spark has loaded is not examined again by the garbage collector.
+"""Keeps the garbage collector from examining loaded modules in Spark's Python workers.
 
-PySpark's daemon collects garbage after every task of a worker (`pyspark/daemon.py`), which costs time for every object
-that is alive: with numpy and pyarrow loaded about 25 ms, as much as reading 2 MB.  Those objects stay as long as
-the worker does, so they are set aside once.
+PySpark's daemon collects garbage after every task of a worker (`pyspark/daemon.py`), which takes time for every live
+object. With numpy and pyarrow loaded it is about 25 ms, as much as reading 2 MB. These objects live as long as the
+worker, so they are frozen once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _done = False
 
 
 def set_aside() -> None:
-    """Once in a worker, when a task has loaded what it needs; elsewhere nothing happens."""
+    """Freeze objects once per worker, after a task has loaded what it needs. Does nothing outside of a task."""
     global _done
     if _done or TaskContext.get() is None:
         return

@@ -1,7 +1,7 @@
-"""What the user asked for when writing: options checked once on the driver, before anything is written.
+"""Options of a write, checked once on the driver before anything is written.
 
-Names are Kafka's: those of the topic, of the producer (`kafka.` before them, as Spark's Kafka sink takes them, is fine
-too) and the option `topic` of that sink.
+Names are Kafka's topic and producer settings (optionally with `kafka.`, as in Spark's Kafka sink), and the option
+`topic` of that sink.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MEANT = (
     *_OF_THE_LOG,
 )  # fmt: skip
 _WITHOUT_MEANING = ("checkpointLocation", "includeHeaders", "queryName")
-"""Spark's own, or of its Kafka source or sink; what they ask for is so anyway."""
+"""Options of Spark, or of its Kafka source or sink, whose effect is always given here."""
 _REFUSED = ("kafka.key.serializer", "kafka.value.serializer")
 _SPELLING = {name.lower(): name for name in (*_MEANT, *_WITHOUT_MEANING)}
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
@@ -46,10 +46,10 @@ _LARGEST = 2**31 - 1
 
 
 class WriteOptions(Struct, frozen=True, kw_only=True):
-    """The options of one write, parsed."""
+    """The parsed options of a write."""
 
     path: str
-    """the log directory, absolute"""
+    """absolute path of the log directory"""
     topic: str | None
     num_partitions: int | None
     topic_id: str | None
@@ -59,7 +59,7 @@ class WriteOptions(Struct, frozen=True, kw_only=True):
     batch_bytes: int
     config: LogConfig
     ignored: tuple[str, ...]
-    """options that have no meaning here, as the user will know them"""
+    """names of options without effect, as in the documentation"""
 
 
 def _given(options: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -136,7 +136,7 @@ def _level(given: Mapping[str, str], codec: Codec) -> int | None:
 
 
 def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
-    """Check and parse; raises `UsageError` with one sentence that names the option in its documented spelling."""
+    """Parse and check options. Raises `UsageError` with one sentence that names the option as documented."""
     given, ignored = _given(options)
     if not given.get("path"):
         raise UsageError("no path was given: save(path) names the log directory that is written")

@@ -1,4 +1,4 @@
-"""What one task does with its rows: each finds its partition, and batches go into the attempt's file."""
+"""One task: assigns rows to partitions and writes batches to the attempt's file."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from kafkalog.spark.write_options import WriteOptions, parse_write_options
 __all__ = ["Prepared", "write_task"]
 
 _HELD_BYTES = 64 * MIB
-"""Rows of all partitions that one task holds before it makes batches of them."""
+"""Size of rows held by a task before batches are built."""
 _BATCHES_AT_ONCE = 64
 _MOST_PARTITIONS = 10_000
-"""More than this without numPartitions is taken for a mistake, such as a column that holds something else."""
+"""Without numPartitions, a larger number is considered a mistake, such as a column with other contents."""
 
 
 def _now_ms() -> int:
@@ -38,7 +38,7 @@ def _now_ms() -> int:
 
 
 class Prepared:
-    """What driver and tasks share: checked options, and how many partitions there are."""
+    """State shared by driver and tasks: checked options, and partition counts."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         self.options = parse_write_options(options)
@@ -53,7 +53,7 @@ class Prepared:
 
 
 class _Task:
-    """Rows of one task on their way into batches."""
+    """Collects rows of a task and builds batches."""
 
     def __init__(self, prepared: Prepared, task: int, file: StagingFile) -> None:
         self._prepared = prepared
@@ -64,11 +64,11 @@ class _Task:
         self._sizes: dict[TopicPartition, int] = {}
         self._total = 0
         self._seen = 0
-        """bytes of all rows so far: decides whether compiled code is worth loading"""
+        """size of all rows so far, which decides whether to load compiled code"""
         self._partitions = ColumnPartitions(self._options.partitioner, first_turn=task)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Rows as Spark gives them."""
+        """Add rows from Spark."""
         if not batch.num_rows:
             return
         rows = rows_of(batch, _now_ms())
@@ -85,7 +85,7 @@ class _Task:
             self.finish()
 
     def finish(self) -> None:
-        """Make batches of all that is held."""
+        """Build batches from all rows held."""
         for owner in list(self._held):
             self._flush(owner)
 
@@ -127,7 +127,7 @@ class _Task:
             yield owner, chosen
 
     def _numbers(self, given: pa.Array | None, keys: pa.Array, counts: Numbers) -> Numbers:
-        """The column `partition` where it has a number, else by the key, else one after the other."""
+        """Partition numbers from the column `partition`, else from the key, else in turn."""
         numbers = self._partitions.numbers(keys, counts, given)
         most = self._options.num_partitions or max(_MOST_PARTITIONS, int(counts.max()))
         wrong = (numbers < 0) | (numbers >= most)
@@ -143,7 +143,7 @@ def _check_name(owner: TopicPartition) -> None:
 
 
 def write_task(prepared: Prepared, batches: Iterator[pa.RecordBatch], job: str, task: int, attempt: str) -> Staged:
-    """One attempt of a task: everything into one file, durable when this returns."""
+    """Run a task attempt. Everything is in one file, durable when this returns."""
     file = StagingFile(work_directory(prepared.options.path), job, f"{task}-{attempt}.batches")
     done = False
     try:

@@ -1,6 +1,6 @@
-"""The writers: tasks make batches and leave them beside the log directory, the driver commits all of them or none.
+"""The writers: tasks put batches beside the log directory, and the driver commits all or none.
 
-Which attempt of a task counts is decided by Spark's commit coordinator; what other attempts wrote is never examined.
+Spark's commit coordinator decides which attempt of a task counts. Files of other attempts are never read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
 
 @contextmanager
 def _told_only() -> Iterator[None]:
-    """Everything is committed: that something is left over must not look like a failure, and be written again."""
+    """Turn `StorageError` into a warning after a commit, since a failure would cause rows to be written again."""
     try:
         yield
     except StorageError as error:
@@ -66,19 +66,19 @@ class LogArrowWriter(DataSourceArrowWriter):
         begin(work_directory(self._prepared.options.path), self._prepared.job)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """One attempt of a task."""
+        """Run a task attempt."""
         task, attempt, _ = _attempt()
         return write_task(self._prepared, iterator, self._prepared.job, task, attempt)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """All tasks have written."""
+        """Commit, after all tasks have written."""
         commit(self._prepared.options, _staged(messages), overwrite=self._overwrite)
         with _told_only():
             self._discard()
             clear_leftovers(self._prepared.options.path)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """A task failed finally, or the commit did; nothing of the job stays."""
+        """Remove the files of the job after a task or the commit failed."""
         self._discard()
 
     def _discard(self) -> None:
@@ -86,7 +86,7 @@ class LogArrowWriter(DataSourceArrowWriter):
 
 
 class LogStreamArrowWriter(DataSourceStreamArrowWriter):
-    """`df.writeStream.format("kafkalog")`: a batch that was committed once is not written again after a restart."""
+    """`df.writeStream.format("kafkalog")`. A committed batch is not written again after a restart."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         if not _STREAMS:
@@ -96,7 +96,7 @@ class LogStreamArrowWriter(DataSourceStreamArrowWriter):
         self._prepared = Prepared(options, schema, overwrite=False)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """One attempt of a task of a batch."""
+        """Run a task attempt of a batch."""
         task, attempt, query = _attempt()
         job = f"stream-{query}-{self._prepared.job}"
         begin(work_directory(self._prepared.options.path), job)  # the query has no name before its tasks run
@@ -104,7 +104,7 @@ class LogStreamArrowWriter(DataSourceStreamArrowWriter):
         return Staged(staged.task, staged.job, staged.file, staged.extents, query)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """All tasks of a batch have written."""
+        """Commit a batch, after all its tasks have written."""
         staged = _staged(messages)
         commit(self._prepared.options, staged, overwrite=False, batch=batchId)
         work = work_directory(self._prepared.options.path)
@@ -114,5 +114,5 @@ class LogStreamArrowWriter(DataSourceStreamArrowWriter):
             clear_leftovers(self._prepared.options.path)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """A task of a batch failed finally."""
+        """Remove the files of a batch after one of its tasks failed."""
         abandon(work_directory(self._prepared.options.path), [message.job for message in _staged(messages)])

@@ -1,1 +1,1 @@
-"""Records as Arrow columns: the schema, what builds columns, and what decodes batches into them."""
+"""Records as Arrow columns: the schema, builders of columns, and decoders from batches to columns."""

@@ -1,7 +1,6 @@
-"""Records of many log batches as Arrow batches that are bounded by rows and bytes.
-
-Log batches are collected until there are enough for one Arrow batch, and decoded together; what a single log batch
-holds beyond the bounds is cut into several.  Kernels do it where there is enough, see `codec.thresholds`.
+"""Assemble the records of log batches to Arrow batches of bounded rows and bytes. Small log batches are collected and
+decoded together; one that exceeds the bounds becomes several Arrow batches. Compiled code is used if there is enough
+work, see `codec.thresholds`.
 """
 
 from __future__ import annotations
@@ -37,37 +36,37 @@ if TYPE_CHECKING:
 __all__ = ["NO_END", "ArrowAssembler", "Bounds", "Fault", "Piece"]
 
 _MOST_HELD = 16 * MIB
-"""Record bytes that may wait until they are wanted: a compressed window can hold a thousand times its own."""
+"""Most record bytes that may wait to be requested: a compressed window can expand a thousandfold."""
 _LARGE = 4 * MIB
-"""Record bytes of one batch from which on it is large; brokers take no batch above 1 MiB by default."""
+"""Least record bytes of a large batch. By default brokers accept no batch above 1 MiB."""
 _ABOUT = 1.25
-"""How far above the bound an Arrow batch may be before it is cut: what Arrow adds to the bytes of records."""
+"""Factor by which an Arrow batch may exceed the bound before it is cut, because Arrow's buffers add to the record
+bytes.
+"""
 _END_AND_NULL = 32 + 1
-"""Bits for where a key or value ends, and whether it is null."""
+"""Bits for the end of a key or value and for its null flag."""
 
 
 class Bounds(Struct, frozen=True):
-    """How large Arrow batches may be; `first_rows` is the bound of the first, doubled until it reaches `rows`.
-
-    A record that is larger than `bytes` by itself gets a batch of its own.
+    """Bounds of Arrow batches, in rows and bytes. The first one has at most `first_rows` rows; that bound doubles with
+    each batch until it reaches `rows`. A single record larger than `bytes` makes a batch of its own.
     """
 
     rows: int = 10_000
     bytes: int = 8 * MIB
     first_rows: int = 1_000
     most_collected: int | None = None
-    """Bytes of records that are collected for one, where that is less than `bytes`: what several threads share"""
+    """most record bytes to collect for one Arrow batch, if less than `bytes`: several threads share the memory"""
 
     @property
     def collected(self) -> int:
-        """Bytes of records from which on nothing more is collected for an Arrow batch."""
+        """Record bytes after which no more are collected for an Arrow batch."""
         return self.bytes if self.most_collected is None else min(self.bytes, self.most_collected)
 
 
 class ArrowAssembler:
-    """Fed with log batches in order, gives Arrow batches; a `Fault` where records cannot be read.
-
-    The bytes of the batches must not change before what they hold has been given out.
+    """Convert log batches in order to Arrow batches, and to a `Fault` for records that cannot be decoded. The bytes of
+    the log batches must not change until their records were yielded.
     """
 
     def __init__(
@@ -83,7 +82,9 @@ class ArrowAssembler:
         self._plain = PlainDecoder(schema, topic, partition, limits)
         self._limits = limits
         self.await_turn: Callable[[], None] | None = None
-        """called before a batch is decompressed that turns out to be large, so that many threads hold one of them"""
+        """function called before a large batch is decompressed, so that only one of many threads holds one; None: not
+        called
+        """
         self._bounds = bounds
         self._rows_bound = min(bounds.first_rows, bounds.rows)
         self._parts: list[Part] = []
@@ -93,19 +94,21 @@ class ArrowAssembler:
         self._messages: MessageDecoder | None = None
         self._batches: BatchDecoder | None = None
         self._collecting: RunsToArrow | MessageDecoder | None = None
-        """the one of them that may hold something"""
+        """the decoder that may hold collected records"""
         self._views = [number for number, kind in enumerate(schema.types) if pa.types.is_binary_view(kind)]
         self._others = [number for number in range(len(schema)) if number not in self._views]
-        widths = [_bits_of_row(kind) for kind in schema.types]
-        self._bits_of_row = sum(each or 0 for each in widths)
-        self._unmeasured = [number for number, each in enumerate(widths) if each is None]
+        widths = [_bits_of_row(arrow_type) for arrow_type in schema.types]
+        self._bits_of_row = sum(width or 0 for width in widths)
+        self._unmeasured = [number for number, width in enumerate(widths) if width is None]
         self.has_views = bool(self._views)
-        """whether what it is given must stay in memory as long as what it gives"""
+        """whether memory passed in must be kept as long as the Arrow batches, which point into it"""
         self.takes_runs = kernel_is_worth_it(work_bytes)
-        """whether `add_run` may be called, and is worth it"""
+        """whether `add_run` may be called: compiled code saves time"""
 
     def add_run(self, run: BatchRun | MessageRun, low: npt.NDArray[np.int64], high: int = NO_END) -> Iterator[Piece]:
-        """Take many batches, `low` for each of them, and give what that completes."""
+        """Add the batches of a run; yield all Arrow batches that become complete. Only offsets from `low` (one for each
+        batch) to `high` (exclusive) are kept. Raises `TypeError` unless `takes_runs`.
+        """
         if not self.takes_runs:
             raise TypeError("this assembler takes one batch at a time")
         from kafkalog.codec.headers.runs import BatchRun
@@ -129,11 +132,9 @@ class ArrowAssembler:
                 yield from self.flush()
 
     def add_window(self, window: bytes | memoryview, order: Order) -> tuple[int, bool, list[Piece]]:
-        """Take batches from the beginning of a window on; how many bytes of it, whether not more because that is
-        enough at a time, and what that completes.
-
-        Everything is taken out of the window before this is over, but for views, which keep it.  `order` goes on to the
-        offset after what was taken.
+        """Add batches from the start of a window. Return the number of bytes decoded, whether it stopped only because
+        it has enough for now, and the completed Arrow batches. They contain copies, except for view columns, which keep
+        the window. Advances `order` to the offset after the decoded batches.
         """
         done: list[Piece] = []
         if len(window) < BATCH.size or window[MAGIC_POSITION] != BATCH_MAGIC:
@@ -166,9 +167,8 @@ class ArrowAssembler:
         return self._messages
 
     def add(self, batch: RecordBatch, low: int, high: int = NO_END) -> Iterator[Piece]:
-        """Take a batch of which the offsets from `low` up to, not including, `high` are wanted; what that completes.
-
-        It is taken as that is read: a large batch is opened after all before it was given out.
+        """Add one batch; yield all Arrow batches that become complete. Only offsets from `low` to `high` (exclusive)
+        are kept. A large batch is decompressed only after all records before it were yielded.
         """
         header = batch.header
         if isinstance(header, BatchHeader):
@@ -211,7 +211,7 @@ class ArrowAssembler:
         return self._batches
 
     def _opened_unless_large(self, batch: RecordBatch) -> tuple[bytes | memoryview | None, Finding | None] | None:
-        """The payload as `open_payload` gives it; None where that would be large."""
+        """Return the payload as `open_payload` does, or None if it would be large."""
         if batch.header.codec == Codec.NONE:
             return open_payload(batch, self._limits)
         most = min(self._limits.decompressed_batch_bytes, 2 * self._bounds.collected, _LARGE)
@@ -229,11 +229,11 @@ class ArrowAssembler:
 
     @property
     def is_full(self) -> bool:
-        """What was collected is enough for an Arrow batch: holding it while more is decompressed gains nothing."""
+        """Whether enough was collected for an Arrow batch: then it should be taken before more is decompressed."""
         return self._bytes >= self._bounds.collected
 
     def flush(self) -> Iterator[Piece]:
-        """Give out what was collected."""
+        """Yield all collected records as Arrow batches. Nothing is collected afterwards."""
         if self._collecting is not None and not self._collecting.is_empty:
             record_bytes = self._collecting.record_bytes
             piece = self._collecting.build()
@@ -249,14 +249,16 @@ class ArrowAssembler:
             del piece
 
     def _bounded(self, piece: Piece) -> Iterator[Piece]:
-        """What was decoded, within the bounds."""
+        """Yield the decoded piece within the bounds; nothing if it has no rows."""
         if isinstance(piece, Fault):
             yield piece
         elif piece.num_rows:
             yield from self._cut(piece)
 
     def _cut(self, piece: pa.RecordBatch, record_bytes: int | None = None) -> Iterator[pa.RecordBatch]:
-        """The piece, or slices of it where it is above the bounds; made from so many record bytes if that is known."""
+        """Yield the piece, or slices of it if it exceeds the bounds. `record_bytes` is the size of the records from
+        which it was made, None if unknown.
+        """
         start = 0
         ends = _byte_ends(piece) if self._is_larger(piece, _ABOUT * self._bounds.bytes, record_bytes) else None
         while start < piece.num_rows:
@@ -270,7 +272,9 @@ class ArrowAssembler:
             start = end
 
     def _is_larger(self, piece: pa.RecordBatch, size: float, record_bytes: int | None) -> bool:
-        """Whether its fields have more bytes; what views point into has those of others too."""
+        """Whether the rows of `piece` hold more than `size` bytes. A view column's buffers are shared with other
+        pieces, so its fields are added up.
+        """
         if record_bytes is not None:  # all keys and values are in them, and counting those takes longer
             most = record_bytes + piece.num_rows * self._bits_of_row // 8 + len(self._others)
             if most + sum(piece.column(number).nbytes for number in self._unmeasured) <= size:
@@ -282,7 +286,7 @@ class ArrowAssembler:
 
 
 def _bits_of_row(kind: pa.DataType) -> int | None:
-    """What counts of a column for each row at most, but for keys and values themselves; None where it is not known."""
+    """Return the most bits of a column for each row, without the bytes of keys and values; None if unknown."""
     if pa.types.is_binary_view(kind):
         return 0
     if pa.types.is_binary(kind):
@@ -291,7 +295,7 @@ def _bits_of_row(kind: pa.DataType) -> int | None:
 
 
 def _viewed_sizes(column: pa.Array) -> npt.NDArray[np.int64]:
-    """Bytes of each field; pyarrow has no such function for views."""
+    """Return the size in bytes of each field of a view column. pyarrow has no function for it."""
     import numpy as np
 
     sizes = np.frombuffer(column.buffers()[1], np.int32, 4 * len(column), 16 * column.offset)[::4].astype(np.int64)
@@ -299,7 +303,7 @@ def _viewed_sizes(column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _byte_ends(piece: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """Bytes of all columns up to the end of each row."""
+    """Return, for each row, the bytes of all columns up to its end."""
     import numpy as np
     import pyarrow.compute as pc  # takes a while to load, and is seldom needed
 
@@ -310,8 +314,8 @@ def _byte_ends(piece: pa.RecordBatch) -> npt.NDArray[np.int64]:
         elif pa.types.is_binary(column.type) or pa.types.is_string(column.type):
             sizes = pc.fill_null(pc.binary_length(column), 0)
         elif pa.types.is_list(column.type):
-            each = column.values.nbytes // max(len(column.values), 1)
-            sizes = pc.multiply(pc.fill_null(pc.list_value_length(column), 0), each)
+            element_bytes = column.values.nbytes // max(len(column.values), 1)
+            sizes = pc.multiply(pc.fill_null(pc.list_value_length(column), 0), element_bytes)
         else:
             sizes = column.type.bit_width // 8
         total = pc.add(total, sizes)

@@ -1,6 +1,5 @@
-"""One batch of any size to Arrow batches, a part at a time: its columns would take as much again as its records.
-
-The kernel takes records up to the first one with a fault; what that is, the readable execution says.
+"""Decode one batch of any size to Arrow batches, part by part, because columns for all records would take as much
+memory again. Compiled code decodes up to the first faulty record; the plain decoder then names the fault.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ __all__ = ["BatchDecoder"]
 
 
 _PART_BYTES = 8 * MIB
-"""Record bytes that become columns together."""
+"""Record bytes that are decoded to columns at once."""
 
 
 class BatchDecoder:
-    """Decodes batches of magic 2 whose record bytes are at hand, by the compiled loop."""
+    """Decoder of v2 batches whose record bytes are already decompressed. Uses compiled code."""
 
     def __init__(
         self, schema: pa.Schema, topic: str | None, partition: int | None, limits: Limits, rows: int, most_bytes: int
@@ -42,9 +41,9 @@ class BatchDecoder:
         self._plain = PlainDecoder(schema, topic, partition, limits)
 
     def decode(self, part: Part) -> Iterator[Piece]:
-        """Rows in order, as many at a time as the bounds allow; a fault comes after the rows before it.
-
-        A record that is larger than the bound by itself is not copied: its columns hold the record bytes.
+        """Yield the wanted rows in order, as many at once as the bounds allow, and a fault after the rows before it.
+        The columns of a record larger than the bound point to the record bytes instead of copying them. Raises
+        `TypeError` for a batch of another magic.
         """
         header, size = part.batch.header, len(part.payload)
         if not isinstance(header, BatchHeader):
@@ -58,11 +57,11 @@ class BatchDecoder:
             if self._builder.rows:
                 yield self._builder.build()
             if more == 0:
-                found = record_at(memoryview(part.payload), position, self._limits)
-                if isinstance(found, RecordFault):
-                    yield Fault(part.batch, record_finding(part.batch, done, found))
+                decoded = record_at(memoryview(part.payload), position, self._limits)
+                if isinstance(decoded, RecordFault):
+                    yield Fault(part.batch, record_finding(part.batch, done, decoded))
                     return
-                raw, position = found
+                raw, position = decoded
                 done += 1
                 rows = [(part.batch, record) for record in records_of(header, [raw])]
                 yield self._plain.columns([row for row in rows if part.low <= to_int64(row[1].offset) < part.high])
@@ -71,7 +70,9 @@ class BatchDecoder:
             yield Fault(part.batch, record_finding(part.batch, done, fault))
 
     def _decode_part(self, part: Part, headers: Table, position: int, records: int) -> tuple[int, int]:
-        """How many records from a position on were decoded, and the position after them."""
+        """Decode at most `records` records from `position` of the record bytes. Return the number of records decoded
+        and the position after them.
+        """
         buffers, limits = self._builder.buffers, self._limits
         most = min(records, self._rows)
         buffers.ensure(most, min(len(part.payload) - position, self._most_bytes))

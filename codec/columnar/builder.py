@@ -1,4 +1,6 @@
-"""Arrow batches from what compiled code decodes: buffers for the bytes of records, and the headers of their batches."""
+"""Build Arrow batches from decoded records: buffers for the values in the records' bytes, and headers for the values of
+their batches.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ _LAST_ASCII = 0x7F
 
 
 class RecordBatchBuilder(Collector):
-    """Has the buffers that compiled code fills, is told the headers of the batches, gives one Arrow batch."""
+    """Builder of one Arrow batch after another. It owns the buffers that compiled code fills, and is given the headers
+    of the decoded batches.
+    """
 
     def __init__(self, schema: pa.Schema, topic: str | None, partition: int | None, rows: int, most_bytes: int) -> None:
         self._schema = schema
@@ -37,39 +41,40 @@ class RecordBatchBuilder(Collector):
         self._of_batch: dict[str, list[Int64s]] = {name: [] for name in schema.names if self.value_of_batch(name)}
 
     def buffers_of(self, name: str) -> tuple[ArrowBuffer, ...]:
-        """The buffers that a column is made of."""
+        """Return the buffers of a column."""
         return COLUMNS[name].views if name in self._viewed else COLUMNS[name].buffers
 
     def value_of_batch(self, name: str) -> Any:
-        """What gives the value of each batch from a table of headers, where a column follows from them; else None."""
+        """Return the function from a table of headers to the column's value for each batch; None if the column does not
+        depend on headers.
+        """
         return COLUMNS[name].of_batch
 
     def add_headers(self, headers: Table, rows: Int64s, window_start: int = 0) -> None:
-        """Note what columns need of the headers of batches that were decoded, and how many rows each has.
-
-        Their positions count from `window_start`.
+        """Remember values of the headers of decoded batches for the columns. `rows` has the number of rows of each
+        batch. Positions in `headers` count from `window_start`.
         """
         if self._of_batch:
             self._rows_of_batch.append(rows.copy())
             for name, values in self._of_batch.items():
-                found = np.array(self.value_of_batch(name)(headers))
-                values.append(found + window_start if COLUMNS[name].is_place else found)
+                batch_values = np.array(self.value_of_batch(name)(headers))
+                values.append(batch_values + window_start if COLUMNS[name].is_place else batch_values)
 
     def build(self) -> pa.RecordBatch:
-        """What was decoded, as an Arrow batch; starts over."""
+        """Return the decoded rows as an Arrow batch, and start a new one."""
         arrays = [self._column(name, COLUMNS[name]) for name in self._schema.names]
         self.reset()
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def reset(self) -> None:
-        """Start over."""
+        """Forget the decoded rows and start a new batch."""
         self._rows_of_batch = []
         for values in self._of_batch.values():
             values.clear()
         super().reset()
 
     def of_rows(self, name: str) -> npt.NDArray[Any]:
-        """A column that follows from the headers of the batches."""
+        """Return a column that depends on headers: one value for each row."""
         values = np.concatenate(self._of_batch[name])
         if COLUMNS[name].words is None:
             values = values.astype(TYPES[name].to_pandas_dtype())
@@ -97,7 +102,7 @@ class RecordBatchBuilder(Collector):
         return _binary(buffers, rows, ends, data, column.type, valid if nulls else None, nulls)
 
     def repeated(self, name: str, value: object) -> pa.Array:
-        """The same value for each row."""
+        """Return a column with the same value in all rows."""
         rows = self.rows
         known = self._repeated.get(name)
         if known is None or len(known) < rows:
@@ -107,7 +112,7 @@ class RecordBatchBuilder(Collector):
 
 
 def _validity(valid: npt.NDArray[Any]) -> pa.Buffer:
-    """A byte for each row as a bit for each row."""
+    """Convert a byte for each row to a bit for each row."""
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
@@ -133,7 +138,7 @@ def _views(buffers: ColumnBuffers, rows: int, views: ArrowBuffer, valid: ArrowBu
 
 
 def _header_keys(buffers: ColumnBuffers, headers: int) -> pa.Array:
-    """Keys of headers as text; bytes that are not UTF-8 become U+FFFD."""
+    """Return the keys of headers as text. Bytes that are not UTF-8 become U+FFFD."""
     keys = _binary(buffers, headers, ArrowBuffer.HEADER_KEY_ENDS, ArrowBuffer.HEADER_KEY, pa.string())
     if not (buffers.view(ArrowBuffer.HEADER_KEY, np.uint8, buffers.count(Filled.HEADER_KEY)) > _LAST_ASCII).any():
         return keys
@@ -145,7 +150,7 @@ def _header_keys(buffers: ColumnBuffers, headers: int) -> pa.Array:
 
 
 def _headers(buffers: ColumnBuffers, rows: int, kind: pa.DataType) -> pa.Array:
-    """A list of key and value for each record, null where it has none."""
+    """Return the column of headers: a list of key and value for each record, null if it has none."""
     headers, nulls = buffers.count(Filled.HEADERS), buffers.count(Filled.HEADER_VALUE_NULLS)
     valid = ArrowBuffer.HEADER_VALUE_VALID if nulls else None
     values = _binary(

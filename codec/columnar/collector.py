@@ -1,4 +1,4 @@
-"""What compiled code fills where no Arrow batch is wanted: buffers, and nothing that headers say."""
+"""Buffers for compiled code if no Arrow batch is wanted. Headers of batches are ignored."""
 
 from __future__ import annotations
 
@@ -18,22 +18,21 @@ __all__ = ["Collector"]
 
 
 class Collector:
-    """Has the buffers that are wanted, for about so many rows and bytes."""
+    """Owner of the wanted buffers, dimensioned for about `rows` rows and `most_bytes` bytes."""
 
     def __init__(self, wanted: Iterable[ArrowBuffer], rows: int, most_bytes: int) -> None:
         self.buffers = ColumnBuffers(wanted, rows, most_bytes)
 
     @property
     def rows(self) -> int:
-        """Rows so far."""
+        """Number of rows so far."""
         return self.buffers.count(Filled.ROWS)
 
     def add_headers(self, headers: Table, rows: npt.NDArray[np.int64], window_start: int = 0) -> None:
-        """Note what columns need of the headers of batches that were decoded, and how many rows each has.
-
-        Their positions count from `window_start`.
+        """Do nothing. A subclass remembers values of the headers of decoded batches; `rows` has the number of rows of
+        each batch, and positions in `headers` count from `window_start`.
         """
 
     def reset(self) -> None:
-        """Start over."""
+        """Forget all rows."""
         self.buffers.reset()

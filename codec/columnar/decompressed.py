@@ -1,4 +1,6 @@
-"""The record bytes of many batches of one codec, as addresses: in the window where they lie, or decompressed."""
+"""Record bytes of many batches of one compression, as addresses: in the window if not compressed, otherwise in memory
+into which they were decompressed.
+"""
 
 from __future__ import annotations
 
@@ -33,38 +35,41 @@ __all__ = [
 
 
 class Decompressed(NamedTuple):
-    """Addresses and sizes of the record bytes of the first batches of a run, and the pieces of memory they are in."""
+    """Addresses and sizes in bytes of the record bytes of the first batches of a run, and the memory that holds
+    them.
+    """
 
     addresses: Int64s
     sizes: Int64s
     memory: Sequence[bytes | memoryview]
     where: Int64s
-    """which of the pieces those of each batch are in"""
+    """index into `memory` for each batch"""
 
 
 def decompress_batches(run: BatchRun, codec: int, limits: Limits, budget: int) -> Decompressed:
-    """Record bytes of the first batches, about `budget` of them, at least one batch; none if the first has a fault.
-
-    All batches of the run have the same codec, and hold a record.
+    """Decompress the first batches of a run, about `budget` bytes and at least one batch. The result is empty if the
+    first batch cannot be decompressed. All batches must have this codec and at least one record.
     """
     window = run.window
     base = np.frombuffer(window, np.uint8).ctypes.data
     if codec == Codec.NONE:
-        found = np.empty((2, len(run)), np.int64)
-        count = functions.locate_records(run.table, base, limits.decompressed_batch_bytes, budget, found[0], found[1])
-        return _in_one(found[:, :count], window)
+        locations = np.empty((2, len(run)), np.int64)
+        count = functions.locate_records(run.table, base, limits.decompressed_batch_bytes, budget, *locations)
+        return _in_one(locations[:, :count], window)
     sources = run.starts + (base + BATCH.size)
     sizes = run.sizes - BATCH.size
-    together = decompress_together(codec, sources, sizes, limits, budget)
-    if len(together.addresses):
-        return together
+    decompressed = decompress_together(codec, sources, sizes, limits, budget)
+    if len(decompressed.addresses):
+        return decompressed
     # what is larger than this is left to who takes one batch at a time
     most = replace(limits, decompressed_batch_bytes=min(limits.decompressed_batch_bytes, 2 * budget))
     return _one_by_one(codec, run.starts + BATCH.size, sizes, memoryview(window), most, budget)
 
 
 def decompressor(limits: Limits, memory: int, memory_bytes: int) -> Int64s:
-    """The struct `Decompressor`: what this thread decompresses with, into so many bytes at an address."""
+    """Return the C struct `Decompressor` of this thread, which decompresses into `memory_bytes` bytes at the address
+    `memory`.
+    """
     check_streams()
     return np.array(native.decompressor_of_thread(limits.zstd_window_bytes, memory, memory_bytes), np.int64)
 
@@ -72,14 +77,16 @@ def decompressor(limits: Limits, memory: int, memory_bytes: int) -> Int64s:
 def decompress_together(
     codec: int, sources: Int64s, compressed: Int64s, limits: Limits, budget: int
 ) -> Decompressed:
-    """Decompress many batches in one call; none if the first is not of the plain shape, or no wheel has its codec."""
+    """Decompress many batches in one call. The result is empty if the first batch is not in the plain form of its
+    codec, or no installed library has the codec.
+    """
     block = Block(2 * budget)
-    with_these = decompressor(limits, block.address, 2 * budget)
-    found = np.empty((2, len(sources)), np.int64)
+    thread_decompressor = decompressor(limits, block.address, 2 * budget)
+    locations = np.empty((2, len(sources)), np.int64)
     count = functions.decompress_batches(
-        codec, with_these, sources, compressed, limits.decompressed_batch_bytes, budget, found[0], found[1]
+        codec, thread_decompressor, sources, compressed, limits.decompressed_batch_bytes, budget, *locations
     )
-    return _in_one(found[:, :count], block.buffer)
+    return _in_one(locations[:, :count], block.buffer)
 
 
 def _in_one(found: npt.NDArray[np.int64], memory: bytes | memoryview) -> Decompressed:
@@ -95,7 +102,7 @@ def _one_by_one(
 ) -> Decompressed:
     room = Block(2 * budget)
     memory: list[bytes | memoryview] = [room.buffer]
-    found: list[tuple[int, int, int]] = []
+    locations: list[tuple[int, int, int]] = []
     total = 0
     for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
         try:
@@ -106,32 +113,32 @@ def _one_by_one(
         is_in_room = room.address <= address < room.address + room.size
         if not is_in_room:
             memory.append(piece)
-        found.append((address, len(piece), 0 if is_in_room else len(memory) - 1))
+        locations.append((address, len(piece), 0 if is_in_room else len(memory) - 1))
         total += len(piece)
         if total >= budget:
             break
-    addresses, lengths, where = np.array(found, np.int64).reshape(-1, 3).T.copy()
+    addresses, lengths, where = np.array(locations, np.int64).reshape(-1, 3).T.copy()
     return Decompressed(addresses, lengths, memory, where)
 
 
 class OpenedBatches(NamedTuple):
-    """Record bytes of batches that follow each other in a run."""
+    """Record bytes of consecutive batches of a run."""
 
     first: int
-    """number of the first of them"""
+    """number of the first batch in the run"""
     addresses: Int64s
     sizes: Int64s
     headers: Table
-    """of the run"""
+    """headers of all batches of the run"""
     records: int
-    """how many these bytes hold at most"""
+    """most records that these bytes can hold"""
     most_records: int
-    """the same of one batch"""
+    """most records that one of these batches can hold"""
     memory: Sequence[bytes | memoryview]
-    """what the addresses are in"""
+    """memory that the addresses refer to"""
 
     def after(self, taken: int) -> OpenedBatches:
-        """Without the first ones."""
+        """Return these batches without the first `taken`."""
         return _opened(self.first + taken, self.addresses[taken:], self.sizes[taken:], self.headers, self.memory)
 
 
@@ -145,9 +152,8 @@ def _opened(
 
 
 def opened_batches(run: BatchRun, limits: Limits, budget: int) -> Iterator[OpenedBatches]:
-    """The record bytes of a run, in pieces of about `budget` bytes; what cannot be opened is missing between these.
-
-    So are batches without a record.
+    """Yield the record bytes of a run in pieces of about `budget` bytes. Batches without records, and batches that
+    cannot be decompressed, are left out.
     """
     start = 0
     while start < len(run):

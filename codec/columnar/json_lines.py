@@ -1,4 +1,4 @@
-"""JSON lines of many records without an object for each; `cli.record_lines` has the readable way to the same lines."""
+"""Make JSON lines of many records without an object for each. `cli.record_lines` makes the same lines in Python."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["JsonLines"]
 _DATA = (Filled.KEY, Filled.VALUE, Filled.HEADER_KEY, Filled.HEADER_VALUE)
 _LONGEST_ESCAPE = 6
 _OF_A_ROW, _OF_A_HEADER = 320, 32
-"""Bytes at most of a line, and of a header, besides topic and data."""
+"""Most bytes of a line, and of one header, without topic and data."""
 
 
 class JsonLines(OfRuns[memoryview]):
-    """Makes the lines of one partition; `encoding` is `text` or `base64`."""
+    """Maker of the JSON lines of one partition. `encoding` is `text` or `base64`."""
 
     columns = ("key", "value", "offset", "timestamp", "timestampType", "headers", "leaderEpoch")
 
@@ -33,7 +33,9 @@ class JsonLines(OfRuns[memoryview]):
         self._target, self._other = np.empty(0, np.uint8), np.empty(0, np.uint8)
 
     def make(self) -> memoryview | None:
-        """The lines, to be used before the next but one are made; None where something has no line here."""
+        """Return the lines; None if one of the records has no line in this form. The memory is overwritten by the call
+        after the next.
+        """
         size = self._write()
         return None if size < 0 else memoryview(self._target.data)[:size]
 

@@ -1,4 +1,4 @@
-"""Arrow batches of v0 and v1 entries, which have fewer fields than `builder` expects of a batch."""
+"""Build Arrow batches of v0 and v1 entries, which have fewer fields than v2 batches."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ __all__ = ["MessageBatchBuilder"]
 
 
 class MessageBatchBuilder(RecordBatchBuilder):
-    """Is told tables of `MessageColumn`."""
+    """Builder that is given tables of `MessageColumn`."""
 
     def buffers_of(self, name: str) -> tuple[ArrowBuffer, ...]:
-        """The buffers that a column is made of; none where messages have no such field."""
+        """Return the buffers of a column; none if messages do not have the field."""
         return COLUMNS[name].buffers if COLUMNS[name].is_in_messages else ()
 
     def value_of_batch(self, name: str) -> Any:
-        """What gives the value of each entry from a table of headers, where a column follows from them; else None."""
+        """Return the function from a table of headers to the column's value for each entry; None if the column does not
+        depend on headers.
+        """
         return COLUMNS[name].of_message
 
     def _column(self, name: str, column: Column) -> pa.Array:

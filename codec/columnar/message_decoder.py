@@ -1,7 +1,6 @@
-"""From runs of v0 and v1 entries to Arrow batches by the compiled decoder, as `run_decoder` does it for v2.
-
-Bare messages are read where they lie, the sets in wrappers are decompressed first.  What the decoder cannot take is
-handed back, entry by entry.
+"""Decode runs of v0 and v1 entries to Arrow batches with compiled code, as `run_decoder` does for v2. Single messages
+are read in the window; the sets inside wrappers are decompressed first. Entries that cannot be decoded are handed back
+one by one.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ __all__ = ["MessageDecoder"]
 
 
 class MessageDecoder:
-    """Collects the records of runs up to a bound of rows and bytes; used as a `RunDecoder` is."""
+    """Decoder that collects records up to a bound of rows and bytes, with the interface of `RunDecoder`."""
 
     def __init__(
         self, schema: pa.Schema, topic: str | None, partition: int | None, limits: Limits, rows: int, most_bytes: int
@@ -46,24 +45,23 @@ class MessageDecoder:
 
     @property
     def record_bytes(self) -> int:
-        """The bytes of the entries collected, in which all that they hold lies."""
+        """Bytes of the collected entries, decompressed."""
         return self._bytes
 
     @property
     def is_empty(self) -> bool:
-        """Nothing was collected."""
+        """Whether nothing was collected."""
         return self._bytes == 0
 
     def build(self) -> pa.RecordBatch:
-        """What was collected; starts over."""
+        """Return the collected records as an Arrow batch, and start a new one."""
         self._bytes = 0
         built = self._builder.build()
         return built if built.schema.equals(self._schema) else built.cast(self._schema)  # views into what was copied
 
     def decode_run(self, run: MessageRun, low: Int64s, high: int) -> Iterator[HandedBack | None]:
-        """Collect a run, of which the offsets from `low` (of each entry) up to, not including, `high` are wanted.
-
-        Yields None where `build` must be called, and what it hands back.
+        """Collect the records of a run with offsets from `low` (one for each entry) to `high` (exclusive). Yield None
+        when `build` must be called before it can continue, and a `HandedBack` for entries that it did not decode.
         """
         for opened in open_entries(run, self._limits):
             start, end = opened.start, opened.start + len(opened.sizes)
@@ -99,7 +97,9 @@ class MessageDecoder:
     def _decode_sets(
         self, addresses: Int64s, sizes: Int64s, run: MessageRun, found: Table, low: Int64s, high: int
     ) -> int:
-        """Take the entries of a run, `found` as the kernel has it; how many were taken before one with a fault."""
+        """Decode entries of a run; return their number, which is lower if an entry has a fault. `found` has their
+        message sets, as compiled code measured them.
+        """
         buffers = self._builder.buffers
         buffers.ensure(int(found[MessageSet.COUNT].sum()), int(sizes.sum()))
         rows = np.zeros(len(addresses), np.int64)
@@ -108,7 +108,9 @@ class MessageDecoder:
         return done
 
     def _fitting(self, counts: Int64s, sizes: Int64s) -> int:
-        """How many of the entries are within the bounds together with what is there; one at least when empty."""
+        """Return how many of the entries fit into the bounds together with those already collected. It is at least one
+        if nothing was collected.
+        """
         rows = self._builder.rows + np.cumsum(counts)
         total = self._bytes + np.cumsum(sizes)
         within = (rows <= self.rows_bound) & (total <= self._bytes_bound)

@@ -1,4 +1,6 @@
-"""Where the messages of v0 and v1 entries lie: bare ones in the window, the sets of wrappers decompressed elsewhere."""
+"""Find the messages of v0 and v1 entries: single ones in the window, sets of wrappers in memory into which they are
+decompressed.
+"""
 
 from __future__ import annotations
 
@@ -26,20 +28,19 @@ __all__ = ["Opened", "open_entries"]
 
 
 _LARGEST = MOST_BYTES // 2
-"""An entry or set above that does not go into one Arrow batch with others."""
+"""Most bytes of an entry or set that goes into one Arrow batch with others."""
 _AT_ONCE = MIB
-"""Sets that are decompressed before they are decoded, bytes: what a processor's cache still holds."""
+"""Bytes of sets that are decompressed before they are decoded: few enough for the processor's cache."""
 _WORTH_A_CALL = 4
-"""Wrappers of one kind after each other that are decompressed in one call."""
+"""Fewest consecutive wrappers of one compression that are decompressed in one call."""
 _EXPECTED = 16
-"""How many times as large as its compressed form a set is taken to be; more takes another call."""
+"""Assumed ratio of a set's size to its compressed size; a larger set takes another call."""
 _BY_PIECES = -1
 
 
 class Opened(NamedTuple):
-    """Addresses and sizes of some entries of a run or of what they hold, size -1 where that cannot be had.
-
-    `start` is the number of the first one; `keep` keeps the bytes there.
+    """Addresses and sizes of consecutive entries of a run, or of the sets inside wrappers. Size -1: it cannot be read
+    or is too large. `start` is the number of the first entry; `keep` owns the memory.
     """
 
     start: int
@@ -49,7 +50,7 @@ class Opened(NamedTuple):
 
 
 def open_entries(run: MessageRun, limits: Limits) -> Iterator[Opened]:
-    """All entries of a run in order, as many at a time as hold about `_AT_ONCE` bytes in wrappers."""
+    """Yield all entries of a run in order, in groups whose wrappers hold about `_AT_ONCE` bytes."""
     base = np.frombuffer(run.window, np.uint8).ctypes.data
     addresses, sizes = run["position"] + base, run.sizes
     sizes[sizes > _LARGEST] = -1
@@ -72,7 +73,7 @@ def open_entries(run: MessageRun, limits: Limits) -> Iterator[Opened]:
 
 
 class _Values:
-    """The compressed values of the wrappers of a run."""
+    """Compressed values of the wrappers of a run."""
 
     def __init__(self, run: MessageRun, wrappers: npt.NDArray[np.intp], base: int, limits: Limits) -> None:
         values = np.empty((2, len(run)), np.int64)
@@ -93,7 +94,9 @@ class _Values:
         self.opened_bytes = 0
 
     def open_from(self, number: int) -> tuple[Int64s | int, Int64s | list[int]]:
-        """Addresses and sizes of the set of this wrapper, or of those of several from it on."""
+        """Decompress wrapper `number`, or several from it on; return the addresses and sizes of their sets. Size -1: it
+        cannot be decompressed or is too large.
+        """
         edge = int(self._edges[np.searchsorted(self._edges, number, side="right")])
         kind = int(self._kinds[number])
         if kind != _BY_PIECES and edge - number >= _WORTH_A_CALL:
@@ -114,7 +117,7 @@ class _Values:
         return int(pa.py_buffer(piece).address), [len(piece)]
 
     def _piece(self, number: int) -> bytes | memoryview | None:
-        """What a wrapper holds; None if that cannot be had, or is too much."""
+        """Return the decompressed set of a wrapper; None if it cannot be decompressed or is too large."""
         start, size = int(self._starts[number]), int(self._sizes[number])
         if size < 0:
             return None

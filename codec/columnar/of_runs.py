@@ -1,4 +1,4 @@
-"""Something made of the records of runs without an Arrow batch: objects, lines of JSON or of text."""
+"""Convert the records of runs without an Arrow batch: to objects, or lines of JSON or text."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _ROWS, _BYTES = 8 * 1024, MIB
 
 
 class OfRuns(ABC, Generic[Piece]):
-    """Decodes runs of one partition and makes a piece of each few thousand records."""
+    """Converter of the runs of one partition. It makes one piece for every few thousand records."""
 
     columns: Sequence[str]
-    """that `make` needs"""
+    """columns that `make` needs"""
 
     def __init__(self, limits: Limits) -> None:
         self.builder = RecordBatchBuilder(record_schema(self.columns), None, None, _ROWS, _BYTES)
@@ -39,10 +39,12 @@ class OfRuns(ABC, Generic[Piece]):
 
     @abstractmethod
     def make(self) -> Piece | None:
-        """A piece of what the decoder's buffers hold; None where the readable way has to make it."""
+        """Return a piece made of the decoder's buffers; None if it must be made in Python."""
 
     def pieces(self, run: BatchRun, low: npt.NDArray[np.int64], high: int) -> Iterator[Piece | HandedBack]:
-        """The records of each batch from `low` up to `high`, and what is handed back."""
+        """Yield the pieces with the wanted records of a run, and a `HandedBack` for batches that were not decoded.
+        Wanted are offsets from `low` (one for each batch) to `high` (exclusive).
+        """
         begin = 0
         for handed in self.decoder.decode_run(run, low, high):
             if handed is None:
@@ -58,34 +60,34 @@ class OfRuns(ABC, Generic[Piece]):
         if self.decoder.is_empty:
             return
         # a null timestamp is a number that Arrow cannot hold
-        made = self.make() if self.builder.buffers.count(Filled.TIMESTAMP_NULLS) == 0 else None
+        piece = self.make() if self.builder.buffers.count(Filled.TIMESTAMP_NULLS) == 0 else None
         self.decoder.drop()
-        yield HandedBack(begin, end) if made is None else made
+        yield HandedBack(begin, end) if piece is None else piece
 
     # -- what the buffers hold ---------------------------------------------------------------------------------------
 
     def data_of(self, name: str) -> bytes:
-        """All bytes of a field: `KEY`, `VALUE`, `HEADER_KEY` or `HEADER_VALUE`."""
+        """Return all bytes of `KEY`, `VALUE`, `HEADER_KEY` or `HEADER_VALUE`, one row after another."""
         buffers = self.builder.buffers
         return buffers.view(ArrowBuffer[name], np.uint8, buffers.count(Filled[name])).tobytes()
 
     def ends_of(self, name: str, rows: int) -> list[int]:
-        """Where the bytes of each row end, behind where those of the first begin."""
+        """Return the start of the first row's bytes, followed by the end of each row's."""
         ends: list[int] = self.builder.buffers.view(ArrowBuffer[f"{name}_ENDS"], np.int32, rows + 1).tolist()
         return ends
 
     def nulls_of(self, name: str, rows: int) -> list[int]:
-        """Rows in which a field is null."""
+        """Return the numbers of the rows in which a field is null."""
         buffers, nulls = self.builder.buffers, f"{name}_NULLS"
         if nulls not in Filled.__members__ or buffers.count(Filled[nulls]) == 0:
             return []
-        found: list[int] = np.flatnonzero(buffers.view(ArrowBuffer[f"{name}_VALID"], np.uint8, rows) == 0).tolist()
-        return found
+        null_rows: list[int] = np.flatnonzero(buffers.view(ArrowBuffer[f"{name}_VALID"], np.uint8, rows) == 0).tolist()
+        return null_rows
 
     def bytes_of(self, name: str, rows: int) -> list[bytes | None]:
-        """A field of each row."""
+        """Return the value of a field for each row; None for null."""
         data = self.data_of(name)
-        found: list[bytes | None] = [data[start:end] for start, end in pairwise(self.ends_of(name, rows))]
+        values: list[bytes | None] = [data[start:end] for start, end in pairwise(self.ends_of(name, rows))]
         for row in self.nulls_of(name, rows):
-            found[row] = None
-        return found
+            values[row] = None
+        return values

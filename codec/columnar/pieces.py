@@ -1,4 +1,4 @@
-"""What decoding gives: Arrow batches, and between them the batches of the log whose records cannot be read."""
+"""Results of decoding: Arrow batches, and between them faults of log batches."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _MIN, _MAX = -(1 << 63), (1 << 63) - 1
 
 
 class Part(Struct, frozen=True):
-    """One log batch, and which of its offsets are wanted: from `low` up to, not including, `high`."""
+    """One log batch with the wanted offsets: from `low` to `high` (exclusive)."""
 
     batch: RecordBatch
     low: int
     high: int
     payload: bytes | memoryview = b""
-    """record bytes, decompressed (magic 2)"""
+    """decompressed record bytes (magic 2 only)"""
 
 
 class Fault(Struct, frozen=True):
-    """A batch whose records cannot be read from some point on."""
+    """A batch in which a record cannot be read. The records before it were yielded, those after it are lost."""
 
     batch: RecordBatch
     finding: Finding
@@ -36,6 +36,6 @@ Piece: TypeAlias = pa.RecordBatch | Fault
 
 
 def to_microseconds(milliseconds: int) -> int | None:
-    """Microseconds of a timestamp, or None where they do not fit: there is no such moment."""
+    """Convert ms to microseconds; return None if the result does not fit 64 bits, as no such time exists."""
     value = to_int64(milliseconds) * MICROSECONDS
     return value if _MIN <= value <= _MAX else None

@@ -1,4 +1,4 @@
-"""Columns by way of the records themselves: every magic, everywhere pyarrow is; what compiled code is compared with."""
+"""Build columns from `Record` objects: for every magic, with pyarrow alone. Compiled decoders are compared with it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["PlainDecoder"]
 
 
 class PlainDecoder:
-    """Goes through one `Record` after the other."""
+    """Decoder that handles one `Record` after another."""
 
     def __init__(self, schema: pa.Schema, topic: str | None, partition: int | None, limits: Limits) -> None:
         self._schema = schema
@@ -25,7 +25,7 @@ class PlainDecoder:
         self._given = {"topic": topic, "partition": partition}
 
     def decode(self, parts: Sequence[Part]) -> Iterator[Piece]:
-        """Rows of all parts in order; a fault comes after the rows before it."""
+        """Yield the wanted rows of all parts in order, and a fault after the rows before it."""
         rows: list[tuple[RecordBatch, Record]] = []
         for part in parts:
             batch = part.batch
@@ -43,7 +43,7 @@ class PlainDecoder:
         yield self.columns(rows)
 
     def columns(self, rows: Sequence[tuple[RecordBatch, Record]]) -> pa.RecordBatch:
-        """The columns of some records, each with its batch."""
+        """Return the columns of records, each given with its batch."""
         arrays = [self._column(field, rows) for field in self._schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
@@ -61,6 +61,6 @@ class PlainDecoder:
 
 
 def _where_it_is(value: memoryview) -> pa.Array:
-    """A column of one value without a copy of it: it may be as large as a batch."""
+    """Return a column of one value without copying it: it may be as large as a batch."""
     ends = pa.array([0, len(value)], pa.int32()).buffers()[1]
     return pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(value)], 0)

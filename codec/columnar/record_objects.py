@@ -1,4 +1,6 @@
-"""Many records as objects, field by field from what compiled code decodes; `codec.records` has the readable way."""
+"""Make `Record` objects field by field from the columns that compiled code decodes. `codec.records` has the plain
+form.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,18 @@ __all__ = ["RecordObjects"]
 
 _KINDS = {int(each): each for each in TimestampType}
 _AT_ONCE = 256
-"""Records that are made together: Python searches for garbage whenever it has made 700 objects more than have gone, and
-these have mostly gone before the next are made."""
+"""Number of records made together. Python searches for garbage after 700 more objects were made than freed; most of
+these records are freed before the next are made.
+"""
 
 
 class RecordObjects(OfRuns[Iterator[Record]]):
-    """Makes the records of one partition."""
+    """Maker of the records of one partition."""
 
     columns = ("key", "value", "offset", "timestamp", "timestampType", "headers", "sequence", "leaderEpoch")
 
     def make(self) -> Iterator[Record]:
-        """The records, out of lists of their fields."""
+        """Return an iterator over the decoded records."""
         builder = self.builder
         buffers, rows = builder.buffers, builder.rows
         fields: dict[str, Iterable[Any]] = {
@@ -55,8 +58,8 @@ class RecordObjects(OfRuns[Iterator[Record]]):
 def _records(fields: dict[str, Iterator[Any]], rows: int) -> Iterator[Record]:
     slots = [(getattr(Record, name).__set__, values) for name, values in fields.items()]
     for start in range(0, rows, _AT_ONCE):
-        made = list(map(object.__new__, repeat(Record, min(_AT_ONCE, rows - start))))
+        records = list(map(object.__new__, repeat(Record, min(_AT_ONCE, rows - start))))
         for put, values in slots:
             # the slots themselves: a frozen class lets nothing else set them, and a call for each costs five times this
-            deque(map(put, made, values), maxlen=0)
-        yield from made
+            deque(map(put, records, values), maxlen=0)
+        yield from records

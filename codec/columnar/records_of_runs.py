@@ -1,6 +1,5 @@
-"""The records of many batches examined by compiled code, which tells only which batches somebody has to open.
-
-Needs compiled code and numpy; see `codec.thresholds`.
+"""Check the records of many batches with compiled code, which names only the batches to be examined in Python. Needs
+compiled code and numpy; see `codec.thresholds`.
 """
 
 from __future__ import annotations
@@ -26,16 +25,15 @@ _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 
 class RecordsOfRuns:
-    """Decodes the records of runs, of which it keeps nothing."""
+    """Decoder of runs that keeps no record."""
 
     def __init__(self, limits: Limits) -> None:
         collector = Collector((ArrowBuffer.TIMESTAMP, ArrowBuffer.TIMESTAMP_VALID), _ROWS, _BYTES)
         self._decoder = RunDecoder(collector, limits, _ROWS, _BYTES)
 
     def doubtful(self, run: BatchRun) -> Iterator[int]:
-        """Numbers of the batches, in order, that have a fault in a record or whose records are not as new as it says.
-
-        Of all others every record can be read.
+        """Yield the numbers of the batches, in order, that have a faulty record or whose newest record has another
+        timestamp than the header. Every record of all other batches can be read.
         """
         begin = 0
         for handed in self._decoder.decode_run(run, np.full(len(run), _LOWEST), _HIGHEST):
@@ -49,7 +47,9 @@ class RecordsOfRuns:
         yield from self._unlike(run, begin, len(run))
 
     def _unlike(self, run: BatchRun, begin: int, end: int) -> Iterator[int]:
-        """Which of the batches from number `begin` up to `end`, whose records were decoded, have other timestamps."""
+        """Yield the numbers of the decoded batches from `begin` to `end` (exclusive) whose largest timestamp is not
+        that of the header.
+        """
         buffers, rows = self._decoder.builder.buffers, self._decoder.builder.rows
         numbers = begin + np.flatnonzero(run["records_count"][begin:end])
         if rows:

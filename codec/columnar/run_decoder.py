@@ -1,4 +1,4 @@
-"""Runs of v2 batches decoded by compiled code into buffers; what they cannot take is handed back, batch by batch."""
+"""Decode runs of v2 batches into buffers with compiled code. Batches that cannot be decoded so are handed back."""
 
 from __future__ import annotations
 
@@ -37,33 +37,32 @@ __all__ = ["Order", "RunDecoder"]
 
 
 _MOST_AT_ONCE = 4 * 1024 * 1024
-"""Record bytes that are decompressed before they are decoded: what a processor's cache may still hold."""
+"""Most record bytes that are decompressed before they are decoded: few enough for the processor's cache."""
 _LEAST_AT_ONCE = 1024 * 1024
-"""The same where less is wanted at a time: ordinary batches must fit."""
+"""Least record bytes that are decompressed at once, even if less is wanted: ordinary batches must fit."""
 
 _BATCHES_AT_ONCE = 4 * 1024 + 40
-"""Not a power of two, so that the rows of the table do not all fall into the same lines of the cache."""
+"""Capacity of a table of headers. It is not a power of two, so that its rows do not share cache lines."""
 
 
 class Order(Struct):
-    """Which batches of a segment may come next, and which of their offsets are wanted."""
+    """Conditions for the next batches of a segment, and the wanted offsets."""
 
     next_offset: int
-    """offsets below are not wanted"""
+    """next offset; lower ones are not wanted"""
     highest: int
-    """the last offset that a batch of the segment may have"""
+    """highest offset that a batch of the segment may have"""
     end: int
-    """offsets from here on are not wanted"""
+    """end of the wanted offsets, exclusive"""
     flags: int
-    """bits of the attributes that somebody else has to examine"""
+    """attribute bits of batches that compiled code must leave to Python"""
     position: int = 0
-    """where the window begins in the file"""
+    """position of the window in the file"""
 
 
 class RunDecoder:
-    """Collects the records of runs up to a bound of rows and bytes.
-
-    `decode_run` yields None where `drop` must be called, and what it hands back.
+    """Decoder that collects records up to a bound of rows and bytes. `decode_run` yields None when `drop` must be
+    called, and a `HandedBack` for batches that it did not decode.
     """
 
     def __init__(self, builder: Collector, limits: Limits, rows: int, most_bytes: int) -> None:
@@ -73,37 +72,36 @@ class RunDecoder:
         self._rows = np.empty(_BATCHES_AT_ONCE, np.int64)
         self._capacity = np.zeros(len(Filled), np.int64)
         self._nothing = np.zeros(max(len(Decompressor), len(Viewed)), np.int64)
-        """no memory and no views: compiled code leaves it as it is"""
+        """struct without memory or views, which compiled code does not change"""
         self._foreseen: tuple[int, int] | None = None
-        """record bytes and records of a batch that room had to be made for"""
+        """record bytes and records of the last batch that did not fit"""
         self._scratch: Block | None = None
         self._scratch_used = 0
-        """bytes of it that views point into"""
+        """bytes of the scratch memory that views point into"""
         self._bytes = 0
         self.reached = 0
-        """how many batches of the run were passed, when `decode_run` yields"""
+        """number of batches of the run that were passed when `decode_run` yields None"""
         self.rows_bound = rows
         self.bytes_bound = min(most_bytes, MOST_BYTES)
 
     @property
     def record_bytes(self) -> int:
-        """The bytes of the records collected."""
+        """Bytes of the collected records, decompressed."""
         return self._bytes
 
     @property
     def is_empty(self) -> bool:
-        """Nothing was collected."""
+        """Whether nothing was collected."""
         return self._bytes == 0
 
     def drop(self) -> None:
-        """Start over; what was collected is somebody else's by now, or nobody's."""
+        """Forget the collected records."""
         self._bytes = 0
         self.builder.reset()
 
     def decode_window(self, window: bytes | memoryview, start: int, order: Order) -> tuple[int, bool]:
-        """Collect the batches from byte `start` of a window on; where that ends, and whether `drop` is due.
-
-        `order` goes on to the offset after them.
+        """Collect batches from byte `start` of a window. Return the position after them, and whether `drop` must be
+        called before it can continue. Advances `order` to the offset after these batches.
         """
         memory = arrow_buffer(window)
         headers, builder = self._headers, self.builder
@@ -127,9 +125,8 @@ class RunDecoder:
     def _decode_more(
         self, memory: pa.Buffer, start: int, order: Order, decompressor: Int64s, viewed: Int64s
     ) -> tuple[int, int, int]:
-        """Call the compiled `decode_window` on a window from byte `start` on.
-
-        How many batches it took, where they end, and what is lacking for the next one.
+        """Call the compiled `decode_window` on a window from byte `start`. Return the number of batches decoded, the
+        position after them, and what the next batch lacks: record bytes of room, MEMORY_IS_FULL, or 0 for nothing.
         """
         headers, buffers, limits = self._headers, self.builder.buffers, self._limits
         self._capacity[:] = buffers.capacity
@@ -155,7 +152,7 @@ class RunDecoder:
         self._scratch_used = 0
 
     def _decompressor(self) -> Int64s:
-        """What decompressing needs, for this thread; nothing before a batch was compressed."""
+        """Return the struct for decompression in this thread; an empty one until a compressed batch is found."""
         if self._scratch is None:
             return self._nothing
         limits = self._limits
@@ -164,19 +161,21 @@ class RunDecoder:
         return decompressor(limits, place, left)
 
     def _viewed(self, window: pa.Buffer) -> Int64s:
-        """What views may point to."""
+        """Return the struct with the memory that views may point into."""
         buffers = self.builder.buffers
         if not buffers.has_views:
             return self._nothing
-        found = np.zeros(len(Viewed), np.int64)
-        found[Viewed.WINDOW], found[Viewed.WINDOW_NUMBER] = window.address, buffers.number_of(window)
+        viewed = np.zeros(len(Viewed), np.int64)
+        viewed[Viewed.WINDOW], viewed[Viewed.WINDOW_NUMBER] = window.address, buffers.number_of(window)
         if self._scratch is not None:
-            found[Viewed.MEMORY] = self._scratch.address
-            found[Viewed.MEMORY_NUMBER] = buffers.number_of(arrow_buffer(self._scratch.buffer))
-        return found
+            viewed[Viewed.MEMORY] = self._scratch.address
+            viewed[Viewed.MEMORY_NUMBER] = buffers.number_of(arrow_buffer(self._scratch.buffer))
+        return viewed
 
     def decode_run(self, run: BatchRun, low: Int64s, high: int) -> Iterator[HandedBack | None]:
-        """Collect a run, of which the offsets from `low` (of each batch) up to, not including, `high` are wanted."""
+        """Collect the records of a run with offsets from `low` (one for each batch) to `high` (exclusive). Yield None
+        when `drop` must be called before it can continue, and a `HandedBack` for batches that it did not decode.
+        """
         start, headers = 0, run.table
         most_bytes = min(self._limits.decompressed_batch_bytes, MOST_BYTES // 2)
         while start < len(run):
@@ -190,7 +189,9 @@ class RunDecoder:
     def _decode_part(
         self, run: BatchRun, low: Int64s, high: int, start: int, end: int, codec: int
     ) -> Iterator[HandedBack | None]:
-        """The batches from number `start` up to `end`, which have the same codec."""
+        """Collect the batches from number `start` to `end` (exclusive), which have the same codec. Yield as
+        `decode_run` does.
+        """
         builder, headers = self.builder, run.table
         while start < end:
             part = run.part(start, end)
@@ -222,7 +223,7 @@ class RunDecoder:
     def _decode_opened(
         self, opened: Decompressed, first: int, end: int, run: BatchRun, start: int, low: Int64s, high: int
     ) -> int:
-        """Decode, as `_decode` does, the batches from number `first` up to `end` of those that were opened."""
+        """Decode the opened batches from `first` to `end` (exclusive), as `_decode` does."""
         has_views = self.builder.buffers.has_views
         if has_views:
             edges = np.flatnonzero(np.diff(opened.where[first:end])) + 1 + first
@@ -240,9 +241,8 @@ class RunDecoder:
         return done
 
     def _decode(self, addresses: Int64s, sizes: Int64s, run: BatchRun, start: int, lows: Int64s, high: int) -> int:
-        """Batches of a run from number `start` on, whose record bytes are at addresses; how many before a faulty one.
-
-        `lows` begins with that of the first one.
+        """Decode batches of a run from number `start` on, whose record bytes are at `addresses`. Return how many were
+        decoded before a faulty one. `lows` begins with the value of the first batch.
         """
         rows = np.empty(len(addresses), np.int64)
         buffers = self.builder.buffers

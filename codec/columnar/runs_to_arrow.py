@@ -1,4 +1,4 @@
-"""From runs of v2 batches to Arrow batches by compiled code."""
+"""Convert runs of v2 batches to Arrow batches with compiled code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["RunsToArrow"]
 
 
 class RunsToArrow(RunDecoder):
-    """Collects records as a `RunDecoder` does, and gives them as one Arrow batch."""
+    """Decoder that collects records as a `RunDecoder` does, and returns them as an Arrow batch."""
 
     def __init__(
         self, schema: pa.Schema, topic: str | None, partition: int | None, limits: Limits, rows: int, most_bytes: int
@@ -21,6 +21,6 @@ class RunsToArrow(RunDecoder):
         super().__init__(self._batches, limits, rows, most_bytes)
 
     def build(self) -> pa.RecordBatch:
-        """What was collected; starts over."""
+        """Return the collected records as an Arrow batch, and start a new one."""
         self._bytes = 0
         return self._batches.build()

@@ -1,10 +1,8 @@
-"""The columns that records can be had in: each is declared here once, with its type and where its values come from.
-
-Names, order and types of the first eight are those of Spark's Kafka source; the others are Kafka's words in the same
-spelling.  Every field may be null, `headers` is null where a record has none, and timestamps are microseconds in UTC.
-
-A column that follows from the header of a batch takes one entry in `BATCH_FIELDS`, and its name here.  One that follows
-from the bytes of a record takes a member of `ArrowBuffer`, which `native/records.c` fills.
+"""The columns of records. Each is declared here once, with its type and the source of its values. Names, order and
+types of the first eight are those of Spark's Kafka source; the others have Kafka's names in the same spelling. Every
+field may be null, `headers` is null for a record without any, and timestamps are microseconds in UTC. A column that
+follows from a batch's header needs one entry in `BATCH_FIELDS`, and its name here. A column that follows from a
+record's bytes needs a member of `ArrowBuffer`, which `native/records.c` fills.
 """
 
 from __future__ import annotations
@@ -33,41 +31,46 @@ __all__ = ["COLUMNS", "COPY", "DEFAULT_COLUMNS", "TYPES", "VIEW", "Column", "cop
 _STORED = object()
 
 COPY, VIEW = "copy", "view"
-"""The layouts: keys and values as Arrow's `binary`, or as its `binary_view`, which points to where they were read."""
+"""Layouts of keys and values: Arrow's `binary`, or its `binary_view`, which points to the memory from which they were
+read.
+"""
 
 
 class Column(Struct, frozen=True, kw_only=True):
-    """One column: its Arrow type, and its values by each way of decoding.
-
-    Columns without `buffers` and `of_batch` have one value for a whole partition, which the reader is given.
+    """One column: its Arrow type, and its values for each kind of decoder. A column without `buffers` and `of_batch`
+    has one value for the whole partition, which the caller supplies.
     """
 
     type: pa.DataType
     of_record: Callable[[AnyHeader, Record], object] | None = None
-    """the readable way: the value of a record, given the header of its batch"""
+    """value of a record, given its batch's header; for the plain decoder"""
     buffers: tuple[ArrowBuffer, ...] = ()
-    """what compiled code fills, where the value is in the bytes of the record"""
+    """buffers that compiled code fills, if the value is in the record's bytes"""
     views: tuple[ArrowBuffer, ...] = ()
-    """the same for the layout of views, where the column has it"""
+    """buffers for the view layout, if the column has it"""
     of_batch: Callable[[Table], Any] | None = None
-    """where it is in the header: an array with the value of each batch, from a table of `HeaderColumn`"""
+    """function from a table of `HeaderColumn` to the value of each batch, if the value is in the header"""
     of_message: Callable[[Table], Any] | None = None
-    """the same from a table of `MessageColumn`, for what magic 0 and 1 have in the header of an entry"""
+    """function from a table of `MessageColumn` to the value of each entry, if magic 0 and 1 have it in the header"""
     words: Callable[[], pa.Array] | None = None
-    """where `of_batch` and `of_message` give numbers: what each of them stands for"""
+    """texts by number, if `of_batch` and `of_message` return numbers"""
     is_place: bool = False
-    """the position of the batch in the file: tables have that in a window, and no header has it"""
+    """whether the value is the batch's position in the file: tables have it relative to a window, and headers not at
+    all
+    """
     without: object = _STORED
-    """the value in magic 0 and 1, which have no such field"""
+    """value for magic 0 and 1 if they do not have the field"""
 
     @property
     def is_in_messages(self) -> bool:
-        """Whether magic 0 and 1 have it too."""
+        """Whether magic 0 and 1 have the field too."""
         return self.without is _STORED
 
 
 def _header_key(key: str) -> str:
-    """The key as text that Arrow accepts: bytes that are not UTF-8 become U+FFFD, as in Kafka's own consumer."""
+    """Return a header key as text that Arrow accepts. Bytes that are not UTF-8 become U+FFFD, as in Kafka's
+    consumer.
+    """
     try:
         key.encode()
     except UnicodeEncodeError:
@@ -76,7 +79,7 @@ def _header_key(key: str) -> str:
 
 
 def _headers(_: AnyHeader, record: Record) -> list[dict[str, str | bytes | None]] | None:
-    return [{"key": _header_key(each.key), "value": each.value} for each in record.headers] or None
+    return [{"key": _header_key(header.key), "value": header.value} for header in record.headers] or None
 
 
 def _timestamp_types(attributes: Any) -> Any:
@@ -91,7 +94,9 @@ def _timestamp_types_of_messages(messages: Table) -> Any:
 
 
 def _of_header(word: str, of_message: str | None = None) -> Column:
-    """A column of what the batch's header says; `of_message` names where magic 0 and 1 have it under another name."""
+    """Return the column of a field of the batch's header. `of_message` is its name in magic 0 and 1, if that
+    differs.
+    """
     found = BATCH_FIELDS[word]
     of_messages = found.of_messages if of_message is None else lambda columns: columns(of_message)
     is_place = word == POSITION
@@ -168,7 +173,9 @@ DEFAULT_COLUMNS = tuple(COLUMNS)[:8]
 
 
 def record_schema(columns: Iterable[str] | None = None, layout: str = COPY) -> pa.Schema:
-    """The schema of the named columns in the given order, by default Spark's with headers; raises `UsageError`."""
+    """Return the schema of the named columns in their order; by default Spark's, with headers. Raises `UsageError` for
+    an unknown or repeated name, for none, and for an unknown layout.
+    """
     if layout not in (COPY, VIEW):
         raise UsageError(f"there is no layout {layout!r}; there are {COPY} and {VIEW}")
     names = DEFAULT_COLUMNS if columns is None else tuple(columns)
@@ -182,5 +189,5 @@ def record_schema(columns: Iterable[str] | None = None, layout: str = COPY) -> p
 
 
 def copied(schema: pa.Schema) -> pa.Schema:
-    """The same columns without views."""
+    """Return the schema of the same columns without views."""
     return record_schema(schema.names)

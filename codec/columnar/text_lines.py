@@ -1,4 +1,6 @@
-"""kafka-dump-log's lines of many records without an object for each; `cli.dump.record_lines` has the readable way."""
+"""Make kafka-dump-log's lines of many records without an object for each. `cli.dump.record_lines` makes the same lines
+in Python.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _LABELS = {int(each): each.label for each in TimestampType}
 
 
 class TextLines(OfRuns[str]):
-    """Makes the lines of one partition; `text_of` makes text of bytes that are not printable ASCII."""
+    """Maker of the lines of one partition. `text_of` converts bytes that are not all printable ASCII to text."""
 
     columns = ("key", "value", "offset", "timestamp", "timestampType", "headers", "sequence")
 
@@ -29,7 +31,7 @@ class TextLines(OfRuns[str]):
         self._text_of = text_of
 
     def make(self) -> str:
-        """The lines, joined."""
+        """Return the lines joined by newlines."""
         builder = self.builder
         buffers, rows = builder.buffers, builder.rows
         lines = zip(
@@ -51,7 +53,7 @@ class TextLines(OfRuns[str]):
         )
 
     def _texts(self, name: str, label: str, rows: int) -> tuple[list[int], list[str]]:
-        """The size of a field of each row, -1 for null, and what a line has of it."""
+        """Return the size of a field for each row (-1 for null), and its text with the label (empty for null)."""
         data, ends = self.data_of(name), self.ends_of(name, rows)
         sizes: list[int] = np.diff(np.array(ends)).tolist()
         texts = self._slices(data, ends, label)

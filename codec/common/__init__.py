@@ -1,1 +1,1 @@
-"""Small helpers that import nothing of the codec: advice as a value, words of a shell, order of a Java map."""
+"""Small helpers that import nothing else of the codec: advice as a value, shell words, the order of a Java map."""

@@ -1,6 +1,5 @@
-"""What would allow what was declined, as a value: whoever called says it in words of their own, Python or a command.
-
-A sentence of the library never names an option of the command line; the command has a table of its own.
+"""Advice about a refused request, as a value that Python and the command line put into their own words. A sentence of
+the library never names a command-line option; the command line has its own table.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ __all__ = ["Advice", "Ask", "Sentence", "in_python", "said"]
 
 
 class Ask(enum.StrEnum):
-    """What can be asked for; its value is how that is written in Python."""
+    """What a caller can request. The value is the Python notation for it."""
 
     WAY = "{way}"
-    """the recovery that takes a way; `how` and `needs_consent` are those of `Way.as_dict`"""
+    """recovery by one of the ways; `how` and `needs_consent` are those of `Way.as_dict`"""
     COMPLETE = "recover(Recovery(complete='{run}'))"
     UNDO = "undo(run_id='{run}')"
     UNDO_OF = "undo({root!r}, run_id='{run}')"
@@ -50,7 +49,7 @@ class Ask(enum.StrEnum):
 
 
 class Advice(Struct, frozen=True):
-    """A part of a sentence around something to be asked for, which stands where the text has `{}`."""
+    """Part of a sentence with something that the caller can request, in place of `{}` in `text`."""
 
     text: str
     ask: Ask
@@ -58,54 +57,53 @@ class Advice(Struct, frozen=True):
 
 
 def in_python(advice: Advice) -> str:
-    """The advice for those who call the library."""
+    """Return the advice in words for callers of the library."""
     if advice.ask is not Ask.WAY:
         return advice.text.replace("{}", str(advice.ask).format(**advice.values), 1)
     if advice.values["how"] is None:  # no recovery takes it
         leaders = " or ".join(map(str, advice.values["leaders"]))
         return advice.text.replace("{}", f"broker {leaders} to lead" if leaders else "nothing more", 1)
-    given = {name: value for name, value in advice.values["how"].items() if value}
+    arguments = {name: value for name, value in advice.values["how"].items() if value}
     if advice.values["needs_consent"]:
-        given["accept_loss"] = True
-    return advice.text.replace("{}", ", ".join(f"{name}={value!r}" for name, value in given.items()), 1)
+        arguments["accept_loss"] = True
+    return advice.text.replace("{}", ", ".join(f"{name}={value!r}" for name, value in arguments.items()), 1)
 
 
 class Sentence(str):
-    """A sentence with things in it to be asked for; as text it is for those who call the library.
-
-    What is made of it by formatting is plain text: put it together with `Sentence` or `joined`.
+    """Sentence that may contain advice. As a str it is worded for callers of the library. Formatting it gives plain
+    text; use `Sentence` or `joined` to keep the advice.
     """
 
     parts: tuple[str | Advice, ...]
 
     def __new__(cls, *parts: str | Advice) -> Sentence:
-        """A sentence made of text, of what can be asked for, and of other sentences."""
+        """Make a sentence from texts, things to request, advice and other sentences."""
         flat: list[str | Advice] = []
         for part in parts:
             if isinstance(part, Sentence):
                 flat += part.parts
             else:
                 flat.append(Advice("{}", part) if isinstance(part, Ask) else part)
-        made = super().__new__(cls, "".join(in_python(each) if isinstance(each, Advice) else each for each in flat))
-        made.parts = tuple(flat)
-        return made
+        sentence = super().__new__(cls, "".join(in_python(each) if isinstance(each, Advice) else each for each in flat))
+        sentence.parts = tuple(flat)
+        return sentence
 
     def __getnewargs__(self) -> tuple[Any, ...]:
         return self.parts
 
     def worded(self, words: Callable[[Advice], str]) -> str:
-        """The sentence in other words."""
-        return "".join(words(each) if isinstance(each, Advice) else each for each in self.parts)
+        """Return the sentence with its advice put into words by `words`."""
+        return "".join(words(part) if isinstance(part, Advice) else part for part in self.parts)
 
     @classmethod
     def joined(cls, separator: str, sentences: Iterable[str]) -> Sentence:
-        """Several in one."""
-        parts = [part for each in sentences for part in (separator, each)]
+        """Return one sentence made of several, with `separator` between them."""
+        parts = [part for sentence in sentences for part in (separator, sentence)]
         return cls(*parts[1:])
 
 
 def said(value: Any, words: Callable[[Advice], str]) -> Any:
-    """Plain values with every sentence in them in other words."""
+    """Return plain values with the advice of every sentence in them put into words by `words`. Tuples become lists."""
     if isinstance(value, Sentence):
         return value.worded(words)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""How the fields of a request are asked for on the command line."""
+"""Command-line options for the fields of a request."""
 
 from __future__ import annotations
 
@@ -14,40 +14,42 @@ __all__ = ["Option", "default_of", "option_words", "options_of_fields"]
 
 
 class Option(msgspec.Struct, frozen=True):
-    """The option of a field, stated as `Annotated[type, Option(...)]`."""
+    """Option of a field, declared as `Annotated[type, Option(...)]`."""
 
     name: str
-    """with its dashes, as `--at`"""
+    """with its dashes, such as `--at`"""
     help: str = ""
     metavar: str | None = None
     is_repeated: bool = True
-    """a recommended command that does the same repeats it"""
+    """whether a recommended command for the same request repeats it"""
     is_of_acting: bool = False
-    """it says how to act, and not on what"""
+    """whether it says how to act, instead of on what"""
     words: Callable[[Any], list[str]] | None = None
-    """the words for a value; None: the name for a flag, the name and the value for others"""
+    """function that returns the words for a value; None: the name alone for a flag, otherwise name and value"""
 
 
 @lru_cache(maxsize=32)
 def options_of_fields(request: type) -> Mapping[str, Option]:
-    """The options of a request's fields, by the name of the field, in their order."""
-    found = {}
+    """Return the options of a request's fields by field name, in the order of the fields."""
+    options = {}
     for name, hint in get_type_hints(request, include_extras=True).items():
         extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
         option = next((extra for extra in extras if isinstance(extra, Option)), None)
         if option is not None:
-            found[name] = option
-    return found
+            options[name] = option
+    return options
 
 
 def default_of(request: type[msgspec.Struct], name: str) -> Any:
-    """The default value of a field; `msgspec.NODEFAULT` if it has none."""
+    """Return the default value of a field; `msgspec.NODEFAULT` if it has none."""
     field = next(each for each in msgspec.structs.fields(request) if each.name == name)
     return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
 def option_words(request: msgspec.Struct, *, of_acting: bool) -> list[str]:
-    """The words of a command line that repeat a request, without those that have their default values."""
+    """Return the command-line words that repeat a request, either of options about acting or of all others. Fields with
+    their default value are omitted.
+    """
     words: list[str] = []
     for name, option in options_of_fields(type(request)).items():
         value = getattr(request, name)

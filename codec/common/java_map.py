@@ -1,4 +1,4 @@
-"""The order in which Java's `HashMap<Long, ...>` iterates: it decides the bytes of a producer snapshot."""
+"""Iteration order of Java's `HashMap<Long, ...>`, on which the bytes of a producer snapshot depend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Value = TypeVar("Value")
 
 
 class JavaHashMap(Generic[Value]):
-    """A `HashMap<Long, …>` that iterates as Java's does: by bucket of a table that doubles and never shrinks."""
+    """A `HashMap<Long, …>` with Java's iteration order: by bucket of a table that doubles and never shrinks."""
 
     _LOAD_FACTOR = 0.75
 
@@ -20,17 +20,17 @@ class JavaHashMap(Generic[Value]):
         self._values: dict[int, Value] = {}
 
     def get(self, key: int) -> Value | None:
-        """The value of a key, or None."""
+        """Return the value of a key; None if there is none."""
         return self._values.get(key)
 
     def put(self, key: int, value: Value) -> None:
-        """Add or replace; replacing keeps the place."""
+        """Add or replace a value. A replaced value keeps its position."""
         self._values[key] = value
         while len(self._values) > self._capacity * self._LOAD_FACTOR:
             self._capacity *= 2
 
     def clear(self) -> None:
-        """Remove all; the table keeps its size."""
+        """Remove all values. The table keeps its size."""
         self._values.clear()
 
     def _bucket(self, key: int) -> int:
@@ -42,7 +42,7 @@ class JavaHashMap(Generic[Value]):
         return iter(sorted(self._values.items(), key=lambda item: self._bucket(item[0])))
 
     def values(self) -> list[Value]:
-        """Values in iteration order."""
+        """Return the values in iteration order."""
         return [value for _key, value in self] if len(self._values) > 1 else list(self._values.values())
 
     def __len__(self) -> int:

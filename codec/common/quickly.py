@@ -1,4 +1,4 @@
-"""Instances of frozen classes that are made by the million, in a third of the time."""
+"""Create instances of frozen classes in a third of the time: some are created by the million."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ Kind = TypeVar("Kind")
 
 
 def quickly(kind: type[Kind]) -> Callable[..., Kind]:
-    """What makes instances of a frozen dataclass with slots of all its values, in order.
-
-    A frozen class sets each field by a call.  A class that is not frozen, with the same slots, just stores them; what
-    it has made then changes its class.
+    """Return a function that creates an instance of a frozen dataclass with slots from all its values, in order. A
+    frozen class sets each field by a call. The function creates an instance of a class that is not frozen, with the
+    same slots, and then changes its class.
     """
     frozen: Any = kind
     names = [(each.name, object) for each in fields(frozen)]

@@ -1,7 +1,5 @@
-"""Lines of JSON: a `msgspec.Struct` declares names, order, types and, below each field, what it is.
-
-Lines are encoded with `json.dumps(plain(line))`: msgspec's own encoder refuses names that are not UTF-8, and writes NaN
-as null.
+"""JSON lines: a `msgspec.Struct` declares names, order, types and, below each field, its description. Lines are encoded
+with `json.dumps(plain(line))`, because msgspec's encoder rejects names that are not UTF-8 and writes NaN as null.
 """
 
 from __future__ import annotations
@@ -19,15 +17,16 @@ Shape = TypeVar("Shape")
 
 
 def shaped(value: object, shape: type[Shape]) -> Shape:
-    """A line made of the attributes and properties of a value, nested values and lists of them included.
-
-    Raises `msgspec.ValidationError` if an attribute has another type than the field of its name.
+    """Return a line of the type `shape` from the attributes and properties of a value, including nested values and
+    lists. Raises `msgspec.ValidationError` if an attribute does not have the type of its field.
     """
     return msgspec.convert(value, shape, from_attributes=True)
 
 
 def plain(line: object, words: Callable[[Advice], str] = in_python) -> Any:
-    """Dictionaries, lists, texts and numbers of a line, in the order of its fields; sentences in the given words."""
+    """Return a line as dictionaries, lists, strings and numbers, in the order of its fields. Advice in sentences is put
+    into words by `words`.
+    """
 
     def encode(value: object) -> object:
         if isinstance(value, Sentence):

@@ -1,4 +1,6 @@
-"""Words of a command line that somebody will paste: each names exactly what it is to name, and shows no control."""
+"""Words of a command line to be pasted into a shell: each names exactly its target, and no control character is
+printed.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,15 @@ from collections.abc import Iterable
 __all__ = ["UNSAFE", "shell_line", "shell_option", "shell_word"]
 
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control and direction characters, line ends, and surrogates: what is never printed as it is."""
+"""Characters that are never printed as they are: control and direction characters, line ends, and surrogates."""
 
 _SPECIAL = rf"{UNSAFE.pattern}|[\\\\']"
 
 
 def shell_word(text: str) -> str:
-    r"""One word, quoted for a POSIX shell; with unsafe characters as `$'..'` (POSIX.1-2024), each byte as `\ooo`."""
+    r"""Return one word quoted for a POSIX shell. If it has unsafe characters, it is `$'..'` (POSIX.1-2024) with each
+    byte of such characters as `\ooo`, so that nothing invisible is printed.
+    """
     if UNSAFE.search(text) is None:
         return shlex.quote(text)
     return f"$'{re.sub(_SPECIAL, _octal, text)}'"
@@ -30,10 +34,12 @@ def _octal(match: re.Match[str]) -> str:
 
 
 def shell_option(name: str, value: str) -> list[str]:
-    """An option with its value as words, not quoted yet: one word where the value could be taken for an option."""
+    """Return an option with its value as unquoted words: one word if the value itself looks like an option, otherwise
+    two.
+    """
     return [f"{name}={value}"] if value.startswith("-") else [name, value]
 
 
 def shell_line(words: Iterable[str]) -> str:
-    """A whole command line."""
+    """Return a command line from unquoted words."""
     return " ".join(map(shell_word, words))

@@ -1,7 +1,6 @@
-"""Compressions as Kafka writes and reads them, all under `Limits`; `specs` is the table of them.
-
-`decompress` raises `FormatError` (code `decompression_failed`) for a stream that Kafka's readers refuse, and
-`LimitExceeded` before more memory is spent than allowed.  A library is loaded with the first stream that needs it.
+"""Compress and decompress as Kafka does, within `Limits`; `specs` is the table of compressions. `decompress` raises
+`FormatError` (code `decompression_failed`) for a stream that Kafka's readers reject, and `LimitExceeded` before it uses
+more memory than allowed. A library is loaded with the first stream that needs it.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ Bytes = bytes | memoryview
 
 
 def decompress(codec: int, data: Bytes, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> Bytes:
-    """The records of a batch (or the message set of a wrapper) from its compressed bytes.
-
-    Raises `FormatError` (code `codec_unknown`) if the compression is not defined for this magic.
+    """Decompress the records of a batch (or the message set of a wrapper). Raises `FormatError` with code
+    `decompression_failed` for a damaged stream and with code `codec_unknown` if the compression is not defined for this
+    magic, and `LimitExceeded` for a too large result.
     """
     spec = _defined(codec, magic)
     try:
@@ -31,18 +30,16 @@ def decompress(codec: int, data: Bytes, limits: Limits = DEFAULT_LIMITS, *, magi
 
 
 def compress(codec: int, data: Bytes, *, level: int | None = None, magic: int = 2) -> bytes:
-    """Compress in the shape Kafka's producer writes; `level` as in `compression.<codec>.level`, None is the default.
-
-    Raises `FormatError` (code `codec_unknown`) if the compression is not defined for this magic.
+    """Compress in the form that Kafka's producer writes. `level` is that of `compression.<codec>.level`; None is the
+    default. Raises `FormatError` (code `codec_unknown`) if the compression is not defined for this magic.
     """
     return _defined(codec, magic).stream().compress(data, level, magic=magic)
 
 
 def decompress_before_damage(codec: int, data: bytes, limits: Limits) -> bytes:
-    """The first bytes of the content of a stream, as far as they come; all of them if it is sound.
-
-    Bytes near the damage may be wrong: a stream does not break where it is damaged, but where that cannot be overlooked
-    any more.  Empty if the compression is not defined.
+    """Decompress the start of a damaged stream, at most `limits.decompressed_batch_bytes`; all of it if it is sound.
+    Bytes near the damage may be wrong, because damage is detected only later in a stream. Empty if the compression is
+    not defined.
     """
     spec = codec_spec(codec)
     return b"" if spec is None else spec.stream().before_damage(data, limits)

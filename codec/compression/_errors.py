@@ -1,4 +1,4 @@
-"""How every decompressor fails: one error for bad streams, one for caps."""
+"""Errors of all decompressors: one for bad streams, two for limits."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ __all__ = ["bad_stream", "check_size", "too_large", "window_too_large"]
 
 
 def bad_stream(codec: str, why: object) -> FormatError:
-    """The stream is not one that Kafka's reader of this codec accepts."""
+    """Return the error for a stream that Kafka's reader of this codec rejects."""
     return FormatError(f"{codec} stream cannot be read: {why}", code="decompression_failed")
 
 
 def too_large(codec: str, limits: Limits, most: int | None = None) -> LimitExceeded:
-    """The stream would decompress to more than `decompressed_batch_bytes`, and to `most` at most if that is known."""
+    """Return the error for a stream that decompresses to more than `limits.decompressed_batch_bytes`. `most` is the
+    upper bound that the stream declares, if known.
+    """
     if most is not None and most <= limits.decompressed_batch_bytes:
         most = None  # what the stream declares is not true
     known = "" if most is None else f", at most {most} by its own figures"
@@ -30,7 +32,9 @@ def too_large(codec: str, limits: Limits, most: int | None = None) -> LimitExcee
 
 
 def window_too_large(window: int, limits: Limits) -> LimitExceeded:
-    """A zstd frame asks for a larger window than Kafka's readers give."""
+    """Return the error for a zstd frame whose window is larger than `limits.zstd_window_bytes`, by default that of
+    Kafka's readers.
+    """
     return LimitExceeded(
         f"a zstd frame asks for a window of {window} bytes, more than the {limits.zstd_window_bytes} of "
         "zstd_window_bytes, which is what Kafka's consumers give: they stop at this batch too. Seek them behind it, "
@@ -40,6 +44,6 @@ def window_too_large(window: int, limits: Limits) -> LimitExceeded:
 
 
 def check_size(codec: str, size: int, limits: Limits) -> None:
-    """Refuse a size before it is allocated."""
+    """Raise `LimitExceeded` if `size` bytes are too many to allocate."""
     if size > limits.decompressed_batch_bytes:
         raise too_large(codec, limits)

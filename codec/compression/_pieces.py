@@ -1,4 +1,4 @@
-"""Putting together what comes in pieces, without ever holding all of it twice."""
+"""Concatenate pieces of output without ever holding all of it twice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ _ROOM = 4 * MIB
 
 
 class Pieces:
-    """Bytes that are appended, few or many; `size` of them.  They go to `target` as long as they have room there."""
+    """Bytes that are appended piece by piece; `size` is their number. They are written to `target` as long as it has
+    room.
+    """
 
     def __init__(self, target: memoryview | None = None) -> None:
         self._parts: list[bytes | memoryview] = []
@@ -21,7 +23,7 @@ class Pieces:
         self.size = 0
 
     def append(self, part: bytes | memoryview) -> None:
-        """Put a piece after those before."""
+        """Append a piece."""
         start, self.size = self.size, self.size + len(part)
         if self._whole is not None:
             self._whole.append(part)
@@ -42,7 +44,7 @@ class Pieces:
             self._whole.append(part)
 
     def joined(self) -> bytes | memoryview:
-        """The pieces as one; nothing can be appended afterwards."""
+        """Return all pieces as one. Nothing can be appended afterwards."""
         if self._whole is not None:
             return self._whole.view()
         if self._target is not None:
@@ -51,7 +53,9 @@ class Pieces:
 
 
 def copy_earlier(out: bytearray, distance: int, length: int, most: int) -> bool:
-    """Append bytes that came before, which may overlap what they make; False where there are none so far back."""
+    """Append `length` bytes from `distance` bytes before the end of `out`; the copy may overlap its source. `out` grows
+    to at most `most` bytes. Return False, and append nothing, if there are not that many bytes before.
+    """
     if not 0 < distance <= len(out):
         return False
     length = min(length, most - len(out))

@@ -1,4 +1,4 @@
-"""gzip, as `java.util.zip.GZIPInputStream` reads it and `GZIPOutputStream` writes it (`GzipCompression`)."""
+"""gzip as `java.util.zip.GZIPInputStream` reads it and `GZIPOutputStream` writes it (`GzipCompression`)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ __all__ = ["HEADER", "PLAIN_START", "TRAILER", "before_damage", "compress", "dec
 _GZIP_WINDOW = 31
 _MAGIC = b"\x1f\x8b"
 _FIRST_PIECE = 16 * 1024
-"""of a stream, and what a member after the first begins with, bytes: Kafka's streams have one member"""
+"""First piece of a stream that is decompressed, in bytes; below it that of a later member. Kafka's streams have one
+member.
+"""
 _LATER_PIECE = 256
 _LARGEST_STEP = 64 * KIB
-"""Bytes that go in or come out at a time, at most: what comes out at once the decoder puts together itself, twice."""
+"""Most bytes that enter or leave the decoder at once: it concatenates its output itself, by copying."""
 _FLAGS_POSITION = 3
 _RESERVED_FLAGS = 0xE0
 _OS_UNKNOWN = 0xFF
@@ -25,20 +27,26 @@ HEADER, TRAILER = 10, 8
 _SIZE_FIELD = 4
 _DEFLATED = 8
 PLAIN_START = _MAGIC + bytes([_DEFLATED, 0])
-"""The first bytes of a member whose header has only what every one has."""
+"""First bytes of a member whose header has no optional fields."""
 _HEADER_CHECKSUM, _EXTRA, _NAME, _COMMENT = 2, 4, 8, 16
 _READ = 8 * 1024
-"""Bytes that Kafka's reader takes at once (`GzipCompression`)."""
+"""Bytes that Kafka's reader reads at once (`GzipCompression`)."""
 _STEP = 64 * KIB
-"""Bytes that come out at a time before damage, at most."""
+"""Most bytes of output at once before damage."""
 _PIECE = KIB
-"""Bytes that go in at a time before damage: of each piece a decoder is copied, the last is read byte by byte."""
+"""Bytes of input at once before damage. The decoder is copied before each piece, and the last piece is read byte by
+byte.
+"""
 _SHORTEST_MEMBER = 18
-"""After the last piece that it reads, the JDK looks for another member only where more bytes than this are left."""
+"""Least size of a member in bytes. After its last read, the JDK looks for another member only if more bytes than this
+are left.
+"""
 
 
 def _header_end(data: memoryview, position: int) -> int | None:
-    """Where the header of a member ends, as `GZIPInputStream.readHeader` finds it; None where there is none."""
+    """Return the position after a member's header, as `GZIPInputStream.readHeader` finds it; None if there is no valid
+    header.
+    """
     if len(data) - position < HEADER or data[position : position + 2] != _MAGIC or data[position + 2] != _DEFLATED:
         return None
     flags = data[position + _FLAGS_POSITION]
@@ -59,25 +67,29 @@ def _header_end(data: memoryview, position: int) -> int | None:
 
 
 class _Reads:
-    """Where the pieces end in which the JDK reads a stream: it judges by what is left of one, and if one follows."""
+    """Boundaries of the reads in which the JDK reads a stream. It looks for another member depending on the bytes left
+    in the last read, and on whether another read follows.
+    """
 
     def __init__(self, first_data: int, size: int) -> None:
         self._begin = first_data
         self._size = size
 
     def end(self, position: int) -> int:
-        """Where the piece ends in which a member's data ends, at `position`."""
+        """Return the end of the read in which a member's data ends at `position`."""
         pieces = -(-(position - self._begin) // _READ)
         return min(self._begin + pieces * _READ, self._size)
 
     def go_on(self, position: int, end: int) -> None:
-        """A member's data begins at `position`, in the piece that ends at `end`, or after it with a new one."""
+        """Set the start of the next member's data. If that is not in the read that ends at `end`, a new read begins
+        there.
+        """
         if position >= end:
             self._begin = position
 
 
 def _without_reserved_flags(start: bytes | memoryview) -> bytes | memoryview:
-    """The start of a member as zlib takes it: reserved header flags, which the JDK does not examine, are cleared."""
+    """Return the start of a member with its reserved header flags cleared: zlib rejects them, the JDK ignores them."""
     if len(start) <= _FLAGS_POSITION or not start[_FLAGS_POSITION] & _RESERVED_FLAGS:
         return start
     copied = bytearray(start)
@@ -86,9 +98,9 @@ def _without_reserved_flags(start: bytes | memoryview) -> bytes | memoryview:
 
 
 def _member(data: memoryview, position: int, parts: Pieces, limits: Limits) -> int:
-    """Append the content of the member at `position`; where it ends.
-
-    Fed in pieces that double, because what the decoder leaves unused it copies: many tiny members would cost a square.
+    """Append the content of the member at `position` to `parts`; return the position after the member. The decoder
+    copies its unused input, so it is fed pieces of doubling size: otherwise many tiny members would take quadratic
+    time.
     """
     decoder = zlib.decompressobj(_GZIP_WINDOW)
     budget = limits.decompressed_batch_bytes
@@ -118,9 +130,8 @@ def _member(data: memoryview, position: int, parts: Pieces, limits: Limits) -> i
 def decompress(
     data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, target: memoryview | None = None, *, magic: int = 2
 ) -> bytes | memoryview:
-    """All members of the stream; what follows the last and is not a header of another is ignored, as the JDK does.
-
-    What is no longer than 18 bytes is ignored too, even a whole member.  It is put into `target` if there is room.
+    """Decompress all members of the stream. Bytes after the last that are not another header are ignored, as by the
+    JDK. Up to 18 bytes are ignored even if they are a whole member. The result is written into `target` if it has room.
     """
     parts = Pieces(target)
     view = memoryview(data)
@@ -137,12 +148,14 @@ def decompress(
 
 
 def most_bytes(data: bytes | memoryview) -> int | None:
-    """The size that the last four bytes give, which is right of a stream of one member below 4 GiB, as Kafka writes."""
+    """Return the size in the last four bytes of the stream; None if it is too short. It is right for a stream of one
+    member below 4 GiB, as Kafka writes.
+    """
     return int.from_bytes(data[-_SIZE_FIELD:], "little") if len(data) > _SIZE_FIELD else None
 
 
 def compress(data: bytes | memoryview, level: int | None = None, *, magic: int = 2) -> bytes:
-    """One member without name or time; the operating system byte is that of current JDKs."""
+    """Compress to one member without name or time. Its operating system byte is that of current JDKs."""
     encoder = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION if level is None else level, zlib.DEFLATED, _GZIP_WINDOW)
     stream = bytearray(encoder.compress(data) + encoder.flush())
     stream[_HEADER_OS_POSITION - 1] = 0
@@ -151,7 +164,7 @@ def compress(data: bytes | memoryview, level: int | None = None, *, magic: int =
 
 
 def before_damage(data: bytes, limits: Limits) -> bytes:
-    """The first bytes of the content, as far as they can be decompressed."""
+    """Decompress as many first bytes of a damaged stream as possible."""
     decoder, out = zlib.decompressobj(_GZIP_WINDOW), bytearray()
     for start in range(0, len(data), _PIECE):
         rest = data[start : start + _PIECE]
@@ -167,7 +180,9 @@ def before_damage(data: bytes, limits: Limits) -> bytes:
 
 
 def _one_by_one(decoder: zlib._Decompress, rest: bytes, out: bytearray, limits: Limits) -> None:
-    """Append what a decoder gives before it fails: a call that fails gives nothing of what it has decoded."""
+    """Append the output of a decoder up to its failure, byte by byte: a call that fails returns nothing of what it
+    decoded.
+    """
     try:
         while rest and len(out) < limits.decompressed_batch_bytes:
             out += decoder.decompress(rest, 1)

@@ -1,8 +1,7 @@
-"""LZ4 frames as Kafka reads and writes them (`Lz4BlockInputStream`, `Lz4BlockOutputStream`).
-
-Kafka's own frame code differs from the standard library: the header checksum of magic-0 wrappers is computed over
-the frame magic too (a bug kept for compatibility), the content checksum must be there and is not compared, and
-whatever follows is ignored.  So the frame is walked here and only blocks go to the library.
+"""LZ4 frames as Kafka reads and writes them (`Lz4BlockInputStream`, `Lz4BlockOutputStream`). Kafka's frame code differs
+from the standard library. The header checksum of magic-0 wrappers also covers the frame magic (a bug kept for
+compatibility), the content checksum is required but not compared, and bytes after the frame are ignored. So frames are
+parsed here, and only blocks are passed to the library.
 """
 
 from __future__ import annotations
@@ -49,7 +48,9 @@ def _header_checksum(descriptor: bytes) -> int:
 
 
 def header_checksum(header: bytes, *, with_magic: bool) -> int:
-    """The checksum of a frame's header, given from its magic on; `with_magic` as Kafka computed it for magic 0."""
+    """Return the checksum of a frame's header, which begins with the frame magic. `with_magic` includes that magic, as
+    Kafka does for magic 0.
+    """
     return _header_checksum(header if with_magic else header[len(MAGIC) :])
 
 
@@ -62,11 +63,13 @@ _HAS_CONTENT_SIZE, _HAS_BLOCK_CHECKSUMS, _HAS_CONTENT_CHECKSUM = (
 _LARGEST_BLOCK = LZ4_BLOCK_DESCRIPTOR.mask("largest_block")
 _LARGEST_BLOCK_1 = LZ4_BLOCK_DESCRIPTOR.number({"largest_block": 1})
 WRITTEN_HEADER = MAGIC + bytes([_WRITER_FLG, _WRITER_BD, _header_checksum(bytes([_WRITER_FLG, _WRITER_BD]))])
-"""The header of every frame that Kafka writes for magic 1 and 2."""
+"""Header of every frame that Kafka writes for magic 1 and 2."""
 
 
 def _read_header(data: bytes | memoryview, check_header: bool) -> tuple[int, int, bool, bool]:
-    """Position after the frame header, largest block, and whether blocks and the content carry checksums."""
+    """Return the position after the frame header, the largest size of a block in bytes, and whether blocks and content
+    have checksums. Raises `FormatError`.
+    """
     if len(data) <= _HEADER.size:
         raise bad_stream("lz4", "it ends inside the frame header")
     if bytes(data[: len(MAGIC)]) != MAGIC:
@@ -86,7 +89,7 @@ def _read_header(data: bytes | memoryview, check_header: bool) -> tuple[int, int
 
 
 def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> bytes | memoryview:
-    """The content of one frame; in magic 0 the header's checksum is not compared, as in Kafka."""
+    """Decompress one frame. For magic 0 the header checksum is not compared, as in Kafka."""
     position, max_block, with_checksums, with_content_checksum = _read_header(data, magic != 0)
     parts = Pieces()
     used = 0
@@ -122,7 +125,7 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, mag
 
 
 def most_bytes(data: bytes | memoryview) -> int | None:
-    """Sum of the largest sizes that the blocks of the frame may have; None if it is damaged."""
+    """Return the sum of the largest possible sizes of the frame's blocks; None if the frame is damaged."""
     try:
         position, max_block, with_checksums, _ = _read_header(data, check_header=False)
     except FormatError:
@@ -139,7 +142,9 @@ def most_bytes(data: bytes | memoryview) -> int | None:
 
 
 def blocks_before_damage(data: bytes) -> Iterator[tuple[bytes, int, bool]]:
-    """Each block with the largest content it may have, and whether it is stored; the last one as far as it goes."""
+    """Yield each block, the most bytes that it can hold, and whether it is stored uncompressed. An incomplete last
+    block is included. Raises `FormatError` if the header is damaged.
+    """
     position, max_block, with_checksums, _ = _read_header(data, check_header=True)
     while position + _SIZE.size <= len(data):
         (word,) = _SIZE.unpack_from(data, position)
@@ -152,7 +157,7 @@ def blocks_before_damage(data: bytes) -> Iterator[tuple[bytes, int, bool]]:
 
 
 def whole_block(block: bytes, most: int) -> bytes | None:
-    """The content of one block of at most so many bytes; None if it breaks or holds more."""
+    """Decompress one complete block; return None if it is damaged or holds more than `most` bytes."""
     try:
         return bytes(_block.decompress(block, uncompressed_size=most))
     except _block.LZ4BlockError:
@@ -160,9 +165,8 @@ def whole_block(block: bytes, most: int) -> bytes | None:
 
 
 def compress(data: bytes | memoryview, level: int | None = None, *, magic: int = 2) -> bytes:
-    """One frame of independent 64 KiB blocks without checksums, as Kafka writes it.
-
-    In magic 0 the header's checksum is taken over the frame's magic too, which is wrong to every other reader.
+    """Compress to one frame of independent 64 KiB blocks without checksums, as Kafka does. For magic 0 the header
+    checksum also covers the frame magic, which every other reader rejects.
     """
     descriptor = bytes([_WRITER_FLG, _WRITER_BD])
     checksum = _header_checksum(MAGIC + descriptor if magic == 0 else descriptor)
@@ -182,7 +186,7 @@ def compress(data: bytes | memoryview, level: int | None = None, *, magic: int =
 
 
 def before_damage(data: bytes, limits: Limits) -> bytes:
-    """The first bytes of the content, as far as blocks can be decompressed."""
+    """Decompress as many first bytes of a damaged frame as possible."""
     out = bytearray()
     try:
         for block, largest, is_stored in blocks_before_damage(data):
@@ -194,7 +198,7 @@ def before_damage(data: bytes, limits: Limits) -> bytes:
 
 
 def decode_block(block: bytes, most: int) -> bytes:
-    """The content of one block of LZ4 up to where it ends or breaks."""
+    """Decompress one block in Python, up to its end, its damage or `most` bytes."""
     out, position = bytearray(), 0
 
     def length(nibble: int) -> int:

@@ -1,7 +1,6 @@
-"""The decompressors inside of the wheels, called by address: many batches in one call, into memory that is there.
-
-The wheels of lz4, zstandard and isal carry the C libraries with their own names visible.  Where a wheel does not, or is
-not installed, there is no address, and `codec.compression` decompresses batch by batch.
+"""Addresses of the decompressors inside installed wheels, with which compiled code decompresses many batches in one
+call. The wheels of lz4, zstandard and isal contain C libraries with visible symbols. If a wheel is missing or hides
+them, there is no address, and `codec.compression` decompresses batch by batch.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ __all__ = ["InflateState", "NativeGzip", "NativeZstd", "decompressor_of_thread",
 
 
 def _address(module: str, name: str) -> int:
-    """Where a function of a compiled module's own library is; 0 if it cannot be seen."""
+    """Return the address of a function in a compiled module; 0 if it is not available."""
     try:
-        found = find_spec(module)
-        if found is None or found.origin is None:
+        spec = find_spec(module)
+        if spec is None or spec.origin is None:
             return 0
-        function = getattr(ctypes.CDLL(found.origin), name)
+        function = getattr(ctypes.CDLL(spec.origin), name)
     except (ImportError, OSError, AttributeError, ValueError):
         return 0
     return ctypes.cast(function, ctypes.c_void_p).value or 0
@@ -31,12 +30,14 @@ def _address(module: str, name: str) -> int:
 
 @lru_cache(maxsize=1)
 def lz4_decompress() -> int:
-    """`LZ4_decompress_safe(source, target, source size, target size)`, which gives a size or something below 0."""
+    """Return the address of `LZ4_decompress_safe(source, target, source size, target size)`, whose result is a size or
+    negative; 0 if it is not available.
+    """
     return _address("lz4.block._block", "LZ4_decompress_safe")
 
 
 class NativeZstd:
-    """`ZSTD_decompressDCtx(context, target, room, source, size)` and a context; for one thread."""
+    """`ZSTD_decompressDCtx(context, target, room, source, size)` with a context. To be used by one thread."""
 
     def __init__(self, decompress: int, create: int, free: int) -> None:
         self.decompress = decompress
@@ -59,15 +60,15 @@ _of_thread = threading.local()
 
 
 def zstd() -> NativeZstd | None:
-    """The decompressor of this thread, or None."""
-    made: NativeZstd | None = getattr(_of_thread, "zstd", None)
-    if made is None and all(_zstd_addresses()):
-        made = _of_thread.zstd = NativeZstd(*_zstd_addresses())
-    return made if made is not None and made.context else None
+    """Return this thread's zstd decompressor; None if it is not available."""
+    decompressor: NativeZstd | None = getattr(_of_thread, "zstd", None)
+    if decompressor is None and all(_zstd_addresses()):
+        decompressor = _of_thread.zstd = NativeZstd(*_zstd_addresses())
+    return decompressor if decompressor is not None and decompressor.context else None
 
 
 class InflateState(ctypes.Structure):
-    """The first fields of ISA-L's `struct inflate_state` (`igzip_lib.h`), which are those that its callers use."""
+    """First fields of ISA-L's `struct inflate_state` (`igzip_lib.h`): those that callers use."""
 
     _fields_ = (
         ("next_out", ctypes.c_void_p), ("avail_out", ctypes.c_uint32), ("total_out", ctypes.c_uint32),
@@ -76,12 +77,14 @@ class InflateState(ctypes.Structure):
 
 
 _STATE_BYTES = 256 * KIB
-"""More than twice what the whole state takes; what is not touched takes no memory."""
+"""More than twice the size of the whole state; untouched pages take no memory."""
 _ISAL = "isal.igzip_lib"
 
 
 class NativeGzip:
-    """`isal_inflate_stateless(state)`, which gives 0 after a whole deflate stream, and a state; for one thread."""
+    """`isal_inflate_stateless(state)`, which returns 0 after a whole deflate stream, with a state. To be used by one
+    thread.
+    """
 
     def __init__(self, inflate: int, initialize: int) -> None:
         self.inflate = inflate
@@ -90,7 +93,7 @@ class NativeGzip:
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(initialize)(self.state)
 
     def is_as_declared(self) -> bool:
-        """Whether a stream comes out as zlib made it, and the fields of the state are where they should be."""
+        """Whether a test stream is decompressed correctly and the state's fields are at the declared places."""
         content = bytes(range(64)) * 4
         stream = zlib.compress(content, wbits=-zlib.MAX_WBITS) + b"more"
         source, target = ctypes.create_string_buffer(stream), ctypes.create_string_buffer(2 * len(content))
@@ -109,34 +112,35 @@ class NativeGzip:
 
 @lru_cache(maxsize=1)
 def _isal_addresses() -> tuple[int, int]:
-    """Addresses of what decodes and of what makes a state ready; 0 where another ISA-L than this knows is found."""
-    found = _address(_ISAL, "isal_inflate_stateless"), _address(_ISAL, "isal_inflate_init")
-    return found if all(found) and NativeGzip(*found).is_as_declared() else (0, 0)
+    """Return the addresses of ISA-L's inflate and initialize functions; 0 for both if they are missing, or the library
+    has another layout.
+    """
+    addresses = _address(_ISAL, "isal_inflate_stateless"), _address(_ISAL, "isal_inflate_init")
+    return addresses if all(addresses) and NativeGzip(*addresses).is_as_declared() else (0, 0)
 
 
 def gzip() -> NativeGzip | None:
-    """The decompressor of this thread, or None."""
-    made: NativeGzip | None = getattr(_of_thread, "gzip", None)
-    if made is None and all(_isal_addresses()):
-        made = _of_thread.gzip = NativeGzip(*_isal_addresses())
-    return made
+    """Return this thread's gzip decompressor; None if it is not available."""
+    decompressor: NativeGzip | None = getattr(_of_thread, "gzip", None)
+    if decompressor is None and all(_isal_addresses()):
+        decompressor = _of_thread.gzip = NativeGzip(*_isal_addresses())
+    return decompressor
 
 
 def decompressor_of_thread(zstd_window_bytes: int, memory: int, memory_bytes: int) -> tuple[int, ...]:
-    """What this thread decompresses with and where to, in the order of `native.tables.Decompressor`.
-
-    The function of lz4, function and context of zstd, function and state of gzip, each 0 if it is missing.
+    """Return the fields of `native.tables.Decompressor` for this thread: the function of lz4, function and context of
+    zstd, function and state of gzip (each 0 if missing), and the arguments.
     """
     return *_functions(), zstd_window_bytes, memory, memory_bytes
 
 
 def _functions() -> tuple[int, int, int, int, int]:
-    found: tuple[int, int, int, int, int] | None = getattr(_of_thread, "functions", None)
-    if found is None:
+    addresses: tuple[int, int, int, int, int] | None = getattr(_of_thread, "functions", None)
+    if addresses is None:
         of_zstd, of_gzip = zstd(), gzip()
-        found = _of_thread.functions = (
+        addresses = _of_thread.functions = (
             lz4_decompress(),
             *((0, 0) if of_zstd is None else (of_zstd.decompress, of_zstd.context)),
             *((0, 0) if of_gzip is None else (of_gzip.inflate, of_gzip.state)),
         )
-    return found
+    return addresses

@@ -1,8 +1,7 @@
-"""Snappy in the framing of snappy-java (`SnappyInputStream`, `SnappyOutputStream`), or as one raw block.
-
-The stream is a 16-byte header and blocks, each after its big-endian length.  Input without that header is one raw
-block.  A length field that equals the start of a header begins another stream, is passed over once where no header
-follows, and ends the stream where nothing came since.
+"""Snappy in the framing of snappy-java (`SnappyInputStream`, `SnappyOutputStream`), or as one raw block. The stream is
+a 16-byte header, then blocks, each after its big-endian length. Input without that header is one raw block. A length
+field that equals the start of a header begins another stream. If no header follows, it is skipped once, and ends the
+stream if no data came since.
 """
 
 from __future__ import annotations
@@ -37,9 +36,8 @@ _OLDEST_VERSION = 1
 
 
 def _check_version(data: bytes | memoryview, position: int) -> None:
-    """Examine the version of a header after the first one as snappy-java does.
-
-    Not at all, nor the other number of both.
+    """Check the version of a header after the first one, as snappy-java does: it must be at least 1. snappy-java checks
+    neither the first header nor the compatible version.
     """
     version = _read_version(data, position + len(MAGIC))
     if version < _OLDEST_VERSION:
@@ -64,7 +62,7 @@ def _decompress_block(block: bytes | memoryview, used: int, limits: Limits) -> b
 
 
 def most_bytes(data: bytes | memoryview) -> int | None:
-    """Sum of the sizes that the blocks declare; None if the stream is damaged."""
+    """Return the sum of the sizes that the blocks declare; None if the stream is damaged."""
     is_framed = len(data) >= len(HEADER) and bytes(data[: len(MAGIC)]) == MAGIC
     total, position = 0, len(HEADER)
     try:
@@ -86,13 +84,13 @@ def most_bytes(data: bytes | memoryview) -> int | None:
 
 
 def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> bytes | memoryview:
-    """The uncompressed bytes of a framed stream or of one raw block."""
+    """Decompress a framed stream or one raw block."""
     if len(data) == 0:
         raise bad_stream("snappy", "it is empty")
     if len(data) < len(HEADER) or bytes(data[: len(MAGIC)]) != MAGIC:
         return _decompress_block(data, 0, limits)
     parts = Pieces()
-    used = told = 0
+    used = used_at_skip = 0
     position = len(HEADER)
     while position + _LENGTH.size <= len(data):
         (length,) = _LENGTH.unpack_from(data, position)
@@ -101,10 +99,10 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, mag
                 raise bad_stream("snappy", "a second header is incomplete")
             if bytes(data[position : position + len(MAGIC)]) == MAGIC:
                 _check_version(data, position)
-            elif used == told:
+            elif used == used_at_skip:
                 break
-            else:  # the reader gives what it has, and is asked for more
-                told = used
+            else:  # snappy-java returns the data so far, and is called again for more
+                used_at_skip = used
             position += len(HEADER)
             continue
         position += _LENGTH.size
@@ -117,7 +115,9 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, mag
 
 
 def blocks_before_damage(data: bytes) -> Iterator[bytes]:
-    """Each block; the last one as far as it goes.  A second header, which the producer never writes, ends them."""
+    """Yield each block, including an incomplete last one. A second header, which the producer never writes, ends
+    them.
+    """
     if data[: len(MAGIC)] != MAGIC:
         yield data
         return
@@ -132,7 +132,7 @@ def blocks_before_damage(data: bytes) -> Iterator[bytes]:
 
 
 def whole_block(block: bytes, most: int) -> bytes | None:
-    """The content of one block of at most so many bytes; None if it breaks or holds more."""
+    """Decompress one complete block; return None if it is damaged or holds more than `most` bytes."""
     try:
         return None if _declared_size(block) > most else bytes(_snappy.uncompress(block))
     except Exception:  # noqa: BLE001 - the binding's own class differs between its versions
@@ -140,7 +140,9 @@ def whole_block(block: bytes, most: int) -> bytes | None:
 
 
 def compress(data: bytes | memoryview, level: int | None = None, *, magic: int = 2) -> bytes:
-    """The framed stream with 32 KiB blocks that Kafka's producer writes; there are no levels."""
+    """Compress to a framed stream with blocks of 32 KiB, as Kafka's producer does. `level` is ignored: Snappy has
+    none.
+    """
     stream = [HEADER]
     for start in range(0, len(data), BLOCK_SIZE):
         block = bytes(_snappy.compress(bytes(data[start : start + BLOCK_SIZE])))
@@ -149,7 +151,7 @@ def compress(data: bytes | memoryview, level: int | None = None, *, magic: int =
 
 
 def before_damage(data: bytes, limits: Limits) -> bytes:
-    """The first bytes of the content, as far as blocks can be decompressed."""
+    """Decompress as many first bytes of a damaged stream as possible."""
     out = bytearray()
     for block in blocks_before_damage(data):
         most = limits.decompressed_batch_bytes - len(out)
@@ -158,7 +160,7 @@ def before_damage(data: bytes, limits: Limits) -> bytes:
 
 
 def decode_block(block: bytes, most: int) -> bytes:
-    """The content of one block of Snappy up to where it ends or breaks."""
+    """Decompress one block in Python, up to its end, its damage or `most` bytes."""
     out, position = bytearray(), 0
     while position < len(block) and block[position] >= 0x80:  # its size, which is not needed
         position += 1

@@ -1,7 +1,5 @@
-"""The table of compressions: for each its number, its name, what it can do, and the module that runs it.
-
-A compression is added here, with a module beside this one that has the functions of `StreamFormat`.  Everything else
-that depends on a compression asks this table.
+"""Table of the compressions: number, name, capabilities and module of each. To add one, add an entry here, and a module
+beside this one with the functions of `StreamFormat`. All other code that depends on a compression looks it up here.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ Bytes = bytes | memoryview
 
 
 class Codec(enum.IntEnum):
-    """Compression of a batch, bits 0-2 of its attributes (`CompressionType`)."""
+    """Compression of a batch: bits 0-2 of its attributes (`CompressionType`)."""
 
     NONE = 0
     GZIP = 1
@@ -30,7 +28,7 @@ class Codec(enum.IntEnum):
 
     @property
     def label(self) -> str:
-        """Kafka's name in lower case."""
+        """Kafka's name of the compression, in lower case."""
         return self.name.lower()
 
 
@@ -38,20 +36,18 @@ class StreamFormat(Protocol):
     """Functions of a compression's module."""
 
     def decompress(self, data: Bytes, limits: Limits, *, magic: int) -> Bytes:
-        """Content of a stream, as Kafka's readers of that magic read it.
-
-        Raises `FormatError` for a stream that they refuse, and `LimitExceeded` before more memory than allowed is
-        spent.
+        """Decompress a stream as Kafka's readers of batches of this magic do. Raises `FormatError` for a stream that
+        they reject, and `LimitExceeded` before more memory is used than allowed.
         """
 
     def compress(self, data: Bytes, level: int | None, *, magic: int) -> bytes:
-        """A stream in the shape that Kafka's producer writes; None is the default level."""
+        """Compress in the form that Kafka's producer writes; `level` None is the default level."""
 
     def most_bytes(self, data: Bytes) -> int | None:
-        """Bytes of the content at most, from the sizes that the stream declares; None if it declares none."""
+        """Return the most bytes that the content can have, from the sizes in the stream; None if they are unknown."""
 
     def before_damage(self, data: bytes, limits: Limits) -> bytes:
-        """The first bytes of the content, as far as they can be decompressed; all of them if the stream is sound."""
+        """Decompress as many first bytes of a damaged stream as possible; all of a sound one."""
 
 
 class CodecSpec(Struct, frozen=True, kw_only=True):
@@ -59,13 +55,13 @@ class CodecSpec(Struct, frozen=True, kw_only=True):
 
     codec: Codec
     stream: Callable[[], StreamFormat]
-    """its module, which is imported with the first stream"""
+    """function that imports and returns its module"""
     first_magic: int = 0
-    """the first message format in which consumers accept it"""
+    """first message format in which consumers accept it"""
     levels: tuple[int, int] | None = None
-    """the lowest and the highest level of `compression.<name>.level`; None if there are no levels"""
+    """lowest and highest value of `compression.<name>.level`; None if there are no levels"""
     checks_content: bool = False
-    """a stream has a checksum of its content"""
+    """whether a stream has a checksum of its content"""
 
     def is_defined(self, magic: int) -> bool:
         """Whether batches of this magic may have this compression."""
@@ -112,15 +108,15 @@ SPECS: Mapping[Codec, CodecSpec] = {
         CodecSpec(codec=Codec.ZSTD, stream=_zstd, first_magic=2, levels=(-(2**17), 22)),
     )
 }
-"""Every compression; levels as `GzipCompression`, `Lz4Compression` and `ZstdCompression` have them."""
+"""All compressions. Levels are those of `GzipCompression`, `Lz4Compression` and `ZstdCompression`."""
 LAST_CODECS: Mapping[int, Codec] = {
     magic: max(codec for codec, spec in SPECS.items() if spec.is_defined(magic)) for magic in (0, 1, 2)
 }
-"""By magic the highest number of a compression; consumers open nothing above it."""
+"""Highest number of a compression by magic; consumers reject batches with a higher one."""
 
 
 def codec_spec(codec: int) -> CodecSpec | None:
-    """The entry of a compression; None if the number is not defined."""
+    """Return the entry of a compression; None if the number is not defined."""
     try:
         return SPECS[Codec(codec)]
     except ValueError:

@@ -10,20 +10,20 @@ Bytes = bytes | memoryview
 
 
 def decompress(data: Bytes, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> Bytes:
-    """The bytes as they are."""
+    """Return the bytes unchanged."""
     return bytes(data)
 
 
 def compress(data: Bytes, level: int | None = None, *, magic: int = 2) -> bytes:
-    """The bytes as they are."""
+    """Return the bytes unchanged."""
     return bytes(data)
 
 
 def most_bytes(data: Bytes) -> int | None:
-    """Number of bytes."""
+    """Return the number of bytes."""
     return len(data)
 
 
 def before_damage(data: bytes, limits: Limits) -> bytes:
-    """The bytes, at most `limits.decompressed_batch_bytes` of them."""
+    """Return the bytes, at most `limits.decompressed_batch_bytes` of them."""
     return data[: limits.decompressed_batch_bytes]

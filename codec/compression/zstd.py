@@ -1,8 +1,6 @@
-"""Zstandard frames as Kafka writes and reads them (`ZstdCompression`): streaming, no content size, no checksum.
-
-Python's bindings ignore output caps in some calls and truncation in others, so the frame structure is walked first: it
-shows where each frame ends, that none is cut short, and an upper bound of what comes out, before anything is
-decompressed.
+"""Zstandard frames as Kafka writes and reads them (`ZstdCompression`): streaming, without content size and checksum.
+Python's bindings ignore output limits in some calls and truncation in others. So the frame structure is parsed first:
+it shows that each frame is complete, and an upper bound of its content, before anything is decompressed.
 """
 
 from __future__ import annotations
@@ -30,16 +28,15 @@ RLE, _COMPRESSED, RESERVED = 1, 2, 3
 CHECKSUM_SIZE = 4
 _DEFAULT_LEVEL = 3
 _STEP = 64 * KIB
-"""Bytes that come out at a time before damage, at most."""
+"""Most bytes of output at once before damage."""
 _ANY_WINDOW = Limits(zstd_window_bytes=2**62)
 _READ = 128 * 1024 + 3
 """Bytes that zstd-jni reads at once (`ZSTD_DStreamInSize`)."""
 
 
 class _Contexts(threading.local):
-    """What takes about as long to make as a batch to read or write; each serves one thread at a time.
-
-    Of encoders that of the default level alone is kept: those of high levels take hundreds of MiB.
+    """Decoders and encoder of one thread: making one takes about as long as a batch. Only the encoder of the default
+    level is kept; those of high levels take hundreds of MiB.
     """
 
     def __init__(self) -> None:
@@ -76,7 +73,9 @@ def _skippable_end(data: bytes | memoryview, start: int) -> int:
 
 
 def _frame_end(data: bytes | memoryview, start: int, limits: Limits) -> tuple[int, int]:
-    """Position after the frame that begins at `start`, and an upper bound of its content's size."""
+    """Return the position after the frame that begins at `start`, and an upper bound of its content in bytes. Raises
+    `FormatError` for an incomplete frame, `LimitExceeded` for a too large window.
+    """
     try:
         header = bytes(data[start : start + 18])
         parameters = zstandard.get_frame_parameters(header)
@@ -105,7 +104,7 @@ def _frame_end(data: bytes | memoryview, start: int, limits: Limits) -> tuple[in
 
 
 def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> bytes | memoryview:
-    """The content of all frames of the stream; of a last one that ends early see `_unfinished`."""
+    """Decompress all frames of the stream. An incomplete last one may be accepted, see `_unfinished`."""
     if len(data) == 0:
         raise bad_stream("zstd", "it is empty")
     parts = Pieces()
@@ -133,7 +132,7 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, mag
 
 
 def most_bytes(data: bytes | memoryview) -> int | None:
-    """Sum of the largest sizes that the blocks of all frames may have; None if a frame is damaged."""
+    """Return the sum of the largest possible sizes of all blocks; None if a frame is damaged."""
     total = position = 0
     try:
         while position < len(data):
@@ -148,9 +147,8 @@ def most_bytes(data: bytes | memoryview) -> int | None:
 
 
 def _unfinished(decoder: zstandard.ZstdDecompressor, frame: bytes | memoryview, budget: int, limits: Limits) -> bytes:
-    """What comes out of a frame that ends early after a whole one: zstd-jni takes that for the end of the stream.
-
-    So it does where it has read the frame's bytes together with the end of the one before.
+    """Decompress an incomplete frame after a whole one, as far as possible. zstd-jni accepts it as the end of the
+    stream if it read the frame's bytes together with the end of the frame before.
     """
     try:
         with decoder.stream_reader(frame) as reader:
@@ -180,9 +178,8 @@ def _decompress_frame(
 
 
 def compress(data: bytes | memoryview, level: int | None = None, *, magic: int = 2) -> bytes:
-    """One frame without content size and checksum, in the streaming form that Kafka's producer writes.
-
-    Its stream is flushed before it is closed, so an empty last block follows the data.
+    """Compress to one frame without content size and checksum, in the streaming form that Kafka's producer writes. The
+    stream is flushed before it is closed, so an empty last block follows the data.
     """
     encoder = _encoder(level).compressobj()
     written = encoder.compress(bytes(data))
@@ -190,9 +187,9 @@ def compress(data: bytes | memoryview, level: int | None = None, *, magic: int =
 
 
 def before_damage(data: bytes, limits: Limits) -> bytes:
-    """The first bytes of the content, as far as blocks can be decompressed."""
+    """Decompress as many first bytes of a damaged stream as possible."""
     out = bytearray()
-    for step in (_STEP, 1):  # after a failure again, past what came before it, as far as blocks are whole
+    for step in (_STEP, 1):  # after a failure, repeat and skip the bytes so far, then read byte by byte
         decoder = zstandard.ZstdDecompressor(max_window_size=limits.zstd_window_bytes)
         try:
             with decoder.stream_reader(BytesIO(data), read_size=KIB) as reader:

@@ -1,6 +1,5 @@
-"""From meaning to bytes: batches and messages as Kafka's own builders write them, and conversions between formats.
-
-Decided by `MemoryRecordsBuilder`, `DefaultRecordBatch.writeHeader`, `LegacyRecord` and `RecordsUtil`.
+"""Encode batches and messages as Kafka's own builders do, and convert between formats. The rules are those of
+`MemoryRecordsBuilder`, `DefaultRecordBatch.writeHeader`, `LegacyRecord` and `RecordsUtil`.
 """
 
 from kafkalog.codec.encode.batch import (

@@ -1,7 +1,6 @@
-"""Record batches of magic 2 from records, as a producer, a coordinator or the cleaner writes them.
-
-Decided by `MemoryRecordsBuilder` (what is refused, how base and largest timestamp come about) and
-`DefaultRecordBatch.writeHeader` and `writeEmptyHeader`.
+"""Build record batches of magic 2 as a producer, a coordinator or the cleaner does. The rules are those of
+`MemoryRecordsBuilder` (what it refuses, base and largest timestamp) and of `DefaultRecordBatch.writeHeader` and
+`writeEmptyHeader`.
 """
 
 from __future__ import annotations
@@ -61,7 +60,9 @@ _LENGTH = BATCH.names.index("batch_length")
 
 
 class ProducerState(Struct, frozen=True):
-    """The producer of a batch: id and epoch, the sequence of its first record, and whether it is in a transaction."""
+    """Producer fields of a batch: id and epoch, the sequence number of its first record, and whether it is in a
+    transaction.
+    """
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
@@ -83,9 +84,8 @@ def _attributes(codec: int, timestamp_type: TimestampType, transactional: bool, 
 
 
 def build_raw_batch(header: BatchHeader, payload: bytes) -> bytes:
-    """The bytes of a batch whose header says everything but its length and checksum, which are computed.
-
-    `payload` is what comes after the header: records, or one compressed stream of them.
+    """Encode a batch from its header and the bytes after it: records, or one compressed stream of them. Length and
+    checksum of the header are ignored and computed. Raises `UsageError` if a field does not fit.
     """
     values = list(_fields_of(header))
     values[_LENGTH] = BATCH.size - LOG_OVERHEAD.size + len(payload)
@@ -137,12 +137,11 @@ def build_batch(
     delete_horizon_ms: int | None = None,
     is_control: bool = False,
 ) -> bytes:
-    """One v2 batch of `records` (at least one; see `empty_batch`), offsets and timestamps (ms) as they carry them.
-
-    `base_offset` defaults to the first record's; compaction keeps the one of the original batch, and likewise
-    `last_offset`.  With LogAppendTime readers see `log_append_time`, while the records keep their own times.
-    Sequence, leader epoch and timestamp type of the records themselves are not examined.  What
-    `MemoryRecordsBuilder` refuses raises `UsageError`.
+    """Build one v2 batch of `records` (at least one; see `empty_batch`) with their offsets, and timestamps in ms.
+    `base_offset` and `last_offset` default to those of the first and last record; compaction keeps the original ones.
+    With LogAppendTime consumers get `log_append_time` (ms), while the records keep their own times. Sequence, leader
+    epoch and timestamp type of the records are ignored. Raises `UsageError` for everything that `MemoryRecordsBuilder`
+    refuses.
     """
     if not records:
         raise UsageError("a batch needs a record; an emptied one is empty_batch")
@@ -199,7 +198,9 @@ def empty_batch(
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
     is_control: bool = False,
 ) -> bytes:
-    """What the cleaner leaves of a batch whose records are gone but whose last offset or sequence still matters."""
+    """Build a batch without records, as the cleaner keeps one if its last offset or sequence number is still needed.
+    Offsets are inclusive; `max_timestamp` is in ms. Raises `UsageError` if the offsets are impossible.
+    """
     if not 0 <= last_offset - base_offset <= MAX_DELTA:
         raise UsageError(f"an empty batch from {base_offset} to {last_offset}")
     attributes = _attributes(Codec.NONE, timestamp_type, producer.is_transactional, is_control, False)
@@ -222,7 +223,7 @@ def empty_batch(
 
 
 def control_key(kind: int, version: int = CONTROL_VERSION) -> bytes:
-    """The key of a control record."""
+    """Encode the key of a control record."""
     return CONTROL_KEY.struct.pack(version, kind)
 
 
@@ -235,7 +236,9 @@ def build_control_batch(
     producer: ProducerState = NO_PRODUCER,
     delete_horizon_ms: int | None = None,
 ) -> bytes:
-    """A control batch of (type, value) records, one timestamp (ms) for all; for KRaft's see `kraft`."""
+    """Build a control batch from (type, value) pairs, all with one timestamp (ms). For the values of KRaft's records
+    see `kraft`.
+    """
     records = [
         Record(
             offset=base_offset + number,
@@ -265,7 +268,9 @@ def build_end_transaction_marker(
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
     delete_horizon_ms: int | None = None,
 ) -> bytes:
-    """The batch of one COMMIT or ABORT marker (`MemoryRecords.withEndTransactionMarker`)."""
+    """Build the control batch with one COMMIT or ABORT marker (`MemoryRecords.withEndTransactionMarker`); `timestamp`
+    is in ms. Raises `UsageError` for a marker of another type.
+    """
     if marker.type not in (ControlType.ABORT, ControlType.COMMIT):
         raise UsageError(f"{marker.type.name} does not end a transaction")
     return build_control_batch(

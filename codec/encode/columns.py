@@ -1,7 +1,7 @@
-"""Record batches from Arrow columns: what a producer's accumulator does, without an object for each record.
-
-Bytes are those of `build_batch` for the same records; a test compares them.  Batches are split as a producer with
-`batch.size` splits what is not compressed (`MemoryRecordsBuilder.hasRoomFor`), by the sizes before compression.
+"""Build record batches from Arrow columns without an object for each record, as a producer's accumulator does. The
+bytes equal those of `build_batch` for the same records (a test compares them). Records are split into batches as a
+producer splits uncompressed ones by `batch.size` (`MemoryRecordsBuilder.hasRoomFor`): sizes are counted before
+compression.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_BATCH_BYTES", "build_batches", "record_columns"]
 
 DEFAULT_BATCH_BYTES = 16 * KIB
-"""A producer's `batch.size`."""
+"""Default of a producer's `batch.size`, in bytes."""
 
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 _RAW_HEADERS = pa.list_(pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())]))
@@ -46,7 +46,7 @@ _MILLISECONDS = pa.timestamp("ms")
 
 
 def _has_raw_names(headers: pa.Array) -> bool:
-    """Whether the names of headers are bytes, which need not be text."""
+    """Whether header names are bytes, which may be invalid UTF-8."""
     type = headers.type
     inner = type.value_type if pa.types.is_list(type) else None
     return inner is not None and pa.types.is_struct(inner) and inner.get_field_index("key") >= 0 and (
@@ -55,7 +55,7 @@ def _has_raw_names(headers: pa.Array) -> bool:
 
 
 def _as_milliseconds(column: pa.Array) -> pa.Array:
-    """Timestamps as ms; what is finer is cut off, towards the past."""
+    """Convert timestamps to ms as int64, rounded down."""
     if pa.types.is_timestamp(column.type):
         unit = {"s": None, "ms": 1, "us": 1_000, "ns": 1_000_000}[column.type.unit]
         numbers = column.view(pa.int64())
@@ -69,13 +69,13 @@ def _as_milliseconds(column: pa.Array) -> pa.Array:
 
 
 def record_columns(records: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns that batches are built from, in the types that they need; others are left out.
-
-    `value` must be there.  A null timestamp becomes -1, a null list of headers an empty one.  Raises `UsageError`.
+    """Convert the columns from which batches are built to the types needed, and drop all others. A null timestamp
+    becomes -1, a null list of headers an empty one. Raises `UsageError` if `value` is missing, a column cannot be
+    converted, or a header or its name is null.
     """
     if "value" not in records.schema.names:
         raise UsageError(f"there is no column value, only {', '.join(records.schema.names)}")
-    found = {}
+    converted = {}
     for name, kind in _COLUMNS.items():
         if name not in records.schema.names:
             continue
@@ -83,14 +83,14 @@ def record_columns(records: pa.RecordBatch) -> pa.RecordBatch:
         try:
             if name == "timestamp":
                 column = pc.fill_null(_as_milliseconds(column), NO_TIMESTAMP)
-            found[name] = column.cast(_RAW_HEADERS if name == "headers" and _has_raw_names(column) else kind)
+            converted[name] = column.cast(_RAW_HEADERS if name == "headers" and _has_raw_names(column) else kind)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise UsageError(f"column {name} cannot be read as {kind}: {str(error).splitlines()[0]}") from None
-    if "headers" in found:
-        keys = found["headers"].flatten()
+    if "headers" in converted:
+        keys = converted["headers"].flatten()
         if keys.null_count or keys.field("key").null_count:
             raise UsageError("a header or its key is null")
-    return pa.RecordBatch.from_pydict(found)
+    return pa.RecordBatch.from_pydict(converted)
 
 
 def build_batches(
@@ -105,12 +105,11 @@ def build_batches(
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
     work_bytes: int | None = None,
 ) -> Iterator[bytes]:
-    """Batches of magic 2 from the columns `key`, `value`, `timestamp` (ms or a timestamp) and `headers`.
-
-    Offsets count from `base_offset`, or are those of the column `offset`; sequences go on from batch to batch.  A batch
-    has at most `batch_bytes` bytes before compression, or one record.  `work_bytes` is that of the whole work where
-    these are only some of its rows: it decides whether compiled code is worth loading.  Raises `UsageError` as
-    `build_batch` does.
+    """Yield batches of magic 2 from the columns `key`, `value`, `timestamp` (ms or an Arrow timestamp) and `headers`.
+    Offsets count from `base_offset`, or with `keep_offsets` are those of the column `offset`. Sequence numbers continue
+    from batch to batch. A batch has at most `batch_bytes` bytes before compression, unless a single record is larger.
+    If these rows are part of a larger job, `work_bytes` is the size of all its rows: it decides whether compiled code
+    is loaded. Raises `UsageError` as `build_batch` does.
     """
     columns = record_columns(records)
     rows = columns.num_rows
@@ -127,8 +126,8 @@ def build_batches(
     if kernel_is_worth_it(columns.nbytes if work_bytes is None else work_bytes):
         from kafkalog.codec.encode.compiled import encode_columns
 
-        made = encode_columns(columns, offsets, times, batch_bytes, codec, level, producer, partition_leader_epoch)
-        yield from made
+        batches = encode_columns(columns, offsets, times, batch_bytes, codec, level, producer, partition_leader_epoch)
+        yield from batches
         return
     sequence = producer.base_sequence
     for batch in _split(columns, offsets, times, batch_bytes):
@@ -141,7 +140,7 @@ def build_batches(
 
 
 def _counted(start: int, rows: int) -> pa.Array:
-    """`start`, and one more for each row."""
+    """Return consecutive numbers from `start` on, one for each row."""
     ones = pa.repeat(pa.scalar(1, pa.int64()), rows)
     return pc.cumulative_sum(ones, start=start - 1)
 
@@ -161,7 +160,7 @@ def _name(key: str | bytes) -> str:
 
 
 def _split(columns: pa.RecordBatch, offsets: pa.Array, times: pa.Array, batch_bytes: int) -> Iterator[Sequence[Record]]:
-    """The records of each batch."""
+    """Yield the records of each batch."""
     names = columns.schema.names
     nothing = [None] * columns.num_rows
     keys = columns["key"].to_pylist() if "key" in names else nothing

@@ -1,4 +1,4 @@
-"""Batches from Arrow columns by the compiled builder; `encode.columns` decides when, and has the readable way."""
+"""Build batches from Arrow columns with compiled code. `encode.columns` decides when, and has the plain form."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAGIC = 2
 _HEADER_OVERHEAD = 10
 _FEWEST_ROWS = 256
 _BYTES_AT_ONCE = 2 * MIB
-"""Bytes of columns that are written at once: what a processor's cache may still hold when they are checksummed."""
+"""Bytes of columns that are encoded at once: few enough to be in the processor's cache when they are checksummed."""
 
 
 _KEY = ArrowBuffer.KEY_ENDS, ArrowBuffer.KEY_VALID, ArrowBuffer.KEY
@@ -42,7 +42,7 @@ _HEADER_VALUE = ArrowBuffer.HEADER_VALUE_ENDS, ArrowBuffer.HEADER_VALUE_VALID, A
 
 
 class _Columns:
-    """Addresses of the buffers of some rows, and the arrays that own them."""
+    """Addresses of the column buffers of some rows, and the arrays that own them."""
 
     def __init__(self, columns: pa.RecordBatch) -> None:
         self.addresses = np.zeros(len(ArrowBuffer), np.int64)
@@ -65,7 +65,9 @@ class _Columns:
             self._put(_HEADER_VALUE, pairs.field("value"))
 
     def _put(self, buffers: tuple[ArrowBuffer, ArrowBuffer | None, ArrowBuffer], column: pa.Array) -> None:
-        """Ends, validity and data of a column of bytes; the ends count from the first byte of the data."""
+        """Set the addresses of ends, validity and data of a column of bytes. Ends count from the first byte of the
+        data.
+        """
         for_ends, for_valid, for_data = buffers
         _, ends, data = column.buffers()
         self.bytes += column.nbytes
@@ -88,7 +90,7 @@ def encode_columns(
     producer: ProducerState,
     partition_leader_epoch: int,
 ) -> Iterator[bytes]:
-    """The batches of checked columns, see `encode.columns.build_batches`."""
+    """Yield the batches of checked columns, see `encode.columns.build_batches`."""
     check_producer(producer, codec)
     numbers, moments = np.array(offsets, np.int64), np.array(times, np.int64)
     attributes = codec | (TRANSACTIONAL_FLAG if producer.is_transactional else 0)
@@ -116,22 +118,22 @@ def encode_columns(
 
 
 class _Part:
-    """Some rows, written as records of batches."""
+    """Some rows, encoded as the records of batches."""
 
     def __init__(self, columns: pa.RecordBatch, offsets: Any, times: Any, batch_bytes: int) -> None:
-        found = _Columns(columns)
+        buffers = _Columns(columns)
         rows = columns.num_rows
-        room = found.bytes + rows * (LARGEST_RECORD_OVERHEAD + BATCH.size) + found.headers * _HEADER_OVERHEAD
+        room = buffers.bytes + rows * (LARGEST_RECORD_OVERHEAD + BATCH.size) + buffers.headers * _HEADER_OVERHEAD
         self._target = np.empty(room, np.uint8)
         batches = empty_table(Encoded, rows)
         address = self._target.ctypes.data
-        self.count = encode(rows, offsets, times, found.addresses, address, batch_bytes, batches)
+        self.count = encode(rows, offsets, times, buffers.addresses, address, batch_bytes, batches)
         self._offsets, self._times = offsets, times
         self.first_rows, self._rows, starts, self._sizes, self._newest = batches[:, : self.count]
         self._starts = starts - address
 
     def headers(self, count: int) -> Any:
-        """The headers of the first batches, as far as the columns say."""
+        """Return the headers of the first `count` batches, with the fields that depend on the columns."""
         first = self.first_rows[:count]
         table = np.zeros(count, BATCH.dtype())
         table["base_offset"] = self._offsets[first]
@@ -143,7 +145,7 @@ class _Part:
         return table
 
     def plain(self, table: Any) -> Iterator[bytes]:
-        """Batches as they are."""
+        """Yield the batches uncompressed."""
         count = len(table)
         starts, sizes = self._starts[:count] - BATCH.size, self._sizes[:count] + BATCH.size
         put_headers(self._target, table, starts, sizes)
@@ -152,7 +154,7 @@ class _Part:
             yield bytes(view[start : start + size])
 
     def compressed(self, table: Any, codec: Codec, level: int | None) -> Iterator[bytes]:
-        """Batches with their records compressed."""
+        """Yield the batches compressed."""
         view = memoryview(self._target.data)
         for start, size, fields in zip(self._starts.tolist(), self._sizes.tolist(), table.tolist(), strict=False):
             payload = compress(codec, view[start : start + size], level=level, magic=_MAGIC)

@@ -1,7 +1,6 @@
-"""Conversions between message formats, by the broker's rules.
-
-Down, for consumers that know older formats only: `RecordsUtil.downConvert`.  Up, when a topic's format was raised:
-`LogValidator.convertAndAssignOffsetsNonCompressed` and `buildRecordsAndAssignOffsets`, offsets left as they are.
+"""Convert batches between message formats, by the broker's rules. Down, for consumers that know only older formats:
+`RecordsUtil.downConvert`. Up, after a topic's format was raised: `LogValidator.convertAndAssignOffsetsNonCompressed`
+and `buildRecordsAndAssignOffsets`, but offsets are kept.
 """
 
 from __future__ import annotations
@@ -25,11 +24,10 @@ NEWEST_MAGIC = 2
 def down_convert(
     batches: Iterable[RecordBatch], magic: int, *, first_offset: int = 0, limits: Limits = DEFAULT_LIMITS
 ) -> bytes:
-    """The batches in a format of at most `magic`; those that are in it already keep their bytes.
-
-    Control batches are left out below magic 2, headers and producer fields are lost, and uncompressed records below
-    `first_offset` are dropped when they become single messages.  `FormatError` for a compression that is not defined
-    for `magic`.
+    """Encode batches in a format of at most `magic`; those at or below it keep their bytes. Below magic 2, control
+    batches are omitted, headers and producer fields are lost, and uncompressed records below `first_offset` are dropped
+    when they become single messages. Raises `FormatError` if a batch cannot be decoded or its compression is not
+    defined for `magic`, and `UsageError` for an unknown `magic`.
     """
     if magic not in (0, 1, NEWEST_MAGIC):
         raise UsageError(f"magic {magic} is not a message format")
@@ -75,9 +73,9 @@ def up_convert(
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
     limits: Limits = DEFAULT_LIMITS,
 ) -> bytes:
-    """One batch or entry in the newer format `magic`, offsets kept; `codec` None keeps the compression.
-
-    The timestamp type is the topic's, not the batch's: magic 0 has none, and its records keep the timestamp -1.
+    """Encode one batch or entry in the newer format `magic`, with its offsets; `codec` None keeps its compression.
+    `timestamp_type` is the topic's: records of magic 0 have no timestamps and get -1. Raises `UsageError` if the batch
+    is not below `magic`, and `FormatError` if it cannot be decoded.
     """
     header = batch.header
     if header.magic >= magic:

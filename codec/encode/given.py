@@ -1,4 +1,4 @@
-"""Records as a caller hands them over, examined before they are written: `UsageError` says what is none."""
+"""Check records that a caller passes in before they are encoded."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ _INT64 = 2**63
 
 
 def is_bytes(value: object) -> bool:
-    """What a key or a value may be."""
+    """Whether a value can be a record's key or value: bytes or None."""
     return value is None or isinstance(value, bytes)
 
 
 def header_bytes(header: Any) -> tuple[bytes, bytes | None]:
-    """A header, a `Header` or any pair of a name and bytes, as it is written; the name in UTF-8."""
+    """Encode a header, which is a `Header` or any pair of a name and bytes or None; the name becomes UTF-8. Raises
+    `UsageError` for anything else.
+    """
     if not isinstance(header, tuple) or len(header) != 2 or not isinstance(header[0], str) or not is_bytes(header[1]):
         raise UsageError(f"{shown(header)} is not a header: that is a pair of a name and bytes or None")
     try:
@@ -29,7 +31,7 @@ def header_bytes(header: Any) -> tuple[bytes, bytes | None]:
 
 
 def check_record(record: Any) -> None:
-    """`UsageError` unless all parts of a record are of the types that it declares."""
+    """Raise `UsageError` unless all fields of a record have their declared types and integers fit 64 bits."""
     if not isinstance(record, Record):
         raise UsageError(f"{type(record).__name__} is not a Record")
     for name in ("offset", "timestamp"):

@@ -1,6 +1,5 @@
-"""Messages of magic 0 and 1, bare or compressed into one wrapper message.
-
-Decided by `MemoryRecordsBuilder.appendLegacyRecord` and `writeLegacyCompressedWrapperHeader`, and by `LegacyRecord`.
+"""Build messages of magic 0 and 1, single or compressed in one wrapper message. The rules are those of
+`MemoryRecordsBuilder.appendLegacyRecord` and `writeLegacyCompressedWrapperHeader`, and of `LegacyRecord`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,9 @@ _write_crc = MESSAGE_V0.writer("crc")
 
 
 def encode_message(header: LegacyHeader, key: bytes | None, value: bytes | None) -> bytes:
-    """The bytes of an entry whose header says everything but its size and checksum, which are computed."""
+    """Encode an entry from its header, key and value. Size and checksum of the header are ignored and computed. Raises
+    `UsageError` if a field does not fit.
+    """
     layout = _LAYOUTS.get(header.magic)
     if layout is None:
         raise UsageError(f"magic {header.magic} is not a message format")
@@ -77,10 +78,10 @@ def build_messages(
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     log_append_time: int = NO_TIMESTAMP,
 ) -> bytes:
-    """Bare messages of `records`, or with a `codec` one wrapper message that holds them.
-
-    Offsets inside a wrapper are absolute in magic 0 and relative to `base_offset` (the first record's) in magic 1.
-    With LogAppendTime all messages carry `log_append_time` (ms).  Magic 0 has no timestamps.
+    """Build the messages of `records`, or with a `codec` one wrapper message that contains them; empty if there are no
+    records. Inner offsets are absolute in magic 0, and relative to `base_offset` (default: the first record's) in magic
+    1. With LogAppendTime all messages have the timestamp `log_append_time` (ms). Magic 0 has no timestamps. Raises
+    `UsageError` for what Kafka refuses.
     """
     if magic not in _LAYOUTS:
         raise UsageError(f"magic {magic} is not a message format")

@@ -1,4 +1,4 @@
-"""Headers of many batches written at once by compiled code; needs numpy."""
+"""Write the headers of many batches at once with compiled code. Needs numpy."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ __all__ = ["put_headers"]
 
 
 def put_headers(target: Any, table: Any, starts: Any, sizes: Any) -> None:
-    """Write the headers of whole batches that lie in `target`, from a table of `BATCH.dtype()`, with checksums."""
+    """Write headers with checksums into `target`, from a table of `BATCH.dtype()`. `starts` are the batches' positions
+    in `target`, `sizes` their whole sizes, both in bytes.
+    """
     target[starts[:, None] + np.arange(BATCH.size)] = table.view(np.uint8).reshape(len(table), BATCH.size)
     put_checksums(starts + target.ctypes.data, sizes)

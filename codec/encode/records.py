@@ -1,4 +1,4 @@
-"""The writers that are derived from the declarations of a record and of a message: one function for each opcode."""
+"""Writers derived from the declarations of a record and of a message: one function for each opcode."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ _write_key, _write_value = (_writer(opcode) for opcode in CONTENT)
 
 
 def write_content(key: bytes | None, value: bytes | None) -> bytes:
-    """What follows the header of a v0 or v1 message."""
+    """Encode key and value of a v0 or v1 message: the bytes after its header."""
     out = bytearray()
     _write_key(out, key)
     _write_value(out, value)
@@ -106,7 +106,9 @@ def write_content(key: bytes | None, value: bytes | None) -> bytes:
 
 
 def write_records(records: Iterable[RawRecord]) -> bytes:
-    """The records of one v2 batch, uncompressed, each after its length; a value that does not fit is `FormatError`."""
+    """Encode the records of one v2 batch, uncompressed, each after its length. Raises `FormatError` for a value that
+    does not fit.
+    """
     out = bytearray()
     for record in records:
         body = bytearray()

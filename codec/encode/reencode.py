@@ -1,7 +1,5 @@
-"""Batches and entries taken apart as they are stored, and put together again to the same bytes.
-
-A `Record` is what a consumer sees; deltas after LogAppendTime, record attributes and the compressed bytes are not in
-it.  `RawBatch` and `RawMessage` keep all of that.
+"""Take batches and entries apart as they are stored, and encode them again to the same bytes. A `Record` lacks the
+deltas behind LogAppendTime, the record attributes and the compressed bytes; `RawBatch` and `RawMessage` keep them.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class RawBatch:
-    """A v2 batch as it is stored: header, record fields, and the compressed payload where there is one."""
+    """A v2 batch as it is stored: header, stored records, and the compressed payload (None if not compressed)."""
 
     header: BatchHeader
     records: tuple[RawRecord, ...]
@@ -42,7 +40,7 @@ class RawBatch:
 
 @dataclass(frozen=True, slots=True)
 class RawMessage:
-    """A v0 or v1 entry as it is stored; `inner` holds the messages of a wrapper, whose value is the compressed set."""
+    """A v0 or v1 entry as it is stored. `inner` holds the messages of a wrapper, whose value is the compressed set."""
 
     header: LegacyHeader
     key: bytes | None
@@ -51,7 +49,9 @@ class RawMessage:
 
 
 def read_raw_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN) -> RawBatch:
-    """Take a v2 batch apart; `FormatError` if it cannot be read whole."""
+    """Take a v2 batch apart. Raises `FormatError` if it cannot be decoded completely, `UsageError` for another
+    magic.
+    """
     header = batch.header
     if not isinstance(header, BatchHeader):
         raise UsageError("a batch of magic 2 is needed")
@@ -67,9 +67,8 @@ def read_raw_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execu
 
 
 def encode_raw_batch(raw: RawBatch, *, level: int | None = None) -> bytes:
-    """Put a batch together; length, checksum and record count follow from what it holds.
-
-    With its compressed payload kept the bytes are those that were read; without, the records are compressed again.
+    """Encode a batch; length, checksum and record count are computed. If `raw.compressed` is set, the bytes are those
+    that were read; otherwise the records are compressed again.
     """
     header = raw.header
     payload = raw.compressed
@@ -84,7 +83,9 @@ def encode_raw_batch(raw: RawBatch, *, level: int | None = None) -> bytes:
 def read_raw_message(
     batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN
 ) -> RawMessage:
-    """Take a v0 or v1 entry apart, a wrapper into its messages too; `FormatError` if it cannot be read whole."""
+    """Take a v0 or v1 entry apart, a wrapper into its messages too. Raises `FormatError` if it cannot be decoded
+    completely, `UsageError` for another magic.
+    """
     header = batch.header
     if not isinstance(header, LegacyHeader):
         raise UsageError("a message of magic 0 or 1 is needed")
@@ -97,7 +98,7 @@ def read_raw_message(
 
 
 def encode_raw_message(raw: RawMessage, *, keep_value: bool = True, level: int | None = None) -> bytes:
-    """Put an entry together; size and checksum follow.  `keep_value` False compresses a wrapper's messages again."""
+    """Encode an entry; size and checksum are computed. `keep_value=False` compresses a wrapper's messages again."""
     value = raw.value
     if raw.inner and not keep_value:
         plain = b"".join(encode_raw_message(message) for message in raw.inner)

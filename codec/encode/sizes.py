@@ -1,4 +1,4 @@
-"""How many bytes a record takes in a batch of magic 2, without making it (`DefaultRecord.sizeInBytes`)."""
+"""Size of a record in a batch of magic 2, without encoding it (`DefaultRecord.sizeInBytes`)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["MAX_RECORD_OVERHEAD", "content_size", "record_size"]
 
 _LONGEST = {OpKind.INT8: 1, OpKind.VARINT: 5, OpKind.VARLONG: 10}
 _FIELDS_BEFORE = sum(opcode.kind is OpKind.INT8 for opcode in RECORD)
-"""Bytes of the attributes; the two deltas after them have sizes of their own."""
+"""Bytes of the attributes. The two deltas after them vary in size."""
 MAX_RECORD_OVERHEAD = sum(_LONGEST.get(opcode.kind, 0) for opcode in RECORD)
-"""Bytes of the longest length, attributes, timestamp delta and offset delta."""
+"""Bytes of the longest length, attributes, timestamp delta and offset delta together."""
 
 
 def _varint_size(value: int) -> int:
@@ -27,7 +27,9 @@ def _bytes_size(value: bytes | None) -> int:
 
 
 def content_size(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> int:
-    """Bytes of key, value and headers with their lengths; `UsageError` for a header that is none."""
+    """Return the size in bytes of key, value and headers, with their lengths. Raises `UsageError` for an invalid
+    header.
+    """
     size = _bytes_size(key) + _bytes_size(value) + _varint_size(len(headers))
     for header in headers:
         name, content = header_bytes(header)
@@ -36,6 +38,6 @@ def content_size(key: bytes | None, value: bytes | None, headers: Sequence[tuple
 
 
 def record_size(content: int, offset_delta: int, timestamp_delta: int) -> int:
-    """Bytes of a whole record with so much content, its own length included."""
+    """Return the size in bytes of a whole record whose content has `content` bytes, its length field included."""
     body = _FIELDS_BEFORE + _varint_size(timestamp_delta) + _varint_size(offset_delta) + content
     return _varint_size(body) + body

@@ -1,1 +1,1 @@
-"""Headers of many batches as columns: runs of batches, the walk that finds them, and the rules over them."""
+"""Headers of many batches as columns: runs of batches, the scan that finds them, and rules about them."""

@@ -1,4 +1,4 @@
-"""The rules of `codec.rules` over a run of batches: how many have nothing wrong with them, in one go."""
+"""Apply the rules of `codec.rules` to a run of batches at once: count the first batches without a finding."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ _State = ctypes.c_int64 * len(ContinuityState)
 
 
 def in_place(run: BatchRun, base_offset: int) -> int:
-    """How many batches of a run, from the first on, are not `out_of_place` in a segment; their magics are known."""
+    """Return the number of batches at the start of a run whose offsets can be in the segment with this base offset, as
+    `out_of_place` decides. Their magic must be known.
+    """
     first, last = run["base_offset"], run.last_offsets
     fine = (last >= first) & (first >= 0) & (last >= base_offset) & (last < NO_OFFSET_LIMIT)
     return len(run) if fine.all() else int(fine.argmin())
 
 
 def sound_prefix(continuity: Continuity, run: BatchRun, *, gaps: bool) -> int:
-    """How many batches of a run, from the first on, `continuity` has no finding for; they count as checked by it.
-
-    With `gaps` those may have offsets missing before them, which is no more than information.
+    """Return the number of batches at the start of a run about which `continuity` has no finding; it then continues
+    after them. With `gaps`, offsets may be missing before a batch, which is only an INFO finding.
     """
     state = _State(
         _known(continuity.base_offset), _known(continuity.next_segment), _known(continuity.expected),

@@ -1,7 +1,6 @@
-"""Tables of what a walk with checksums proved, one for each log file and shared by everything that examines it.
-
-The model of the broker, the search for what is sound and verification examine the same segments several times.  With a
-table the file is read once; where its columns find no room they are read again.  Small work does without.
+"""Tables of batch headers that a scan with checksums confirmed, one for each log file. The model of the broker, the
+search for sound batches and the verification examine the same segments. With a table the file is read once. If the
+tables are full, it is read again; for small work there are none.
 """
 
 from __future__ import annotations
@@ -18,15 +17,14 @@ if TYPE_CHECKING:
 __all__ = ["HeaderTables"]
 
 _SMALLEST_FILE = 64 * KIB
-"""Below, columns cost more than they save."""
+"""Smallest file for which a table saves time."""
 _KEPT_BYTES = 32 * MIB
-"""Of columns, over all files: those of 300,000 batches."""
+"""Most bytes of columns over all files: enough for 300,000 batches."""
 
 
 class HeaderTables:
-    """The tables of log files, by their paths.
-
-    `work_bytes` are those of all the logs, `batch_bytes` tells about how large their batches are.
+    """Header tables by path of the log file. `work_bytes` is the size of all logs together; `batch_bytes` returns the
+    approximate size of their batches.
     """
 
     def __init__(self, work_bytes: int, batch_bytes: Callable[[], int]) -> None:
@@ -39,11 +37,13 @@ class HeaderTables:
 
     @property
     def is_worthwhile(self) -> bool:
-        """Whether tables are used at all."""
+        """Whether the work is large enough for tables."""
         return self._is_worthwhile
 
     def of(self, path: str, size: int) -> HeaderTable | None:
-        """The table of the first `size` bytes of a file or of more; None where there had better be none."""
+        """Return the table of at least the first `size` bytes of a file; None if a table would not save time. A table
+        that covers less is replaced by a new one.
+        """
         if not self._is_worthwhile or size < _SMALLEST_FILE:
             return None
         from kafkalog.codec.headers.table import HeaderTable

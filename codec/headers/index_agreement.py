@@ -1,7 +1,6 @@
-"""Whether index entries describe a run of batches, in one go: for the checks of `recovery.checks.indexes`.
-
-Batches come in order, their offsets increasing; `before` is the largest offset that is before the first of them.  Keys
-and offsets of entries count from `base`.
+"""Compare index entries with a run of batches at once, for `recovery.checks.indexes`. Batches are in file order, with
+increasing offsets; `before` is the largest offset before the first of them. Keys and offsets of entries count from
+`base`.
 """
 
 from __future__ import annotations
@@ -20,19 +19,18 @@ __all__ = ["first_later_batch", "first_wrong_position"]
 
 
 def _offsets_before(run: HeaderRun, before: int) -> npt.NDArray[np.int64]:
-    """For each batch the largest offset that is before it."""
-    found = np.empty(len(run), np.int64)
-    found[0], found[1:] = before, run.last_offsets[:-1]
-    return np.maximum(found, before)
+    """Return the largest offset before each batch."""
+    offsets = np.empty(len(run), np.int64)
+    offsets[0], offsets[1:] = before, run.last_offsets[:-1]
+    return np.maximum(offsets, before)
 
 
 def first_wrong_position(
     run: HeaderRun, before: int, keys: Sequence[int], positions: Sequence[int], *, base: int
 ) -> tuple[int, int | None] | None:
-    """The first entry that does not name the start of a batch, or one whose key is at or below the offsets before it.
-
-    All positions are at or below that of the run's last batch.  Gives the entry's number, and the largest offset before
-    the batch if one begins there; None if there is no such entry.
+    """Return the first entry that is wrong: its position is not the start of a batch, or its key is not above all
+    offsets before that batch. Positions must not be above that of the run's last batch. The result is the entry's
+    number, and the largest offset before the batch (None if no batch begins there); None if no entry is wrong.
     """
     wanted = np.array(positions, np.int64)
     batches = run.positions.searchsorted(wanted)
@@ -48,17 +46,17 @@ def first_wrong_position(
 def first_later_batch(
     run: HeaderRun, before: int, timestamps: Sequence[int], offsets: Sequence[int], *, base: int
 ) -> tuple[int, int] | None:
-    """The first batch at or before the offset of an entry that is later than the entry's timestamp says.
-
-    Entries after the first have increasing offsets.  Gives the entry's number and that of the batch.
+    """Return the first batch whose largest timestamp is above that of the time index entry that should cover it. The
+    result is the entry's number and the batch's; None if there is no such batch. The entries' offsets must increase
+    after the first.
     """
     if len(offsets) == 0:
         return None
-    at = np.array(offsets, np.int64) + base
-    entries = at.searchsorted(_offsets_before(run, before), "right")
-    is_there = entries < len(at)
-    entries = np.minimum(entries, len(at) - 1)
-    wrong = is_there & (run.last_offsets <= at[entries])
+    entry_offsets = np.array(offsets, np.int64) + base
+    entries = entry_offsets.searchsorted(_offsets_before(run, before), "right")
+    is_there = entries < len(entry_offsets)
+    entries = np.minimum(entries, len(entry_offsets) - 1)
+    wrong = is_there & (run.last_offsets <= entry_offsets[entries])
     wrong &= run["max_timestamp"] > np.array(timestamps, np.int64)[entries]
     if not wrong.any():
         return None

@@ -1,4 +1,4 @@
-"""The entries of an index as columns, for checks beside batches that are columns too.  Needs numpy."""
+"""Entries of an index as numpy columns, for checks against batches in columns."""
 
 from __future__ import annotations
 
@@ -20,21 +20,25 @@ Int64s: TypeAlias = "npt.NDArray[np.int64]"
 
 
 def arrays_by_piece(index: Source, layout: FixedLayout, *, end: int) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-    """As `slots_by_piece`, each piece an array of structures."""
+    """Read an index as `slots_by_piece` does, up to byte `end` (exclusive); yield the number of a piece's first entry
+    and all its entries as an array of structures.
+    """
     kind = layout.dtype()
     for number, piece in bytes_by_piece(index, layout.size, end=end):
         yield number, np.frombuffer(piece, kind)
 
 
 def continued(before: Sequence[int], column: npt.NDArray[Any]) -> Int64s:
-    """A column, and in front of it the last number of the one before."""
-    found = np.empty(len(column) + 1, np.int64)
-    found[0], found[1:] = before[-1], column
-    return found
+    """Return the column with the last number of the previous piece in front."""
+    joined_column = np.empty(len(column) + 1, np.int64)
+    joined_column[0], joined_column[1:] = before[-1], column
+    return joined_column
 
 
 def increasing(firsts: Int64s, seconds: Int64s, *, may_repeat: bool, never: tuple[int, int] | None) -> int:
-    """How many entries after the first one increase from it on; the second field may repeat, one entry counts never."""
+    """Return the number of entries after the first that increase without interruption. The second field must increase
+    too, or not decrease if `may_repeat`. An entry equal to `never` counts as not increasing.
+    """
     increase = firsts[1:] > firsts[:-1]
     increase &= seconds[1:] >= seconds[:-1] if may_repeat else seconds[1:] > seconds[:-1]
     if never is not None:
@@ -43,5 +47,5 @@ def increasing(firsts: Int64s, seconds: Int64s, *, may_repeat: bool, never: tupl
 
 
 def joined(parts: list[Int64s]) -> Int64s:
-    """Parts of a column as one."""
+    """Return the parts of a column as one array; an empty one for no parts."""
     return np.concatenate(parts) if parts else np.empty(0, np.int64)

@@ -1,4 +1,4 @@
-"""Runs of sound entries of magic 0 and 1, as `runs` has them of v2 batches.  Needs compiled code and numpy."""
+"""Runs of sound entries of magic 0 and 1, as `runs` has for v2 batches. Needs compiled code and numpy."""
 
 from __future__ import annotations
 
@@ -22,23 +22,22 @@ __all__ = ["MessageRun", "message_run"]
 
 _ROWS = {name: number for number, name in enumerate(names(MessageColumn))}
 _MESSAGES_OF_A_RUN = 8 * KIB + 40
-"""No power of two, so that the rows of the table do not all fall into the same lines of the cache."""
+"""Capacity of a run's table. It is not a power of two, so that its rows do not share cache lines."""
 
 
 class MessageRun:
-    """Consecutive v0 and v1 entries whose size and checksum are right: `run["offset"]` is that field of all of them.
-
-    `run["position"]` is where they begin in `window`.
+    """Consecutive v0 and v1 entries whose size and checksum are right. `run["offset"]` is the column of that field;
+    `run["position"]` is each entry's position in `window`.
     """
 
     def __init__(self, table: Int64s, window: bytes | memoryview, window_start: int) -> None:
         check_table(MessageColumn, table)
         self.table = table
-        """of `MessageColumn`, whose positions are those in `window`"""
+        """columns of `MessageColumn`; positions count from the start of `window`"""
         self.window = window
-        """the bytes that the entries lie in"""
+        """bytes that contain the entries"""
         self.window_start = window_start
-        """where `window` begins in the file"""
+        """position of `window` in the file"""
 
     def __len__(self) -> int:
         return int(self.table.shape[1])
@@ -49,29 +48,29 @@ class MessageRun:
 
     @property
     def sizes(self) -> Int64s:
-        """Bytes of the whole entries."""
+        """Sizes of the whole entries in bytes."""
         return self["size"] + LOG_OVERHEAD.size
 
     @property
     def last_offsets(self) -> Int64s:
-        """The stored offsets."""
+        """Offsets in the headers: of a message, or of a wrapper's last inner message."""
         return self["offset"]
 
     @property
     def end(self) -> int:
-        """Position after the last entry, in the file."""
+        """Position in the file after the last entry."""
         return int(self.window_start + self.table[MessageColumn.POSITION, -1] + self.sizes[-1])
 
     def part(self, start: int, end: int) -> MessageRun:
-        """The entries from number `start` up to, not including, `end`."""
+        """Return the entries from number `start` to `end` (exclusive)."""
         return MessageRun(self.table[:, start:end], self.window, self.window_start)
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> MessageRun:
-        """Only the entries that a mask selects."""
+        """Return the entries that a mask selects."""
         return MessageRun(np.compress(chosen, self.table, axis=1), self.window, self.window_start)
 
     def batch(self, number: int) -> RecordBatch:
-        """One of them, as the readable walk gives it."""
+        """Return entry `number` as a `RecordBatch`, as `Scanner` does."""
         column: list[int] = self.table[:, number].tolist()
         start, header = column[MessageColumn.POSITION], LegacyHeader(*column[: MessageColumn.POSITION])
         data = memoryview(self.window)[start : start + header.size]
@@ -79,9 +78,11 @@ class MessageRun:
 
 
 def message_run(window: bytes | memoryview, position: int, *, largest: int, check: bool) -> MessageRun | None:
-    """The entries from the beginning of a window on, which is at `position` of the file; None if there is none."""
+    """Return the run of sound entries at the start of `window`, which is at `position` of the file; None if the first
+    entry is not sound. Entries of more than `largest` bytes end it. `check` False skips checksums.
+    """
     most = min(len(window) // (SMALLEST_MESSAGE + LOG_OVERHEAD.size), _MESSAGES_OF_A_RUN)
     table = empty_table(MessageColumn, most)
     address = np.frombuffer(window, np.uint8).ctypes.data
-    found = scan_messages(address, len(window), largest, check, table)
-    return MessageRun(table[:, :found], window, position) if found else None
+    count = scan_messages(address, len(window), largest, check, table)
+    return MessageRun(table[:, :count], window, position) if count else None

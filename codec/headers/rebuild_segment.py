@@ -1,6 +1,5 @@
-"""Recovery's work on runs of headers: index entries as bytes, leader epochs, and what producers are left with.
-
-The columns' side of it, for those who know no columns; `native/rebuild.c` does the work.
+"""Rebuild a segment's indexes, leader epochs and producer state from runs of headers. `native/rebuild.c` does the work;
+callers here need not know its columns.
 """
 
 from __future__ import annotations
@@ -24,7 +23,9 @@ __all__ = ["IndexLimits", "ProducerBatches", "ProducersOfRun", "Progress", "Reco
 
 
 class IndexLimits(NamedTuple):
-    """What decides index entries of a segment: bytes of log between two, and how many each index can hold."""
+    """Bounds for a segment's index entries: its base offset, least bytes of log between two entries, and capacity of
+    each index.
+    """
 
     base_offset: int
     interval_bytes: int
@@ -33,23 +34,25 @@ class IndexLimits(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a segment is taken in; the last entry of an index counts only if it has one."""
+    """State of rebuilding a segment, passed on from run to run. Fields about the last entry of an index are valid only
+    if that index has entries.
+    """
 
     valid_bytes: int
     last_indexed: int
-    """position of the batch of the last entry"""
+    """position of the batch to which the last index entry refers"""
     timestamp: int
-    """the largest so far, ms"""
+    """largest timestamp so far, in ms since 1970"""
     timestamp_offset: int
     offsets: int
-    """entries in the offset index"""
+    """number of entries in the offset index"""
     last_offset: int
     times: int
-    """entries in the time index"""
+    """number of entries in the time index"""
     last_timestamp: int
     last_timestamp_offset: int
     epoch: int
-    """the highest leader epoch, -1 for none"""
+    """highest leader epoch, -1 for none"""
 
 
 if (*Progress._fields, "epochs") != names(Recovered):
@@ -57,19 +60,19 @@ if (*Progress._fields, "epochs") != names(Recovered):
 
 
 class RecoveredRun(NamedTuple):
-    """What some batches changed."""
+    """Result of rebuilding from some batches of a run."""
 
     stopped: int
-    """number of the first batch that was not taken in"""
+    """number of the first batch that was not processed"""
     progress: Progress
     offset_entries: bytes
     time_entries: bytes
     epochs: list[tuple[int, int]]
-    """leader epochs that begin, with the offset where they do"""
+    """leader epochs that begin in these batches, each with its first offset"""
 
 
 def recover_run(run: BatchRun, first: int, end: int, progress: Progress, limits: IndexLimits) -> RecoveredRun:
-    """Take in the batches from number `first` up to `end`, or to one with which something is wrong."""
+    """Process the batches of a run from number `first` to `end` (exclusive), or to the first invalid one."""
     count = end - first
     state = np.array([*progress, 0], np.int64)
     entries, epochs = empty_table(IndexEntry, count), np.empty((2, count), np.int64)
@@ -87,7 +90,7 @@ def recover_run(run: BatchRun, first: int, end: int, progress: Progress, limits:
 
 
 def _packed(layout: FixedLayout, columns: Iterable[Any]) -> bytes:
-    """Entries as an index file holds them, from one column for each field."""
+    """Return entries in the format of an index file, from one column for each field."""
     rows = [*columns]
     packed = np.empty(len(rows[0]), layout.dtype())
     for name, column in zip(layout.names, rows, strict=True):
@@ -96,19 +99,21 @@ def _packed(layout: FixedLayout, columns: Iterable[Any]) -> bytes:
 
 
 class ProducerBatches(NamedTuple):
-    """The batches of one producer between two control batches; numbers of batches, -1 for none."""
+    """Batches of one producer between two control batches. The fields are numbers of batches in the run, -1 for
+    none.
+    """
 
     producer_id: int
     first: int
     last: int
     first_transactional: int
     first_plain: int
-    """the first that is not part of a transaction"""
+    """first that is not part of a transaction"""
     plain_behind_transactional: int
 
 
 class ProducersOfRun:
-    """Whose the batches of a run are, from one control batch to the next."""
+    """Group the batches of a run by producer, from one control batch to the next."""
 
     def __init__(self, run: HeaderRun) -> None:
         self._run = run
@@ -117,7 +122,9 @@ class ProducersOfRun:
         self._found = np.empty((0, 0), np.int64)
 
     def next(self, first: int, end: int) -> tuple[int, list[ProducerBatches]]:
-        """Producers of the batches from number `first` up to a control batch or `end`, and where that is."""
+        """Return the number of the first control batch from number `first` on, or `end` if there is none, and the
+        producers of the batches before it. `end` is exclusive.
+        """
         if not self._has_producers or first == end:
             return end, []
         if self._slots is None:

@@ -1,7 +1,6 @@
-"""Many sound batches at a time: the compiled walk over a source, with the readable one for everything it leaves.
-
-`RunScanner` gives what `codec.scanner.Scanner` gives, in the same order and with the same end, but consecutive sound
-batches as one run, whose headers are columns.  Needs compiled code.
+"""Scan a source for many sound batches at a time with compiled code; the plain scanner handles everything else.
+`RunScanner` finds the same batches as `codec.scanner.Scanner`, in the same order and with the same end. It yields
+consecutive sound batches as one run, whose headers are columns. Needs compiled code.
 """
 
 from __future__ import annotations
@@ -29,24 +28,27 @@ __all__ = ["RunScanner", "WindowDecoder"]
 
 _SMALLEST_WINDOW, _LARGEST_WINDOW = 4 * MIB, 8 * MIB
 _WINDOW_BEHIND = 64 * KIB
-"""Bytes read, at least, behind what is likely to be wanted."""
+"""Least number of bytes to read after the position at which the caller probably stops."""
 _PAGE = 4 * KIB
-"""Bytes lie in a page of memory where they lie in one of the file: the system copies whole pages a third faster."""
+"""Size of a page. Data is read to the same offset within a page of memory as in the file: the system copies whole pages
+a third faster.
+"""
 _MOST_PATIENCE = 31
-"""Runs at most before a decoder that took little is asked again."""
+"""Most runs to yield before a decoder that accepted little is offered a window again."""
 _BATCHES_OF_A_RUN = 8 * KIB
 _UNALIKE = 40
-"""More columns than that, so that the rows of the table do not all fall into the same lines of the cache."""
+"""Extra columns in a table, so that its rows do not share cache lines."""
 
 WindowDecoder: TypeAlias = "Callable[[bytes | memoryview, int], tuple[int, bool]]"
-"""(window, its position) -> bytes of whole batches that it took from the beginning of the window on, and whether it
-left the others only because that was enough at a time."""
+"""Function (window, position of the window in the file) -> number of bytes of whole batches that it decoded from the
+start of the window, and whether it stopped only because it has enough for now.
+"""
 
 
 class RunScanner:
-    """Iterates over runs and single batches; afterwards `valid_bytes`, `stop` and `findings` tell the rest.
-
-    Entries of magic 0 and 1 come one by one; `all_runs` gives those as runs too.
+    """Iterator over runs and single batches. When it is exhausted, `valid_bytes` is the position after the last valid
+    batch, `stop` the reason for stopping, and `findings` has the fault there, if any. Iteration yields entries of magic
+    0 and 1 one by one; `all_runs` yields runs of them too.
     """
 
     def __init__(
@@ -62,7 +64,7 @@ class RunScanner:
         self._source = source
         self._likely_end = likely_end
         self._rest: tuple[bytes | memoryview, int] | None = None
-        """a window that was read and not taken whole, and where it begins: it need not be read again"""
+        """a window that was read but not completely decoded, and its position: it need not be read again"""
         self._decoder: WindowDecoder | None = None
         self._runs_before_offer = self._patience = 0
         self._reads_into = reads_into(source)
@@ -72,11 +74,13 @@ class RunScanner:
         self._limits = limits
         self._window_bytes = _SMALLEST_WINDOW
         self._room = 0
-        """bytes of the largest window so far: each gets as much memory, so that the last one needs no other"""
+        """size in bytes of the largest window so far: every window gets this much memory, so that the last one needs no
+        other
+        """
         self._headers: Cells | None = None
         self.valid_bytes = position
         self.is_large_next = False
-        """set where `not_decoded_by` gives None because a batch comes next that is larger than a window"""
+        """True while `not_decoded_by` yields None because the next batch is larger than a window"""
         self.stop: StopReason | None = None
         self.findings: list[Finding] = []
 
@@ -84,14 +88,14 @@ class RunScanner:
         return cast("Iterator[BatchRun | RecordBatch]", self._walk())
 
     def all_runs(self) -> Iterator[BatchRun | MessageRun | RecordBatch]:
-        """Runs of every magic, and the batches between them."""
+        """Yield runs of every magic, and the batches between them one by one."""
         self._with_message_runs = True
         return cast("Iterator[BatchRun | MessageRun | RecordBatch]", self._walk())
 
     def not_decoded_by(self, decoder: WindowDecoder) -> Iterator[BatchRun | MessageRun | RecordBatch | None]:
-        """What a decoder of windows leaves, which is offered them first; None where it has decoded something.
-
-        So is None before a large batch is read, see `is_large_next`: what was decoded can be given out before.
+        """Offer windows to `decoder` first, and yield the runs and batches that it does not decode. Yield None each
+        time it has decoded something. Also yield None before a batch larger than a window is read, with `is_large_next`
+        set, so that the caller can pass on decoded records and free their memory.
         """
         self._with_message_runs = True
         self._decoder = decoder
@@ -125,15 +129,17 @@ class RunScanner:
             yield from self._one_by_one(position)
 
     def _is_large(self, window: bytes | memoryview, at: int) -> bool:
-        """Whether the batch at `at` says that it is larger than a window."""
+        """Whether the batch at index `at` of the window claims to be larger than a window."""
         left = len(window) - at
         return left >= LOG_OVERHEAD.size and entry_size(window, at) > max(self._window_bytes, left)
 
     def _one_by_one(self, position: int) -> Iterator[RecordBatch]:
-        """What the readable walk finds until runs may come again; nothing of it is held afterwards."""
-        one = Scanner(self._source, position=position, end=self._end, check_crc=self._check_crc, limits=self._limits)
-        for batch in one:
-            self.valid_bytes = one.valid_bytes
+        """Yield the batches that the plain scanner finds until runs are possible again. No batch is kept."""
+        scanner = Scanner(
+            self._source, position=position, end=self._end, check_crc=self._check_crc, limits=self._limits
+        )
+        for batch in scanner:
+            self.valid_bytes = scanner.valid_bytes
             self._window_bytes = max(self._window_bytes, min(4 * batch.size, _LARGEST_WINDOW))
             is_alone = batch.magic == 2 or (self._with_message_runs and batch.magic in (0, 1))
             yield batch
@@ -141,11 +147,13 @@ class RunScanner:
             # messages that have no run follow each other: going on here spares a window for each of them
             if is_alone:
                 break
-        self.stop = one.stop
-        self.findings += one.findings
+        self.stop = scanner.stop
+        self.findings += scanner.findings
 
     def _offered(self, decoder: WindowDecoder) -> Iterator[None]:
-        """Offer windows as long as the decoder takes most of them; where it took little, not again for a while."""
+        """Offer windows as long as the decoder accepts more than half of each; yield None after each success. After a
+        window of which it decoded little, wait for some runs before the next offer.
+        """
         if self._runs_before_offer > 0:
             self._runs_before_offer -= 1
             return
@@ -153,21 +161,23 @@ class RunScanner:
             position, self._rest = self.valid_bytes, None
             window = self._read(position)
             size = len(window)
-            taken, enough = decoder(window, position)
-            if taken < size:
+            decoded_bytes, has_enough = decoder(window, position)
+            if decoded_bytes < size:
                 self._rest = window, position
             del window  # its memory serves for the next one
-            self.valid_bytes += taken
-            if taken:
+            self.valid_bytes += decoded_bytes
+            if decoded_bytes:
                 yield None
-            if taken <= size // 2 and not enough:
+            if decoded_bytes <= size // 2 and not has_enough:
                 self._patience = min(2 * self._patience + 1, _MOST_PATIENCE)
                 self._runs_before_offer = self._patience
                 return
             self._patience = 0
 
     def _size(self, window_bytes: int, position: int) -> int:
-        """The bytes of a window at a position: not many behind what is likely to be wanted."""
+        """Return the size for a window at this position in the file, in bytes. It does not reach far beyond the likely
+        end.
+        """
         window_bytes -= position % _PAGE
         if self._likely_end is not None:
             window_bytes = min(window_bytes, max(self._likely_end - position, _WINDOW_BEHIND))
@@ -183,7 +193,9 @@ class RunScanner:
         return target[: self._reads_into.read_into(position, target)]
 
     def _wanted(self, window: bytes | memoryview, at: int) -> int:
-        """Bytes that the batch at `at` of the window takes, if the window shows that."""
+        """Return the size of the batch at index `at` of the window, but at most that of a window. Return the size of a
+        batch header if the window does not contain all of it.
+        """
         if len(window) - at < BATCH.size:
             return BATCH.size
         return min(max(entry_size(window, at), BATCH.size), self._window_bytes)
@@ -200,7 +212,7 @@ class RunScanner:
         address = address_of(window) + (position - start)
         if self._headers is None:  # which takes a megabyte, and is not needed where a decoder takes everything
             self._headers = Cells(HeaderColumn, _BATCHES_OF_A_RUN + _UNALIKE)
-        found = scan_batches(address, size, self._limits.batch_bytes, self._check_crc, self._headers)
-        if found == 0:
+        count = scan_batches(address, size, self._limits.batch_bytes, self._check_crc, self._headers)
+        if count == 0:
             return None
-        return BatchRun(self._headers.part(0, found).copy(), memoryview(window)[position - start :], position)
+        return BatchRun(self._headers.part(0, count).copy(), memoryview(window)[position - start :], position)

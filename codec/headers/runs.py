@@ -1,4 +1,4 @@
-"""Runs of sound v2 batches, whose headers are columns; numpy is loaded when columns are asked for as its arrays."""
+"""Runs of sound v2 batches with their headers as columns. numpy is loaded only if columns are requested as arrays."""
 
 from __future__ import annotations
 
@@ -30,12 +30,14 @@ _ROWS = {name: number for number, name in enumerate(names(HeaderColumn))}
 
 
 class BatchRun:
-    """Consecutive v2 batches whose size and checksum are right: `run["base_offset"]` is that field of all of them."""
+    """Consecutive v2 batches whose size and checksum are right. `run["base_offset"]` is the column of that field.
+    Iteration yields single batches.
+    """
 
     def __init__(self, table: Table | Cells, window: bytes | memoryview, window_start: int) -> None:
         self._array: Table | None = None
         self.cells: Table | Cells = table
-        """a table of `HeaderColumn`, whose positions are those in `window`"""
+        """columns of `HeaderColumn`; positions count from the start of `window`"""
         if not isinstance(table, Cells):
             check_table(HeaderColumn, table)
             self._array = table
@@ -51,53 +53,53 @@ class BatchRun:
 
     @property
     def table(self) -> Table:
-        """The same table as an array of numpy; not contiguous."""
+        """Columns as a numpy array, not contiguous."""
         if self._array is None:
             self._array = self.cells.table() if isinstance(self.cells, Cells) else self.cells
         return self._array
 
     def column(self, number: int) -> list[int]:
-        """The fields of one batch, and its position in `window`."""
+        """Return all fields of batch `number`, the last its position in `window`."""
         if isinstance(self.cells, Cells):
             return self.cells.column(number)
         return self.cells[:, number].tolist()  # type: ignore[no-any-return]
 
     def row(self, row: HeaderColumn) -> Sequence[int]:
-        """A field of all batches."""
+        """Return one field of all batches."""
         return self.cells.row(row) if isinstance(self.cells, Cells) else self.cells[row].tolist()
 
     def value(self, row: HeaderColumn, number: int) -> int:
-        """A field of one batch."""
+        """Return one field of batch `number`."""
         return self.cells.row(row)[number] if isinstance(self.cells, Cells) else int(self.cells[row, number])
 
     @property
     def starts(self) -> Int64s:
-        """Where batches begin in `window`, bytes."""
+        """Positions of the batches in `window`, in bytes."""
         starts: Int64s = self.table[HeaderColumn.POSITION]
         return starts
 
     @property
     def positions(self) -> Int64s:
-        """Where batches begin in the file, bytes."""
+        """Positions of the batches in the file, in bytes."""
         return self.starts + self._window_start
 
     @property
     def sizes(self) -> Int64s:
-        """Bytes of the whole batches."""
+        """Sizes of the whole batches in bytes."""
         return self["batch_length"] + LOG_OVERHEAD.size
 
     @property
     def last_offsets(self) -> Int64s:
-        """Offset of the last record of each batch as it was produced."""
+        """Offset of the last record of each batch when it was produced."""
         return self["base_offset"] + self["last_offset_delta"]
 
     def last_offset(self, number: int) -> int:
-        """Offset of the last record of one batch, as it was produced."""
+        """Return the offset of the last record of batch `number` when it was produced."""
         return self.value(HeaderColumn.BASE_OFFSET, number) + self.value(HeaderColumn.LAST_OFFSET_DELTA, number)
 
     @property
     def first_timestamps(self) -> Int64s:
-        """The timestamp that each batch begins with, in ms, as `BatchHeader.first_timestamp` tells it."""
+        """Timestamp of the first record of each batch in ms since 1970, as `BatchHeader.first_timestamp`."""
         base = self["base_timestamp"]
         is_told = (self["attributes"] & (TIMESTAMP_TYPE_FLAG | DELETE_HORIZON_FLAG) == 0) & (base >= 0)
         import numpy as np
@@ -106,58 +108,60 @@ class BatchRun:
 
     @property
     def window_start(self) -> int:
-        """Where `window` begins in the file."""
+        """Position of `window` in the file."""
         return self._window_start
 
     @property
     def window(self) -> bytes | memoryview:
-        """The bytes that the batches lie in."""
+        """Bytes that contain the batches."""
         return self._window
 
     @property
     def end(self) -> int:
-        """Position after the last batch, in the file."""
+        """Position in the file after the last batch."""
         return self.position(len(self) - 1) + self.value(HeaderColumn.BATCH_LENGTH, len(self) - 1) + LOG_OVERHEAD.size
 
     def position(self, number: int) -> int:
-        """Where a batch begins in the file, bytes."""
+        """Return the position of batch `number` in the file, in bytes."""
         return self.value(HeaderColumn.POSITION, number) + self._window_start
 
     @property
     def next_offset(self) -> int:
-        """The offset after the largest one."""
+        """Offset after the largest one of the run."""
         return int(self.last_offsets.max()) + 1
 
     def of_transactions(self) -> Iterator[RecordBatch]:
-        """Markers, and where a producer writes in a transaction; not again while it is the only one that does."""
+        """Yield the batches that may change the state of a transaction: control batches, and transactional data
+        batches. Of consecutive data batches of one producer only the first is yielded.
+        """
         import numpy as np
 
         control = self["attributes"] & CONTROL_FLAG != 0
         wanted = control | (self["attributes"] & TRANSACTIONAL_FLAG != 0)
         numbers = np.flatnonzero(wanted)
         producers, data = self["producer_id"][numbers], ~control[numbers]
-        again = np.zeros(len(numbers), np.bool_)
-        again[1:] = (producers[1:] == producers[:-1]) & data[1:] & data[:-1]
-        for number in numbers[~again].tolist():
+        repeats = np.zeros(len(numbers), np.bool_)
+        repeats[1:] = (producers[1:] == producers[:-1]) & data[1:] & data[:-1]
+        for number in numbers[~repeats].tolist():
             yield self.batch(number)
 
     def part(self, start: int, end: int) -> BatchRun:
-        """The batches from number `start` up to, not including, `end`."""
+        """Return the batches from number `start` to `end` (exclusive)."""
         cells = self.cells.part(start, end) if isinstance(self.cells, Cells) else self.cells[:, start:end]
         return BatchRun(cells, self._window, self._window_start)
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> BatchRun:
-        """Only the batches that a mask selects."""
+        """Return the batches that a mask selects."""
         import numpy as np
 
         return BatchRun(np.compress(chosen, self.table, axis=1), self._window, self._window_start)
 
     def v2_header(self, number: int) -> BatchHeader:
-        """The header of one of them, as if it were of version 2."""
+        """Return the header of batch `number` in the form of a v2 header."""
         return batch_header_of(*self.column(number)[: HeaderColumn.POSITION])
 
     def batch(self, number: int) -> RecordBatch:
-        """One of them, as the readable walk gives it."""
+        """Return batch `number` as a `RecordBatch`, as `Scanner` does."""
         column = self.column(number)
         start = column[HeaderColumn.POSITION]
         size = column[HeaderColumn.BATCH_LENGTH] + LOG_OVERHEAD.size

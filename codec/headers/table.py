@@ -1,8 +1,7 @@
-"""The headers of a log's sound batches as columns, kept for those who examine them again as long as there is room.
-
-A `HeaderTable` holds what a walk with checksums proved: every batch from the start of a source up to the first byte
-that is not a batch of version 0, 1 or 2 with a valid size and checksum.  What comes after is for the readable walks.
-Needs compiled code and numpy; see `codec.thresholds`.
+"""Cache of the headers of a log's sound batches, as columns, for later examinations. A `HeaderTable` holds only headers
+that a scan with checksums confirmed: from the start of a file up to the first byte that does not begin a batch of magic
+0, 1 or 2 with a valid size and checksum. The rest is left to the plain scanner. Needs compiled code and numpy; see
+`codec.thresholds`.
 """
 
 from __future__ import annotations
@@ -40,20 +39,22 @@ __all__ = ["HeaderRun", "HeaderTable", "MemoryBudget"]
 
 
 _WINDOW = 512 * KIB
-"""Bytes read at a time from a source that gives memory of its own."""
+"""Bytes read at once from a source that allocates its own memory."""
 _READ_WINDOW = 2 * MIB
-"""Bytes read at a time into memory that is used again: few enough to be near the processor for the checksum."""
+"""Bytes read at once into memory that is reused: few enough for the processor's cache, in which the checksum is then
+computed.
+"""
 _BATCHES_OF_A_RUN = 16 * KIB
 
 
 class MemoryBudget:
-    """How many bytes of columns may still be kept, over all tables that share it."""
+    """Bytes of columns that may still be kept, over all tables that share it."""
 
     def __init__(self, size: int) -> None:
         self._left = size
 
     def take(self, size: int) -> bool:
-        """Whether there was so much left; it is taken then."""
+        """Reserve `size` bytes. Return False, and reserve nothing, if fewer are left."""
         if size > self._left:
             return False
         self._left -= size
@@ -61,10 +62,9 @@ class MemoryBudget:
 
 
 class HeaderRun(BatchRun):
-    """Consecutive sound batches without their bytes, of any version.
-
-    Columns are those of a v2 header; an older message has its offset as base offset, its timestamp as largest one, and
-    in the other fields what Kafka says where a version does not know them.
+    """Headers of consecutive sound batches of any magic, without their bytes. Columns are those of a v2 header. For an
+    older message, the base offset is its offset, the largest timestamp is its timestamp, and unknown fields have
+    Kafka's sentinels.
     """
 
     def __init__(self, table: Table) -> None:
@@ -72,7 +72,7 @@ class HeaderRun(BatchRun):
 
     @classmethod
     def of(cls, run: BatchRun) -> HeaderRun:
-        """The headers of a run, with positions in the file."""
+        """Return the headers of a run, with positions in the file."""
         if isinstance(run, HeaderRun):
             return run
         table = run.table.copy()
@@ -81,45 +81,49 @@ class HeaderRun(BatchRun):
 
     @property
     def positions(self) -> npt.NDArray[np.int64]:
-        """Where batches begin in the file, bytes."""
+        """Positions of the batches in the file, in bytes."""
         return self.starts
 
     def part(self, start: int, end: int) -> HeaderRun:
-        """The batches from number `start` up to, not including, `end`."""
+        """Return the batches from number `start` to `end` (exclusive)."""
         return HeaderRun(self.table[:, start:end])
 
     def before(self, end: int) -> HeaderRun:
-        """The batches that end at or before a position."""
+        """Return the batches that end at or before position `end`."""
         return self if self.end <= end else self.part(0, int((self.positions + self.sizes <= end).sum()))
 
     def number_at(self, position: int) -> int | None:
-        """Number of the batch that begins at a position, if one does."""
+        """Return the number of the batch that begins at this position; None if none does."""
         number = int(self.positions.searchsorted(position))
         return number if number < len(self) and int(self.positions[number]) == position else None
 
     def highest_before(self, end: int, highest: int) -> npt.NDArray[np.int64]:
-        """For each of the first `end` batches the highest last offset before it; `highest` is that before the run."""
+        """Return, for each of the first `end` batches, the highest last offset before it. `highest` is the highest one
+        before the run.
+        """
         offsets = np.concatenate([np.array([highest], np.int64), self.last_offsets[:end]])
         highest_so_far: npt.NDArray[np.int64] = np.maximum.accumulate(offsets)
         return highest_so_far[:-1]
 
     def has_producers(self, first: int, end: int) -> bool:
-        """Some of the batches from number `first` up to `end` are of an idempotent or transactional producer."""
+        """Whether an idempotent or transactional producer wrote one of the batches from number `first` to `end`
+        (exclusive).
+        """
         return bool((self["producer_id"][first:end] > NO_PRODUCER_ID).any())
 
     @property
     def has_markers(self) -> bool:
-        """Whether a control batch with a producer is in it, which ends a transaction."""
+        """Whether the run has a control batch with a producer id, which ends a transaction."""
         control = self["attributes"] & CONTROL_FLAG != 0
         return bool((control & (self["producer_id"] > NO_PRODUCER_ID)).any())
 
     def last_v2(self, first: int, end: int) -> int | None:
-        """Number of the last batch of version 2 among those from number `first` up to `end`."""
+        """Return the number of the last v2 batch from number `first` to `end` (exclusive); None if there is none."""
         numbers = (self["magic"][first:end] == BATCH_MAGIC).nonzero()[0]
         return first + int(numbers[-1]) if len(numbers) else None
 
     def header(self, number: int) -> AnyHeader:
-        """The header of one of them, with what its version knows."""
+        """Return the header of batch `number`: a `LegacyHeader` below magic 2."""
         if self["magic"][number] == BATCH_MAGIC:
             return self.v2_header(number)
         fields = dict(zip(names(HeaderColumn), self.table[:, number].tolist(), strict=True))
@@ -129,7 +133,7 @@ class HeaderRun(BatchRun):
         )  # fmt: skip
 
     def batch(self, number: int) -> RecordBatch:
-        """One of them; its bytes were not kept."""
+        """Return batch `number` with empty `data`, because its bytes were not kept."""
         return RecordBatch(self.header(number), int(self.positions[number]), b"")
 
     def __iter__(self) -> Iterator[RecordBatch]:
@@ -138,7 +142,7 @@ class HeaderRun(BatchRun):
 
 
 class HeaderTable:
-    """The sound batches in the first `size` bytes of a file; about 100 bytes each where they are kept."""
+    """Headers of the sound batches in the first `size` bytes of a file; about 100 bytes each in memory."""
 
     def __init__(self, size: int, budget: MemoryBudget) -> None:
         self._budget = budget
@@ -149,7 +153,9 @@ class HeaderTable:
         self.size = size
 
     def runs(self, source: Source, end: int) -> Iterator[HeaderRun]:
-        """The batches that lie before position `end` entirely, in order; what was not kept is read from `source`."""
+        """Yield runs of the batches that end at or before position `end`, in order. Headers that are not cached are
+        read from `source`, and cached if the budget allows.
+        """
         number = 0
         position = 0
         while number < len(self._cached):
@@ -161,23 +167,25 @@ class HeaderTable:
             number, position = number + 1, run.end
         if self._is_complete or position >= end:
             return
-        for found in self._walk(source, position):
-            self._cache(found)
-            position = found.end
-            run = found.before(end)
+        for walked in self._walk(source, position):
+            self._cache(walked)
+            position = walked.end
+            run = walked.before(end)
             if len(run):
                 yield run
-            if len(run) < len(found):
+            if len(run) < len(walked):
                 return
         self._is_complete = self._cached_end == position
 
     def noting(self, found: Iterable[BatchRun | RecordBatch]) -> Iterator[BatchRun | RecordBatch]:
-        """What somebody else's walk from the start with checksums finds, whose runs need not be found again."""
-        for each in found:
-            if isinstance(each, BatchRun):
-                self._cache(HeaderRun.of(each))
-            yield each
-            del each  # its bytes are large
+        """Pass on what another scan yields, and cache the headers of its runs. That scan must check checksums and begin
+        at the start of the file.
+        """
+        for batches in found:
+            if isinstance(batches, BatchRun):
+                self._cache(HeaderRun.of(batches))
+            yield batches
+            del batches  # its bytes are large
 
     def _cache(self, run: HeaderRun) -> None:
         if self._has_room and int(run.positions[0]) == self._cached_end:
@@ -194,12 +202,12 @@ class HeaderTable:
         filling = reads_into(source)
         memory = Block(0 if filling is None else max(min(_READ_WINDOW, size - position), 0)).buffer
         while position < size:
-            found = _next_pieces(source, filling, position, size, scratch, memory)
-            if not found:
+            tables = _next_pieces(source, filling, position, size, scratch, memory)
+            if not tables:
                 break
-            pieces += found
-            position = HeaderRun(found[-1]).end
-            count += sum(piece.shape[1] for piece in found)
+            pieces += tables
+            position = HeaderRun(tables[-1]).end
+            count += sum(piece.shape[1] for piece in tables)
             if count >= _BATCHES_OF_A_RUN:
                 yield HeaderRun(np.concatenate(pieces, axis=1))
                 pieces, count = [], 0
@@ -210,30 +218,32 @@ class HeaderTable:
 def _next_pieces(
     source: Source, filling: ReadsInto | None, position: int, end: int, scratch: Table, memory: memoryview
 ) -> list[Table]:
-    """The sound batches from a position on, of some of the bytes up to `end`; none if the first is not sound."""
+    """Return the sound batches from `position` on, from one window that ends at or before `end`; an empty list if the
+    first batch is not sound.
+    """
     if filling is not None:
         target = memory[: min(len(memory), end - position)]
-        found = _pieces(target[: filling.read_into(position, target)], position, scratch)
-        if found:
-            return found
+        tables = _pieces(target[: filling.read_into(position, target)], position, scratch)
+        if tables:
+            return tables
     return _pieces(_window(source, position, end), position, scratch)
 
 
 def _pieces(window: memoryview, position: int, scratch: Table) -> list[Table]:
-    """The sound batches from the beginning of a window on, which is at a position."""
-    found: list[Table] = []
+    """Return the sound batches from the start of `window`, which is at `position` of the file."""
+    tables: list[Table] = []
     address = np.frombuffer(window, np.uint8).ctypes.data
     start = 0
     while (piece := _piece(window, start, address, scratch)) is not None:
-        behind = int(piece[HeaderColumn.POSITION, -1] + piece[HeaderColumn.BATCH_LENGTH, -1]) + LOG_OVERHEAD.size
+        size = int(piece[HeaderColumn.POSITION, -1] + piece[HeaderColumn.BATCH_LENGTH, -1]) + LOG_OVERHEAD.size
         piece[HeaderColumn.POSITION] += position + start
-        found.append(piece)
-        start += behind
-    return found
+        tables.append(piece)
+        start += size
+    return tables
 
 
 def _window(source: Source, position: int, end: int) -> memoryview:
-    """The bytes from a position on, at least one whole batch if there is one."""
+    """Return bytes from `position` on: at least one whole batch, if it fits before `end`."""
     left = end - position
     window = memoryview(source.read(position, min(_WINDOW, left)))
     if len(window) > MAGIC_POSITION:
@@ -244,14 +254,16 @@ def _window(source: Source, position: int, end: int) -> memoryview:
 
 
 def _piece(window: memoryview, start: int, address: int, scratch: Table) -> Table | None:
-    """The sound batches from the start of one in a window: all of version 2, or all older messages."""
+    """Return the sound batches from byte `start` of the window: only v2 batches, or only older messages. None if the
+    first is not sound.
+    """
     left = len(window) - start
     if left <= MAGIC_POSITION or entry_size(window, start) > left:
         return None
     magic = window[start + MAGIC_POSITION]
     if magic == BATCH_MAGIC:
-        found = scan_batches(address + start, left, DEFAULT_LIMITS.batch_bytes, True, scratch)
-        return scratch[:, :found].copy() if found else None
+        count = scan_batches(address + start, left, DEFAULT_LIMITS.batch_bytes, True, scratch)
+        return scratch[:, :count].copy() if count else None
     if magic > BATCH_MAGIC:
         return None
     rows: list[tuple[int, ...]] = []

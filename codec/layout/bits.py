@@ -1,7 +1,6 @@
-"""Names for the bits of a number, as a Construct adapter over the field that holds them.
-
-`derive` sees through the adapter to the field below it, so a struct format, a dtype or an opcode is the same with names
-as without.  Bits that have no name are kept under `UNNAMED`: what a later Kafka writes there survives.
+"""Names for the bits of a number, as a Construct adapter over its field. `derive` uses the field below the adapter, so
+struct formats, dtypes and opcodes do not depend on names. Bits without a name are kept under `UNNAMED`, so that the
+bits of a later Kafka are preserved.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from construct import Adapter, Container, FormatField, IntegerError
 __all__ = ["UNNAMED", "Bit", "Bits"]
 
 UNNAMED = "unnamed"
-"""Key of the bits that no name covers, where one of them is set."""
+"""Key for the bits without a name, present if one of them is set."""
 
 
 class Bit(NamedTuple):
-    """One named group of bits: its lowest bit, how many there are, and what they mean."""
+    """A named group of bits: its lowest bit, the number of bits, and their meaning."""
 
     name: str
     lowest: int
@@ -27,12 +26,12 @@ class Bit(NamedTuple):
 
     @property
     def mask(self) -> int:
-        """The number in which exactly these bits are set."""
+        """Number with exactly these bits set."""
         return ((1 << self.width) - 1) << self.lowest
 
 
 class Bits(Adapter):  # type: ignore[misc]
-    """An integer field whose bits have names; parsed to a container of them, built from one or from a number."""
+    """Integer field whose bits have names. It is parsed to a container, and built from a container or a number."""
 
     def __init__(self, field: FormatField, *bits: Bit) -> None:
         super().__init__(field)
@@ -42,24 +41,28 @@ class Bits(Adapter):  # type: ignore[misc]
 
     @property
     def known(self) -> int:
-        """The number in which every bit with a name is set."""
+        """Number with all named bits set."""
         return sum(bit.mask for bit in self.bits)
 
     def mask(self, name: str) -> int:
-        """The number in which exactly the bits of that name are set; `KeyError` for an unknown name."""
+        """Return the number with exactly the bits of this name set. Raises `KeyError` for an unknown name."""
         for bit in self.bits:
             if bit.name == name:
                 return bit.mask
         raise KeyError(name)
 
     def named(self, number: int) -> Container:
-        """Name -> value of its bits; `UNNAMED` -> the other bits, where they are not all zero."""
+        """Return a container with the value of each name's bits. Other bits are under `UNNAMED`, unless all are
+        zero.
+        """
         values = Container({bit.name: (number & bit.mask) >> bit.lowest for bit in self.bits})
         unnamed = number % self._modulus & ~self.known
         return Container(values, **{UNNAMED: unnamed}) if unnamed else values
 
     def number(self, values: Mapping[str, Any] | int) -> int:
-        """The number of named bits; names that are left out are zero.  `ValueError` where a value does not fit."""
+        """Return the number for named bits; omitted names are zero. Raises `ValueError` for a value that does not fit
+        or an unknown name.
+        """
         if isinstance(values, int):
             return values
         unknown = values.keys() - {UNNAMED, *(bit.name for bit in self.bits)}

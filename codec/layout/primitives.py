@@ -1,11 +1,8 @@
-"""The variable-length leaves of Kafka's formats, as Construct classes.
-
-Construct's own `VarInt` reads without end and is quadratic, its arrays trust their count; these stop at 5 or 10 bytes
-and compare every length and count with the bytes that are left before anything is read.  The rules are those of
-`org.apache.kafka.common.utils.ByteUtils` and `org.apache.kafka.common.record.DefaultRecord`.
-
-A leaf that cannot be read raises `LayoutError` with a stable `code` and the stream position at which the leaf began,
-so that other executions of the same declaration can be compared with this one to the byte.
+"""Leaves of variable length in Kafka's formats, as Construct classes. Construct's own `VarInt` reads without a bound
+and in quadratic time, and its arrays trust their count. These stop at 5 or 10 bytes and compare every length and count
+with the bytes left before they read on. The rules are those of `org.apache.kafka.common.utils.ByteUtils` and
+`org.apache.kafka.common.record.DefaultRecord`. A leaf that cannot be read raises `LayoutError` with a stable `code` and
+the position at which the leaf began, so that other implementations of a declaration can be compared to the byte.
 """
 
 from __future__ import annotations
@@ -42,7 +39,7 @@ COUNT_LIMIT = "count_limit"
 
 
 class LayoutError(ConstructError):  # type: ignore[misc]
-    """A leaf of ours could not be read or written."""
+    """A leaf could not be read or written."""
 
     def __init__(self, code: str, position: int, message: str, path: str | None = None) -> None:
         self.code = code
@@ -56,7 +53,7 @@ class LayoutError(ConstructError):  # type: ignore[misc]
 
 
 def bytes_left(stream: BinaryIO) -> int:
-    """Bytes after the current position."""
+    """Return the number of bytes after the current position."""
     here = stream.tell()
     end = stream.seek(0, SEEK_END)
     stream.seek(here, SEEK_SET)
@@ -86,7 +83,9 @@ def _write_unsigned(stream: BinaryIO, value: int) -> None:
 
 
 class _VariableInteger(Construct):  # type: ignore[misc]
-    """Base-128 groups, least significant first; surplus high bits of the last byte are dropped, as Kafka does."""
+    """Integer in groups of 7 bits, the least significant first. Surplus high bits of the last byte are dropped, as in
+    Kafka.
+    """
 
     bits: int
     max_bytes: int
@@ -125,7 +124,7 @@ UnsignedVarint = _UnsignedVarint()
 
 
 class _SizedBytes(Construct):  # type: ignore[misc]
-    """A length and that many bytes; any negative length reads as null, which is written as -1."""
+    """A length and that many bytes. Any negative length is read as null; null is written as -1."""
 
     prefix: Construct
     nullable = True
@@ -175,7 +174,9 @@ class _Int32Bytes(_SizedBytes):
 
 
 class _VarintString(_VarintBytes):
-    """As VarintBytes but never null: a header key.  Kept as bytes; it is UTF-8 by convention, not by check."""
+    """A varint length and that many bytes, never null: a header key. The value is bytes; UTF-8 is a convention that is
+    not checked.
+    """
 
     nullable = False
 
@@ -186,9 +187,8 @@ Int32Bytes = _Int32Bytes()
 
 
 class VarintArray(Construct):  # type: ignore[misc]
-    """A varint count and that many elements, each of which takes at least `smallest` bytes.
-
-    The context parameter `max_count`, where given, is a further cap.
+    """A varint count and that many elements of at least `smallest` bytes each. The context parameter `max_count` is an
+    additional bound, if given.
     """
 
     def __init__(self, element: Construct, smallest: int) -> None:
@@ -197,7 +197,7 @@ class VarintArray(Construct):  # type: ignore[misc]
         self.smallest = smallest
 
     def count(self, stream: BinaryIO, context: Container, path: str) -> int:
-        """Read how many elements there are; one that is impossible, or above the cap, raises."""
+        """Read the number of elements. Raises `LayoutError` if it is impossible or above the bound."""
         start = stream.tell()
         count: int = Varint._parse(stream, context, path)
         if not 0 <= count <= bytes_left(stream) // self.smallest:

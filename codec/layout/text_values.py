@@ -1,4 +1,4 @@
-"""Values in text files, as leaves of Construct: each is all the bytes of its word, line or JSON value."""
+"""Values in text files as Construct leaves. Each consists of all bytes of its word, line or JSON value."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from kafkalog.codec.names import parse_java_long
 __all__ = ["NOT_THAT", "Decimal", "TextLeaf", "UuidText", "VoterIds", "Word", "text_of", "uuid_bytes"]
 
 NOT_THAT = "text"
-"""Code of the error for text that is not of its type."""
+"""Code of the error for text that is not of the expected type."""
 _UUID_BYTES = 16
 
 
 def text_of(data: bytes) -> str:
-    """The text of bytes in UTF-8; bytes that are not UTF-8 become surrogates, from which they can be had back."""
+    """Decode bytes as UTF-8. Invalid bytes become surrogates, which can be encoded again."""
     return data.decode("utf-8", "surrogateescape")
 
 
 class TextLeaf(Construct):  # type: ignore[misc]
-    """A value that takes all the bytes that it is given; `kind` is its type's name in documents."""
+    """Value that consists of all bytes it is given. `kind` is the name of its type in documents."""
 
     kind = "text"
 
     def value_of(self, text: str) -> Any:
-        """The value of this text; raises `ValueError` with a sentence if the text is not of this type."""
+        """Return the value of a text. Raises `ValueError` with a sentence if the text is not of this type."""
         return text
 
     def text_for(self, value: Any) -> str:
-        """The text of a value; raises `ValueError` with a sentence if the value is not of this type."""
+        """Return the text of a value. Raises `ValueError` with a sentence if the value is not of this type."""
         if not isinstance(value, str):
             raise ValueError(f"{value!r} is not text")  # noqa: TRY004 - one error for values that do not fit
         return value
@@ -54,7 +54,7 @@ class TextLeaf(Construct):  # type: ignore[misc]
 
 
 class Decimal(TextLeaf):
-    """A number in decimal digits, as Java's `Integer.parseInt` (32 bits) or `Long.parseLong` (64 bits) reads it."""
+    """Number in decimal digits, as Java's `Integer.parseInt` (32 bits) or `Long.parseLong` (64 bits) reads it."""
 
     def __init__(self, bits: int) -> None:
         super().__init__()
@@ -62,14 +62,14 @@ class Decimal(TextLeaf):
         self.kind = f"int{bits}"
 
     def value_of(self, text: str) -> int:
-        """The number."""
+        """Return the number of a text. Raises `ValueError` if Java could not parse it."""
         value = parse_java_long(text, self.bits)
         if value is None:
             raise ValueError(f"it is not an {self.kind}")
         return value
 
     def text_for(self, value: Any) -> str:
-        """Digits of a number, after a minus if it is negative; `ValueError` for anything else."""
+        """Return the digits of an integer, with a minus if it is negative. Raises `ValueError` for anything else."""
         if type(value) is not int or not -(1 << self.bits - 1) <= value < 1 << self.bits - 1:
             raise ValueError(f"{value!r} is not an {self.kind}")
         return str(value)
@@ -79,14 +79,16 @@ class Word(TextLeaf):
     """Text of at least one character."""
 
     def value_of(self, text: str) -> str:
-        """The text."""
+        """Return the text. Raises `ValueError` if it is empty."""
         if not text:
             raise ValueError("it is empty")
         return text
 
 
 def uuid_bytes(text: str) -> bytes:
-    """The 16 bytes of a UUID in URL-safe base64, with or without padding; raises `ValueError` if it is none."""
+    """Decode a UUID in URL-safe base64, with or without padding, to 16 bytes. Raises `ValueError` for any other
+    text.
+    """
     try:
         value = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
@@ -102,12 +104,12 @@ class UuidText(TextLeaf):
     kind = "uuid"
 
     def value_of(self, text: str) -> str:
-        """The text, which is a UUID."""
+        """Return the text. Raises `ValueError` if it is not a UUID."""
         uuid_bytes(text)
         return text
 
 
 class VoterIds(TextLeaf):
-    """A JSON list of objects with a `voterId` each."""
+    """A JSON list of objects, each with a `voterId`."""
 
     kind = "voters"

@@ -1,4 +1,3 @@
-"""Kafka's generated messages: its published schemas as data, and what makes Construct trees of them.
-
-`published` finds a schema by its name, `schema` reads it, `message` builds the tree of one version from `leaves`.
+"""Kafka's generated messages: its published schemas as data, and their conversion to Construct trees. `published` finds
+a schema by name, `schema` parses it, and `message` builds the tree of one version from `leaves`.
 """

@@ -1,4 +1,6 @@
-"""The values of KRaft's control records: they have no version in front, their first field is their version."""
+"""Values of KRaft's control records. Unlike other records they have no version in front: their first field is the
+version.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,17 @@ CONTROL_SCHEMAS = {
     ControlType.KRAFT_VERSION: "KRaftVersionRecord",
     ControlType.KRAFT_VOTERS: "VotersRecord",
 }
-"""Control record type -> Kafka's schema of its value (`ControlRecordUtils`)."""
+"""Name of Kafka's schema for the value, by control record type (`ControlRecordUtils`)."""
 
 
 _VERSION = derive.fixed(Struct("version" / Int16sb), ("version",))
 
 
 def control_version(value: bytes) -> int | None:
-    """The version at the beginning of a control record's value; None if the value is shorter than that."""
+    """Return the version at the start of a control record's value; None if the value is too short."""
     return None if len(value) < _VERSION.size else _VERSION.reader("version")(value, 0)
 
 
 def control_layout(kind: ControlType) -> Message:
-    """The layout of a control record's value; `kind` is one of `CONTROL_SCHEMAS`."""
+    """Return the layout of a control record's value. `kind` must be in `CONTROL_SCHEMAS`."""
     return newest(CONTROL_SCHEMAS[kind])

@@ -1,4 +1,4 @@
-"""One field of a message: its type, and the versions in which it is there, may be null, or is tagged."""
+"""One field of a message: its type, and the versions in which it is present, nullable or tagged."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ __all__ = ["ALL_VERSIONS", "NO_DEFAULT", "NO_VERSION", "Field"]
 NO_VERSION = range(0)
 ALL_VERSIONS = range(1 << 15)
 NO_DEFAULT = object()
-"""In place of a default that a schema does not give."""
+"""Marker for a schema without a default."""
 _ZERO: dict[str, object] = {"bool": False, "float64": 0.0, "string": "", "bytes": b"", "records": b"", "uuid": "A" * 22}
 
 
 class Field(Struct, frozen=True):
-    """A field; `type` is a scalar's name, `string`, `bytes`, `records` or `struct`; with `array` it is an element's."""
+    """One field. `type` is a scalar's name, `string`, `bytes`, `records` or `struct`; with `array` it is the type of an
+    element.
+    """
 
     name: str
     type: str
@@ -28,15 +30,15 @@ class Field(Struct, frozen=True):
     explicit_default: object = NO_DEFAULT
     fields: tuple[Field, ...] = ()
     flexible: range | None = None
-    """versions with flexible lengths, where they are not those of the message"""
+    """versions with flexible lengths, if they differ from the message's; otherwise None"""
     about: str = ""
 
     def in_version(self, version: int) -> bool:
-        """Whether messages of that version have it."""
+        """Whether messages of this version have the field."""
         return version in self.versions
 
     def default(self, version: int) -> Any:
-        """What a reader gives for it when it is absent."""
+        """Return the value that a reader uses if the field is absent."""
         if self.explicit_default is not NO_DEFAULT:
             return self.explicit_default
         if self.array:

@@ -1,9 +1,8 @@
-"""The leaves of Kafka's generated messages and of ZooKeeper's jute records, as Construct classes.
-
-One kind of value has up to three encodings: classic (fixed-width lengths), flexible (lengths as unsigned varints of
-length + 1) and jute (32-bit lengths, everything nullable).  Decided by Kafka's `MessageDataGenerator` and
-`ByteBufferAccessor` and by jute's `BinaryInputArchive`.  Every length and count is compared with the bytes that are
-left, and elements with a budget, before anything is read.
+"""Leaves of Kafka's generated messages and of ZooKeeper's jute records, as Construct classes. Each type has up to three
+encodings: classic (lengths of fixed width), flexible (length + 1 as an unsigned varint) and jute (32-bit lengths,
+everything nullable). The rules are those of Kafka's `MessageDataGenerator` and `ByteBufferAccessor` and of jute's
+`BinaryInputArchive`. Every length and count is compared with the bytes left, and elements also with a budget, before
+anything is read.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ __all__ = [
 ]  # fmt: skip
 
 ELEMENTS = 1 << 20
-"""Array elements that one message may hold, all arrays together."""
+"""Most array elements of one message, over all its arrays."""
 _LONGEST_STRING = 0x7FFF
 _SHORT, _INT = Struct(">h"), Struct(">i")
 
 
 class Encoding(enum.Enum):
-    """How lengths and nulls are written."""
+    """Encoding of lengths and nulls."""
 
     CLASSIC = "classic"
     FLEXIBLE = "flexible"
@@ -48,21 +47,21 @@ class Encoding(enum.Enum):
 
 
 class Input(BytesIO):
-    """Bytes to parse, and how many array elements may still be made of them."""
+    """Bytes to parse, with the number of array elements that may still be created."""
 
     elements_left = ELEMENTS
 
 
 class Placeholder(Protocol):
-    """In place of records that are not in memory."""
+    """Placeholder for records that are not in memory."""
 
     @property
     def size(self) -> int:
-        """How many bytes belong there."""
+        """Number of bytes that replace it."""
 
 
 class Output(BytesIO):
-    """Bytes that were built; `gaps` are the positions at which the bytes of a placeholder belong."""
+    """Bytes that were built. `gaps` has the position and placeholder of bytes to be inserted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +69,7 @@ class Output(BytesIO):
 
 
 def read_exactly(stream: BinaryIO, size: int, path: str) -> bytes:
-    """`size` bytes, or a LayoutError where the bytes end."""
+    """Read `size` bytes. Raises `LayoutError` if fewer are left."""
     start = stream.tell()
     data = stream.read(size)
     if len(data) < size:
@@ -98,7 +97,7 @@ class Scalar(Construct):  # type: ignore[misc]
 
 
 class _Uuid(Scalar):
-    """16 bytes; as Kafka's text: URL-safe base64 without padding."""
+    """16 bytes, in Kafka's text form: URL-safe base64 without padding."""
 
     def __init__(self) -> None:
         super().__init__("16s")
@@ -128,11 +127,11 @@ SCALARS: dict[str, Construct] = {
     "float64": Scalar("d"),
     "uuid": _Uuid(),
 }
-"""Type name -> its Construct; the same in every encoding."""
+"""Construct of each scalar type, by name. They are the same in all encodings."""
 
 
 class _Sized(Construct):  # type: ignore[misc]
-    """What begins with a length or a count; `null` is written as -1, or as 0 where the encoding is flexible."""
+    """Value that begins with a length or a count. Null is written as length -1, or as 0 in the flexible encoding."""
 
     classic = _INT
 
@@ -168,7 +167,7 @@ class _Sized(Construct):  # type: ignore[misc]
 
 
 class Bytes(_Sized):
-    """Bytes, or None for null."""
+    """Bytes; None for null."""
 
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> Any:
         start = stream.tell()
@@ -193,7 +192,7 @@ class Bytes(_Sized):
 
 
 class Records(Bytes):
-    """Batches; what is written may be a placeholder (`Placeholder`), whose bytes somebody else sends in its place."""
+    """Batches. When built, they may be a `Placeholder`, whose bytes the sender inserts."""
 
     def _build(self, obj: Any, stream: BinaryIO, context: Container, path: str) -> Any:
         if obj is None or not isinstance(stream, Output) or isinstance(obj, bytes):
@@ -204,7 +203,7 @@ class Records(Bytes):
 
 
 class Text(Bytes):
-    """UTF-8; bytes that are not survive as surrogate escapes.  Jute writes UTF-16 surrogates one by one."""
+    """UTF-8 text. Invalid bytes become surrogate escapes. Jute writes UTF-16 surrogates one by one."""
 
     classic = _SHORT
 
@@ -234,20 +233,22 @@ class Text(Bytes):
 def _jute_character(character: str) -> bytes:
     units = character.encode("utf-16-be")
     return b"".join(
-        chr(int.from_bytes(units[at : at + 2], "big")).encode("utf-8", "surrogatepass")
-        for at in range(0, len(units), 2)
+        chr(int.from_bytes(units[start : start + 2], "big")).encode("utf-8", "surrogatepass")
+        for start in range(0, len(units), 2)
     )
 
 
 class Array(_Sized):
-    """Elements after their count, or None for null."""
+    """Elements after their count; None for null."""
 
     def __init__(self, element: Construct, encoding: Encoding, nullable: bool) -> None:
         super().__init__(encoding, nullable)
         self.element = element
 
     def count(self, stream: BinaryIO, context: Container, path: str) -> int | None:
-        """Read how many elements there are, None for null; one that is impossible, or above the budget, raises."""
+        """Read the number of elements; None for null. Raises `LayoutError` if it is impossible or above the budget,
+        which it reduces.
+        """
         start = stream.tell()
         count = self._length(stream, context, path)
         if count is None:
@@ -273,9 +274,8 @@ class Array(_Sized):
 
 
 class Optional(Construct):  # type: ignore[misc]
-    """A struct after a marker: below zero is null, anything else (written 1) means that it follows.
-
-    Inside a tagged field the marker is an unsigned varint and null is 0.
+    """A struct after a marker: negative is null, anything else (written as 1) precedes the struct. In a tagged field
+    the marker is an unsigned varint, and null is 0.
     """
 
     def __init__(self, struct: Construct, tagged: bool) -> None:

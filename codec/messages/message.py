@@ -1,7 +1,6 @@
-"""From fields to a Construct tree for one version, as Kafka's `MessageGenerator` makes classes of its schemas.
-
-A message knows in which versions it is flexible; a struct of a flexible version ends with its tag section, where tags
-that are not declared are kept as bytes under `UNKNOWN_TAGS`.
+"""Build the Construct tree for one version of a message from its fields, as Kafka's `MessageGenerator` builds classes
+from schemas. A message has a range of flexible versions. In those, each struct ends with a tag section; undeclared tags
+are kept as bytes under `UNKNOWN_TAGS`.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ from kafkalog.codec.messages.leaves import (
 __all__ = ["UNKNOWN_TAGS", "Message", "MessageStruct", "jute"]
 
 _TAG_BYTES = 1 << 20
-"""Of one tag section, at most."""
+"""Most bytes of one tag section."""
 _SMALLEST_TAG = 2
-"""Bytes: its number and its length."""
+"""Least bytes of a tag: its number and its length."""
 UNKNOWN_TAGS = "_unknown_tags"
-"""Key under which a decoded struct keeps what it does not declare: pairs of tag and bytes, as they came."""
+"""Key in a decoded struct for its undeclared tags: pairs of tag and bytes, in their order."""
 
 
 class Message(msgspec.Struct, frozen=True, eq=False):
-    """A declared message; `written_by` tells layouts apart that share a version number."""
+    """A declared message. `written_by` distinguishes layouts with the same version number."""
 
     name: str
     fields: tuple[Field, ...]
@@ -51,24 +50,26 @@ class Message(msgspec.Struct, frozen=True, eq=False):
     written_by: str = ""
     is_jute: bool = False
     latest_is_unstable: bool = False
-    """whether a broker offers the last of `versions` only when it is told to"""
+    """whether a broker offers the last of `versions` only if configured to"""
 
     def encoding(self, version: int) -> Encoding:
-        """How lengths are written in that version."""
+        """Return the encoding of lengths in a version."""
         if self.is_jute:
             return Encoding.JUTE
         return Encoding.FLEXIBLE if version in self.flexible else Encoding.CLASSIC
 
     @cache  # noqa: B019 - messages are kept as long as the program runs
     def construct(self, version: int) -> MessageStruct:
-        """The tree that reads and writes that version."""
+        """Return the tree that parses and builds a version. Raises `ValueError` for an unknown version."""
         if version not in self.versions:
             raise ValueError(f"{self.name} has no version {version}")
         return MessageStruct(self.fields, version, self.encoding(version))
 
 
 def jute(name: str, fields: Mapping[str, Any]) -> Message:
-    """Declare a record of ZooKeeper's `zookeeper.jute`: name -> type; an array is a list of its element's type."""
+    """Declare a record of ZooKeeper's `zookeeper.jute` from its fields' names and types. An array is a list with the
+    type of its element.
+    """
     return Message(name, _jute_fields(fields), range(1), is_jute=True)
 
 
@@ -85,9 +86,8 @@ def _jute_field(name: str, kind: Any) -> Field:
 
 
 class MessageStruct(Construct):  # type: ignore[misc]
-    """The fields of one version in the order of their bytes, and where it is flexible their tag section.
-
-    `ordinary` are pairs of field and Construct, `tagged` the same by tag.
+    """Fields of one version in the order of their bytes, followed in a flexible version by the tag section. `ordinary`
+    are pairs of field and Construct; `tagged` has such pairs by tag.
     """
 
     def __init__(self, fields: tuple[Field, ...], version: int, encoding: Encoding) -> None:
@@ -115,7 +115,7 @@ class MessageStruct(Construct):  # type: ignore[misc]
                 if len(data) == run.size:
                     result.update(zip(names, run.unpack(data), strict=True))
                     continue
-                stream.seek(-len(data), SEEK_CUR)  # field by field it is told which one is cut
+                stream.seek(-len(data), SEEK_CUR)  # reading field by field finds the incomplete one
             for field, kind in fields:
                 result[field.name] = kind._parse(stream, context, f"{path}.{field.name}")
         if not self.flexible:
@@ -128,7 +128,7 @@ class MessageStruct(Construct):  # type: ignore[misc]
         for _ in range(count):
             if stream.tell() - start > _TAG_BYTES or count > _TAG_BYTES // _SMALLEST_TAG:
                 raise LayoutError(COUNT_INVALID, start, f"a tag section of {count} tags", path)
-            at = stream.tell()
+            tag_at = stream.tell()
             tag = UnsignedVarint._parse(stream, context, path)
             size = UnsignedVarint._parse(stream, context, path)
             data = read_exactly(stream, size, path)
@@ -140,7 +140,7 @@ class MessageStruct(Construct):  # type: ignore[misc]
             inner.elements_left = getattr(stream, "elements_left", inner.elements_left)
             result[field.name] = kind._parse(inner, context, f"{path}.{field.name}")
             if inner.tell() != size:
-                raise LayoutError(LENGTH_INVALID, at, f"tag {tag} says {size} bytes and has {inner.tell()}", path)
+                raise LayoutError(LENGTH_INVALID, tag_at, f"tag {tag} says {size} bytes and has {inner.tell()}", path)
             if isinstance(stream, Input):
                 stream.elements_left = inner.elements_left
         if unknown:
@@ -154,7 +154,7 @@ class MessageStruct(Construct):  # type: ignore[misc]
                 try:
                     stream.write(run.pack(*values))
                     continue
-                except error:  # field by field it is told which one does not fit
+                except error:  # writing field by field finds the one that does not fit
                     pass
             for name, (_, kind), value in zip(names, fields, values, strict=True):
                 kind._build(value, stream, context, f"{path}.{name}")
@@ -184,7 +184,9 @@ Fields = list[tuple[Field, Construct]]
 
 
 def _steps(fields: Fields) -> Iterator[tuple[Struct | None, tuple[str, ...], Fields]]:
-    """The fields in turn, several numbers that follow each other as one `Struct`: most of a message is read at once."""
+    """Group consecutive numbers into one `Struct`, so that most of a message is read at once; yield the groups and the
+    other fields in order.
+    """
     for plain, group in groupby(fields, key=lambda pair: type(pair[1]) is Scalar):
         members = list(group)
         if plain and len(members) > 1:

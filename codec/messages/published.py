@@ -1,6 +1,5 @@
-"""Kafka's published schemas by name; each is read when it is first asked for.
-
-`schemas/index.json` says which record types there are, `schemas/additions.json` what releases beside the newest wrote.
+"""Kafka's published schemas by name, each read when first requested. `schemas/index.json` lists the record types,
+`schemas/additions.json` what releases other than the newest wrote.
 """
 
 from __future__ import annotations
@@ -33,34 +32,35 @@ def _additions() -> dict[str, Any]:
 
 
 def schema_file(name: str, written_by: str) -> str:
-    """The file of a schema; what only older releases wrote has them in its name."""
+    """Return the file name of a schema. Layouts that only older releases wrote have those releases in the name."""
     return f"{name}.json" if not written_by or written_by.endswith("+") else f"{name}.{written_by}.json"
 
 
 @cache
 def record_types(topic: str) -> dict[int, str]:
-    """Record type -> name of an internal topic: the schema's, or what the names of its key and its value begin with.
-
-    Types that no release writes any more are among them, and those that the next one will write.
+    """Return the names of an internal topic's record types, by number: the schema's name, or the first part of the
+    names of its key and value. Includes types that no release writes any more, and those of the next release.
     """
-    found = _index()["record_types"].get(topic, {}) | _additions()["record_types"].get(topic, {})
-    return {int(kind): name for kind, name in sorted(found.items(), key=lambda pair: int(pair[0]))}
+    names = _index()["record_types"].get(topic, {}) | _additions()["record_types"].get(topic, {})
+    return {int(kind): name for kind, name in sorted(names.items(), key=lambda pair: int(pair[0]))}
 
 
 @cache
 def apis() -> dict[int, str]:
-    """API key -> what the names of the schemas of its request and its response begin with."""
+    """Return the first part of the schema names of each API's request and response, by API key."""
     return {int(key): name for key, name in _index()["apis"].items()}
 
 
 @cache
 def layouts(name: str) -> tuple[Message, ...]:
-    """A message's layouts from the newest to the oldest; more than one where releases differ under one version."""
+    """Return a message's layouts from the newest to the oldest. There are several if releases differ under one
+    version.
+    """
     return tuple(_layout(name, written_by) for written_by in _additions()["written_by"].get(name, [""]))
 
 
 def newest(name: str) -> Message:
-    """A message's newest layout."""
+    """Return a message's newest layout."""
     return layouts(name)[0]
 
 

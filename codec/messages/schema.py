@@ -1,4 +1,6 @@
-"""From a message schema of Kafka's, JSON with comments, to a `Message` (`MessageSpec`, `StructSpec`, `FieldSpec`)."""
+"""Convert Kafka's message schemas, which are JSON with comments, to `Message` (`MessageSpec`, `StructSpec`,
+`FieldSpec`).
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,16 @@ Json = Mapping[str, Any]
 
 
 def parse_schema(text: str) -> dict[str, Any]:
-    """The JSON object of a schema file, as Kafka reads it: without comments, and what follows it is left."""
+    """Return the JSON object of a schema file as Kafka reads it: comments are removed, and text after the object is
+    ignored.
+    """
     found: dict[str, Any]
     found, _ = json.JSONDecoder().raw_decode(_COMMENT.sub(lambda match: match[1] or "", text).lstrip())
     return found
 
 
 def versions_of(text: str | None, otherwise: range = NO_VERSION) -> range:
-    """`3`, `1-3`, `2+` or `none` as a range."""
+    """Return `3`, `1-3`, `2+` or `none` as a range; `otherwise` for None."""
     if text is None:
         return otherwise
     if text == "none":
@@ -41,12 +45,12 @@ def versions_of(text: str | None, otherwise: range = NO_VERSION) -> range:
 
 
 def snake_case(name: str) -> str:
-    """`LeaderEpoch` -> `leader_epoch`."""
+    """Convert `LeaderEpoch` to `leader_epoch`."""
     return _WORD.sub("_", name).lower()
 
 
 def message_of(schema: Json, *, written_by: str = "") -> Message:
-    """The message that a schema describes; raises `ValueError`."""
+    """Return the message that a schema describes. Raises `ValueError` for an unknown type or an impossible default."""
     common = {each["name"]: each["fields"] for each in schema.get("commonStructs", ())}
     return Message(
         schema["name"],
@@ -59,7 +63,7 @@ def message_of(schema: Json, *, written_by: str = "") -> Message:
 
 
 def _fields(fields: Iterable[Json], common: Mapping[str, Any]) -> tuple[Field, ...]:
-    """In the order of the bytes: those that are always tagged come after the others, by their tags."""
+    """Return the fields in the order of their bytes: fields that are tagged in all versions come last, by tag."""
     found = [_field(each, common) for each in fields]
     return tuple(sorted(found, key=_place))
 
@@ -92,7 +96,9 @@ def _field(field: Json, common: Mapping[str, Any]) -> Field:
 
 
 def _default(kind: str, array: bool, given: Any) -> object:
-    """What a schema gives as text or as a value; only the text "null" is null, null itself is the same as nothing."""
+    """Return the default of a schema, given as text or as a value. The text "null" means null; JSON null means no
+    default.
+    """
     if given is None:
         return NO_DEFAULT
     if given == "null":

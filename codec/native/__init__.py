@@ -1,1 +1,1 @@
-"""Compiled code: C that executes the declared layouts at the speed of the machine, and how Python calls it."""
+"""Compiled code: C functions that execute the declared layouts, and the calls to them."""

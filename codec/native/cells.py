@@ -1,4 +1,4 @@
-"""A table of compiled code in memory of its own, which needs no numpy."""
+"""A table for compiled code in its own memory, without numpy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Cells:
         self._memory = memoryview(memory).cast("B").cast("q")
 
     def part(self, start: int, end: int) -> Cells:
-        """Columns from number `start` up to, not including, `end`, in the same memory."""
+        """Return the columns from number `start` to `end` (exclusive), in the same memory."""
         part = object.__new__(Cells)
         part.rows, part._memory, part._stride = self.rows, self._memory, self._stride
         part._start = self._start + start
@@ -37,30 +37,30 @@ class Cells:
         return part
 
     def copy(self) -> Cells:
-        """The same cells in memory of their own."""
+        """Return the same cells in new memory."""
         copied = Cells(self.rows, self.columns)
         for row in self.rows:
             copied.row(row)[:] = self.row(row)
         return copied
 
     def row(self, row: int) -> memoryview:
-        """The cells of a row, as int64."""
+        """Return the cells of a row, as a writable view of int64."""
         start = row * self._stride + self._start
         return self._memory[start : start + self.columns]
 
     def column(self, number: int) -> list[int]:
-        """The cells of a column."""
+        """Return the cells of a column."""
         start = self._start + number
         return self._memory[start :: self._stride].tolist()
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Address of the first cell, cells from row to row, and the number of columns, as C takes a table."""
+        """Address of the first cell, cells between two rows, and number of columns, as C takes a table."""
         address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory)) if self.columns else 0
         return address + _BYTES * self._start, self._stride, self.columns
 
     def table(self) -> Table:
-        """The same memory as an array of numpy."""
+        """Return the same memory as a numpy array."""
         import numpy as np
 
         whole = np.frombuffer(self._memory, np.int64).reshape(len(self.rows), self._stride)

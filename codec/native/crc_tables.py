@@ -1,4 +1,4 @@
-"""Tables of CRC-32C and CRC-32 for C: `python -m kafkalog.codec.native.crc_tables` prints `crc_tables.h`."""
+"""Tables of CRC-32C and CRC-32 for C. `python -m kafkalog.codec.native.crc_tables` prints `crc_tables.h`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Iterator
 __all__ = ["header_text"]
 
 _CRC32C, _CRC32 = 0x82F63B78, 0xEDB88320
-"""The polynomials, reflected."""
+"""Polynomials with reflected bits."""
 _REGISTER = 16
 _STEP = 32
-"""Bytes of a stream in a round of `blocks` in `crc.c`."""
+"""Bytes that one stream processes in a round of `blocks` in `crc.c`."""
 _NUMBERS_IN_A_LINE = 9
 
 
 def _byte_tables(polynomial: int, count: int) -> list[list[int]]:
-    """`count` tables of 256 entries: the checksum of a byte followed by 0, 1, 2... zero bytes."""
+    """Return `count` tables of 256 entries: checksums of a byte followed by 0, 1, 2... zero bytes."""
     first = []
     for byte in range(256):
         value = byte
@@ -30,7 +30,9 @@ def _byte_tables(polynomial: int, count: int) -> list[list[int]]:
 
 
 def _power(polynomial: int, exponent: int) -> int:
-    """A power of x modulo the polynomial, as carry-less multiplication wants it: reflected, and one bit to the left."""
+    """Return a power of x modulo the polynomial as carry-less multiplication takes it: reflected, and shifted left by a
+    bit.
+    """
     value = 0x80000000
     for _ in range(exponent):
         value = value >> 1 ^ (polynomial if value & 1 else 0)
@@ -38,7 +40,7 @@ def _power(polynomial: int, exponent: int) -> int:
 
 
 def _fold_keys(polynomial: int, registers: int) -> list[int]:
-    """What moves the lower and the upper half of a register over so many of them."""
+    """Return the factors that move the lower and the upper half of a register over `registers` registers."""
     bits = 8 * _REGISTER * registers
     return [_power(polynomial, bits + 32), _power(polynomial, bits - 32)]
 
@@ -68,7 +70,7 @@ def _parts() -> Iterator[str]:
 
 
 def header_text() -> str:
-    """The text of `crc_tables.h`."""
+    """Return the text of `crc_tables.h`."""
     return "".join(_parts())
 
 

@@ -1,8 +1,6 @@
-"""The functions of compiled code as Python calls them: numbers, addresses, and numpy arrays of int64.
-
-Each lets go of the interpreter's lock while it works.  The file of C named beside it says more; arrays are checked
-here, because C does not look.  Memory behind an address must live as long as the call, and have the size that the
-function is told.
+"""Functions of compiled code as Python calls them, with numbers, addresses and numpy arrays of int64. Each releases the
+interpreter's lock while it works. Comments name the C file that describes the functions below. Arrays are checked here,
+because C does not check them. Memory behind an address must outlive the call and have the stated size.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ Struct = ctypes.Array[ctypes.c_int64]
 
 @cache
 def _function(name: str, arguments: int) -> Callable[..., int]:
-    """A function of the library, all arguments and the result of which are 64-bit numbers."""
+    """Return a function of the library. All arguments and the result are 64-bit numbers."""
     function = getattr(library(), name)
     function.argtypes = [ctypes.c_int64] * arguments
     function.restype = ctypes.c_int64
@@ -72,7 +70,9 @@ def _call(name: str, *arguments: int) -> int:
 
 
 def _numbers(array: Int64s, count: int | None = None) -> int:
-    """Address of an array of int64 without gaps, of at least `count` elements.  Raises TypeError for another one."""
+    """Return the address of a contiguous array of int64 with at least `count` elements. Raises TypeError for any other
+    array.
+    """
     if array.ndim != 1 or array.dtype.char not in "lq" or not array.flags.c_contiguous:
         raise TypeError(f"not an array of int64 without gaps: {array.dtype}{array.shape}")
     if count is not None and len(array) < count:
@@ -81,12 +81,14 @@ def _numbers(array: Int64s, count: int | None = None) -> int:
 
 
 def _struct(rows: type[Rows], array: Int64s) -> int:
-    """Address of an array that C reads as a struct."""
+    """Return the address of an array that C reads as a struct. Raises TypeError if it is too short or not of int64."""
     return _numbers(array, len(rows))
 
 
 def _cells(rows: type[Rows], table: AnyTable, columns: int = 0) -> tuple[int, int]:
-    """Address of a table, and cells from one row to the next.  Raises TypeError if it is not a table of `rows`."""
+    """Return the address of a table and the number of cells between two rows. Raises TypeError unless it is a table of
+    `rows` with at least `columns` columns.
+    """
     if isinstance(table, Cells):
         if table.rows is not rows or table.columns < columns:
             raise TypeError(f"a table of {rows.__name__} is needed, not of {table.rows.__name__}")
@@ -99,12 +101,14 @@ def _cells(rows: type[Rows], table: AnyTable, columns: int = 0) -> tuple[int, in
 
 
 def _table(rows: type[Rows], table: AnyTable) -> tuple[int, int, int]:
-    """The same, and the number of columns."""
+    """Return the address of a table, the number of cells between two rows, and the number of columns. Raises TypeError
+    unless it is a table of `rows`.
+    """
     return *_cells(rows, table), table.columns if isinstance(table, Cells) else table.shape[1]
 
 
 class _Buffer(ctypes.Structure):
-    """The first fields of `Py_buffer`, and room for the others."""
+    """First fields of `Py_buffer`, and room for the others."""
 
     _fields_ = (("address", ctypes.c_void_p), ("owner", ctypes.py_object), ("rest", ctypes.c_byte * 128))
 
@@ -116,7 +120,7 @@ _release_buffer.argtypes = [ctypes.POINTER(_Buffer)]
 
 
 def address_of(data: bytes | bytearray | memoryview) -> int:
-    """Address of the first byte of a buffer, which may be read-only; it is valid while the buffer lives."""
+    """Return the address of the first byte of a buffer, which may be read-only. It is valid while the buffer lives."""
     view = _Buffer()
     _get_buffer(data, view, 0)
     address = view.address or 0
@@ -128,12 +132,14 @@ def address_of(data: bytes | bytearray | memoryview) -> int:
 
 
 def crc_of(address: int, size: int, *, ieee: bool = False, by_tables: bool = False) -> int:
-    """CRC-32C of `size` bytes at an address, or CRC-32 (IEEE); by tables even if the processor has instructions."""
+    """Return the CRC-32C of `size` bytes at an address, or their CRC-32 if `ieee`. With `by_tables` processor
+    instructions are not used.
+    """
     return _call("crc_of", address, size, ieee, by_tables)
 
 
 def has_instructions() -> bool:
-    """Whether checksums are computed by instructions of the processor."""
+    """Whether checksums are computed with processor instructions."""
     return bool(_call("has_instructions"))
 
 
@@ -141,36 +147,42 @@ def has_instructions() -> bool:
 
 
 def scan_batches(address: int, size: int, largest: int, check: bool, headers: AnyTable) -> int:
-    """Fill `headers` with the sound v2 batches from an address on; how many there are before anything else.
-
-    No batch may be larger than `largest` bytes; checksums are compared if `check`.  Positions count from the address.
+    """Scan `size` bytes at an address for consecutive sound v2 batches. Write their headers to `headers`, and return
+    their number. A batch of more than `largest` bytes ends the scan; checksums are compared if `check`. Positions count
+    from the address.
     """
     return _call("scan_batches", address, size, largest, check, *_table(HeaderColumn, headers))
 
 
 def scan_messages(address: int, size: int, largest: int, check: bool, headers: Table) -> int:
-    """The same of entries of magic 0 and 1, in a table of `MessageColumn`; magic 0 has the timestamp -1."""
+    """Scan as `scan_batches`, but for entries of magic 0 and 1; `headers` is a table of `MessageColumn`. Entries of
+    magic 0 get the timestamp -1.
+    """
     return _call("scan_messages", address, size, largest, check, *_table(MessageColumn, headers))
 
 
 def consecutive_batches(headers: Table, expected: int, highest: int, end: int, flags: int, lows: Int64s) -> int:
-    """How many batches from the first on are in order, have none of `flags`, and begin below offset `end`.
-
-    `expected` is the offset that should come first, `highest` the last one that the segment may have; `lows` gets the
-    first offset wanted of each.
+    """Return the number of batches, from the first on, that are in order, have none of the attribute bits `flags`, and
+    begin below offset `end`. `expected` is the offset that should come first, `highest` the last one that the segment
+    can have. `lows` receives the first wanted offset of each batch.
     """
     table = _table(HeaderColumn, headers)
     return _call("consecutive_batches", *table, expected, highest, end, flags, _numbers(lows, table[2]))
 
 
 def consecutive_messages(headers: Table, expected: int, highest: int, end: int, lows: Int64s) -> int:
-    """The same of entries of magic 0 and 1."""
+    """Return the number of entries of magic 0 and 1, from the first on, that are in order and begin below offset `end`.
+    Other arguments are those of `consecutive_batches`.
+    """
     table = _table(MessageColumn, headers)
     return _call("consecutive_messages", *table, expected, highest, end, _numbers(lows, table[2]))
 
 
 def same_codec(headers: Table, start: int, most_records: int, most_bytes: int) -> tuple[int, int]:
-    """Codec of batch `start`, `EMPTY` or `UNDECODED`, and the number after the last batch of the same."""
+    """Return the codec of batch `start`, and the number after the last consecutive batch with the same one. Instead of
+    a codec it is `EMPTY` for batches without records, and `UNDECODED` for those that compiled code does not decode: of
+    more than `most_records` records or `most_bytes` bytes, or an unknown codec.
+    """
     to = _Numbers()
     codec = _call("same_codec", *_table(HeaderColumn, headers), start, most_records, most_bytes, ctypes.addressof(to))
     return codec, to[0]
@@ -179,9 +191,8 @@ def same_codec(headers: Table, start: int, most_records: int, most_bytes: int) -
 def fitting_batches(
     headers: Table, start: int, sizes: Int64s, at_least: int, most_rows: int, most_bytes: int
 ) -> tuple[int, int, int]:
-    """How many batches from `start` on have at most `most_rows` records and, by `sizes`, `most_bytes` bytes.
-
-    At least `at_least` are taken whatever they have.  Also the rows to make room for, and the bytes.
+    """Return the number of batches from `start` on that together have at most `most_rows` records and, by `sizes`,
+    `most_bytes` bytes, but at least `at_least`. Also return the rows for which room is needed, and the bytes.
     """
     to, table = _Numbers(), _table(HeaderColumn, headers)
     if start + len(sizes) > table[2]:
@@ -194,10 +205,9 @@ def fitting_batches(
 
 
 def locate_records(headers: Table, window: int, largest: int, budget: int, addresses: Int64s, sizes: Int64s) -> int:
-    """Fill in where the record bytes of the first batches lie; how many batches.
-
-    Of at least one batch, and of more while they have at most `budget` bytes; none has more than `largest`.  `window`
-    is the address that positions count from.
+    """Write addresses and sizes of the record bytes of the first uncompressed batches; return the number of batches.
+    Stops when they have `budget` bytes, after one batch at least, and before a batch of more than `largest` bytes.
+    `window` is the address from which positions count.
     """
     table = _table(HeaderColumn, headers)
     return _call(
@@ -206,9 +216,8 @@ def locate_records(headers: Table, window: int, largest: int, budget: int, addre
 
 
 def walk_headers(descriptor: int, memory: int, room: int, walk: Int64s) -> bool:
-    """Go on over the headers of an open file; False if that takes more than headers, and then nothing has changed.
-
-    `memory` is the address of `room` bytes, `walk` an array of `Walk`.
+    """Continue over the headers of an open file. Return False, and change only the memory, if more than the headers is
+    needed or reading fails. `memory` is the address of `room` bytes, `walk` an array of `Walk`.
     """
     return bool(_call("walk_headers", descriptor, memory, room, _struct(Walk, walk)))
 
@@ -220,11 +229,10 @@ def decode_records(
     first: int, size: int, most: int, most_bytes: int, headers: Table, number: int, low: int, high: int, largest: int,
     buffers: Int64s, filled: Int64s,
 ) -> tuple[int, int]:  # fmt: skip
-    """Append at most `most` records of batch `number` from `size` bytes on; how many, and the bytes that they took.
-
-    Wanted are the offsets from `low` up to, not including, `high`; `largest` caps the headers of a record.  It stops
-    before a record that ends after `most_bytes` bytes, and before one with a fault.  The buffers (`ArrowBuffer`,
-    `Filled`) need room for all that the bytes can hold.
+    """Append at most `most` records of batch `number` to the buffers, from `size` bytes at the address `first`; return
+    the number of records read and the bytes that they took. Offsets from `low` to `high` (exclusive) are appended.
+    Stops before a record with a fault or with more than `largest` headers, and before one that ends after `most_bytes`
+    bytes. The buffers (`ArrowBuffer`, `Filled`) must have room for everything that the bytes can hold.
     """
     to = _Numbers()
     done = _call(
@@ -238,10 +246,10 @@ def decode_batches(
     addresses: Int64s, sizes: Int64s, headers: Table, start: int, lows: Int64s, high: int, largest: int,
     buffers: Int64s, filled: Int64s, rows: Int64s,
 ) -> int:  # fmt: skip
-    """Append the records of batches from number `start` on; how many batches before one with a fault.
-
-    `addresses` and `sizes` say where the record bytes are.  Wanted are the offsets from `lows`, of each batch, up to,
-    not including, `high`.  `rows` gets how many rows each batch has.  The others are those of `decode_records`.
+    """Append the records of batches from number `start` on; return the number of batches before one with a fault.
+    `addresses` and `sizes` are those of the record bytes. Offsets from `lows` (one for each batch) to `high`
+    (exclusive) are appended. `rows` receives the number of rows of each batch. Other arguments are those of
+    `decode_records`.
     """
     count, table = len(addresses), _table(HeaderColumn, headers)
     if start + count > table[2]:
@@ -257,13 +265,12 @@ def decode_window(
     most_records: int, most_headers: int, most_bytes: int, decompressor: Int64s, viewed: Int64s, capacity: Int64s,
     buffers: Int64s, filled: Int64s, rows: Int64s,
 ) -> tuple[int, int, int, int, int]:  # fmt: skip
-    """Append the records of the batches in `size` bytes at an address, up to the first that is not sound and in order.
-
-    Gives how many batches, their bytes, the offset behind them, their record bytes, and the record bytes of the next
-    batch if that is what lacks room, else 0, or `MEMORY_IS_FULL`.  `largest` and `headers` are those of `scan_batches`,
-    `expected`, `highest`, `end` and `flags` those of `consecutive_batches`.  No batch may have more than `most_records`
-    records, no record more than `most_headers` headers, and all together no more than `most_bytes`.  `capacity` says up
-    to where there is room.
+    """Append the records of the batches in `size` bytes at an address, up to the first batch that is not sound and in
+    order. Return the number of batches, their bytes, the offset after them, their record bytes, and a reason for
+    stopping: the record bytes of the next batch if it lacks room, `MEMORY_IS_FULL`, or 0. `largest` and `headers` are
+    those of `scan_batches`; `expected`, `highest`, `end` and `flags` those of `consecutive_batches`. No batch may have
+    more than `most_records` records, no record more than `most_headers` headers, and all record bytes together no more
+    than `most_bytes`. `capacity` bounds the counters in `filled`.
     """
     to, table = _Numbers(), _table(HeaderColumn, headers)
     count = _call(
@@ -281,10 +288,10 @@ def decompress_batches(
     codec: int, decompressor: Int64s, sources: Int64s, compressed: Int64s, largest: int, budget: int, addresses: Int64s,
     sizes: Int64s,
 ) -> int:  # fmt: skip
-    """Decompress batches one after the other into the memory of `decompressor`, up to `budget` bytes; how many.
-
-    `sources` and `compressed` say where the compressed bytes are; `addresses` and `sizes` get where the contents are.
-    It stops before a batch that has more than `largest` bytes, or is anything but plain.
+    """Decompress batches one after another into the memory of `decompressor`, up to `budget` bytes; return their
+    number. `sources` and `compressed` are addresses and sizes of the compressed bytes; `addresses` and `sizes` receive
+    those of the contents. Stops before a batch of more than `largest` bytes, or one that is not in the plain form of
+    its codec.
     """
     count = len(sources)
     return _call(
@@ -297,16 +304,17 @@ def decompress_batches(
 
 
 def locate_values(address: int, headers: Table, starts: Int64s, sizes: Int64s) -> None:
-    """Fill in where the values of entries of magic 0 and 1 lie, from an address on, and their sizes, -1 for none."""
+    """Write the positions of the values of entries of magic 0 and 1, from an address on, and their sizes, -1 for
+    null.
+    """
     table = _table(MessageColumn, headers)
     _call("locate_values", address, *table, _numbers(starts, table[2]), _numbers(sizes, table[2]))
 
 
 def measure_sets(addresses: Int64s, sizes: Int64s, headers: Table, most: int, sets: Table) -> None:
-    """Fill in how many messages each entry holds, and what is added to their offsets: a table of `MessageSet`.
-
-    `addresses` and `sizes` are those of a wrapper's decompressed set, or of the whole entry.  The count is -1 if a size
-    is, and for a set with anything but plain messages with right checksums, at most `most`.
+    """Fill a table of `MessageSet` with the number of messages in each entry, and the number to add to their offsets.
+    `addresses` and `sizes` are those of a wrapper's decompressed set, or of the whole entry. The number is -1 if the
+    size is -1, or if the set has more than `most` messages, a wrong checksum, or anything but single messages.
     """
     table = _table(MessageColumn, headers)
     _call(
@@ -319,10 +327,9 @@ def decode_sets(
     addresses: Int64s, headers: Table, sets: Table, lows: Int64s, high: int, buffers: Int64s, filled: Int64s,
     rows: Int64s,
 ) -> int:  # fmt: skip
-    """Append the messages of entries to the buffers; how many entries before one with a fault.
-
-    `addresses`, `headers` and `sets` are those of `measure_sets`, and no count may be -1.  Wanted are the offsets from
-    `lows`, of each entry, up to, not including, `high`.  `rows` gets how many rows each entry has.
+    """Append the messages of entries to the buffers; return the number of entries before one with a fault. `addresses`,
+    `headers` and `sets` are those of `measure_sets`; no count may be -1. Offsets from `lows` (one for each entry) to
+    `high` (exclusive) are appended. `rows` receives the number of rows of each entry.
     """
     table = _table(MessageColumn, headers)
     return _call(
@@ -338,10 +345,9 @@ def decode_sets(
 def encode(
     rows: int, offsets: Int64s, timestamps: Int64s, buffers: Int64s, target: int, batch_bytes: int, batches: Table
 ) -> int:
-    """Write the records of `rows` rows to an address, each batch behind room for its header; how many batches.
-
-    A batch has at most `batch_bytes` bytes with its header, unless one record is larger.  `batches` is a table of
-    `Encoded` with a column for each row; the target has room for every record and header.
+    """Write the records of `rows` rows to an address, each batch after free space for its header; return the number of
+    batches. A batch has at most `batch_bytes` bytes with its header, unless a single record is larger. `batches` is a
+    table of `Encoded` with a column for each row. The target must have room for every record and header.
     """
     table = _table(Encoded, batches)
     return _call(
@@ -362,11 +368,10 @@ def recover_batches(
     headers: Table, first: int, end: int, limits: Int64s, state: Int64s, entries: Table, epochs: Int64s,
     epoch_starts: Int64s,
 ) -> int:  # fmt: skip
-    """Take in batches from number `first` on as `LogSegment.recover` does; the number of the first left, or `end`.
-
-    `limits` are the segment's base offset, the bytes between index entries, and how many each index holds; `state` is
-    `Recovered`.  `entries` gets the index entries, a table of `IndexEntry`; `epochs` and `epoch_starts` the leader
-    epochs that begin.
+    """Process batches from number `first` to `end` (exclusive) as `LogSegment.recover` does; return the number of the
+    first that was not processed, or `end`. `limits` are the segment's base offset, the bytes between index entries, and
+    the capacity of each index; `state` is `Recovered`. `entries` receives the index entries, a table of `IndexEntry`;
+    `epochs` and `epoch_starts` receive the leader epochs that begin.
     """
     table, count = _table(HeaderColumn, headers), end - first
     if end > table[2]:
@@ -378,10 +383,9 @@ def recover_batches(
 
 
 def batches_by_producer(headers: Table, first: int, end: int, slots: Int64s, producers: Table) -> tuple[int, int]:
-    """Number of the next control batch of a producer from `first` on, or `end`, and the number of producers before it.
-
-    `producers` gets what the batches leave each of them with, a table of `Appended`.  `slots` are all -1, before and
-    after: a power of two, and twice as many as there are batches or more.
+    """Return the number of the first control batch of a producer from `first` on, or `end`, and the number of producers
+    before it. `producers` receives a table of `Appended`. `slots` are all -1 before and after; their number must be a
+    power of two, and at least twice the number of batches.
     """
     to, table = _Numbers(), _table(HeaderColumn, headers)
     if end > table[2] or len(slots) & (len(slots) - 1) or len(slots) < 2 * (end - first):
@@ -397,15 +401,14 @@ def batches_by_producer(headers: Table, first: int, end: int, slots: Int64s, pro
 
 
 def sound_prefix(headers: AnyTable, continuity: Struct, gaps: bool) -> int:
-    """How many batches from the first on have no finding; `continuity` (`ContinuityState`) moves behind them.
-
-    With `gaps` offsets may be missing before them.
+    """Return the number of batches, from the first on, without a finding; advance `continuity` (`ContinuityState`) over
+    them. With `gaps`, offsets may be missing before them.
     """
     return _call("sound_prefix", *_table(HeaderColumn, headers), ctypes.addressof(continuity), gaps)
 
 
 def gaps_of_run(headers: AnyTable) -> list[int]:
-    """Numbers of the batches behind the first that do not begin where the one before them ends."""
+    """Return the numbers of the batches that do not begin at the offset after the batch before them."""
     table = _table(HeaderColumn, headers)
     numbers = (ctypes.c_int64 * table[2])()
     count = _call("gaps_of_run", *table, ctypes.addressof(numbers))
@@ -413,7 +416,9 @@ def gaps_of_run(headers: AnyTable) -> list[int]:
 
 
 def summarize_run(headers: AnyTable) -> tuple[list[int], tuple[int, int] | None]:
-    """Batches of each codec, by its number; smallest first and largest timestamp (ms), None if no batch has one."""
+    """Return the number of batches by codec, and the smallest first and largest timestamp in ms since 1970; None for
+    the times if no batch has one.
+    """
     codecs, times = (ctypes.c_int64 * (CODEC_MASK + 1))(), _Numbers()
     known = _call(
         "summarize_run", *_table(HeaderColumn, headers), ctypes.addressof(codecs), ctypes.addressof(times)
@@ -425,7 +430,9 @@ def summarize_run(headers: AnyTable) -> tuple[list[int], tuple[int, int] | None]
 
 
 def move_keys(source: int, count: int, table: int, slots: int) -> None:
-    """Put what a map of `count` slots at an address holds into an empty one of more slots."""
+    """Copy the entries of a map of `count` slots at the address `source` into an empty map of `slots` slots at `table`,
+    which is larger.
+    """
     _call("move_keys", source, count, table, slots)
 
 
@@ -433,11 +440,11 @@ def put_keys(
     addresses: Int64s, sizes: Int64s, headers: Table, start: int, low: int, largest: int, table: int, slots: int,
     rows: int, state: Int64s,
 ) -> int:  # fmt: skip
-    """Note the offsets, from `low` on, of the keys of batches; how many batches were taken.
-
-    `addresses` and `sizes` say where the record bytes are, `headers` has the batches from number `start` on; `largest`
-    caps the headers of a record.  The map of `slots` slots is at `table`; at `rows` are `ROW_BYTES` for each record of
-    the largest batch.  `state` is `KeyMap`: the work also ends if that says that there is no room.
+    """Put the keys of batches into a map with their offsets, if these are at least `low`; return the number of batches
+    processed. `addresses` and `sizes` are those of the record bytes; `headers` has the batches from number `start` on;
+    a record with more than `largest` headers is a fault. The map of `slots` slots is at the address `table`; `rows` is
+    the address of `ROW_BYTES` for each record of the largest batch. Stops before a batch with a fault, and, with
+    `is_full` set in `state` (`KeyMap`), if the map is full.
     """
     return _call(
         "put_keys", *_opened(addresses, sizes, headers, start), start, low, largest, table, slots, rows,
@@ -456,10 +463,10 @@ def choose_records(
     addresses: Int64s, sizes: Int64s, headers: Table, start: int, latest: int, largest: int, table: int, slots: int,
     rows: int, keeps_deletes: Int64s, flags: int, chosen: Table,
 ) -> int:  # fmt: skip
-    """Which records of batches stay (`Cleaner.shouldRetainRecord`), as flags, a byte each; how many batches were taken.
-
-    What lies behind the offset `latest` stays.  `keeps_deletes` says of each batch whether its tombstones are too young
-    to go; `chosen` is a table of `RetainedBatch`.  The others are those of `put_keys`.
+    """Choose the records of batches that compaction keeps (`Cleaner.shouldRetainRecord`); return the number of batches
+    processed. Choices are written as flags of one byte at the address `flags`. Records above the offset `latest` are
+    kept. `keeps_deletes` says of each batch whether its tombstones are too young to be removed. `chosen` is a table of
+    `RetainedBatch`. Other arguments are those of `put_keys`.
     """
     return _call(
         "choose_records", *_opened(addresses, sizes, headers, start), start, latest, largest, table, slots, rows,
@@ -471,10 +478,10 @@ def kept_records(
     addresses: Int64s, sizes: Int64s, headers: Table, start: int, numbers: Int64s, horizons: Int64s, chosen: Table,
     target: int, written: Table,
 ) -> int:  # fmt: skip
-    """Write the records that stay of some batches, at least one of each; how many batches were taken.
-
-    `numbers` are those of the batches among `addresses`, `horizons` their delete horizons, below 0 for none; `written`
-    is a table of `KeptBatch`.  At `target` is room for a header, then come the records of the first batch, and so on.
+    """Write the chosen records of some batches, at least one of each, to the address `target`; return the number of
+    batches processed. `numbers` are those of the batches among `addresses`; `horizons` are their delete horizons,
+    negative for none; `written` is a table of `KeptBatch`. Free space for a header comes before the records of each
+    batch.
     """
     count, (first, lengths, _, *table) = len(numbers), _opened(addresses, sizes, headers, start)
     return _call(
@@ -484,7 +491,7 @@ def kept_records(
 
 
 def gather(addresses: Int64s, sizes: Int64s, target: int) -> None:
-    """Copy pieces of memory to an address, one behind the other."""
+    """Copy pieces of memory to an address, one after another."""
     _call("gather", _numbers(addresses), _numbers(sizes, len(addresses)), len(addresses), target)
 
 
@@ -494,10 +501,9 @@ def gather(addresses: Int64s, sizes: Int64s, target: int) -> None:
 def write_lines(
     rows: int, buffers: Int64s, appended: Bytes, epochs: Int64s, prefix: Bytes, encoded: bool, target: int
 ) -> int:
-    """Write a line of JSON for each row to an address; the bytes written, or -1 if a header's name is not UTF-8.
-
-    `appended` (LogAppendTime) and `epochs` have an entry for each row; `prefix` is what comes before the offset.  Keys
-    and values are base64 if `encoded`.  The target needs room for six times the data.
+    """Write a line of JSON for each row to an address; return the number of bytes, or -1 if a header's name is not
+    UTF-8. `appended` (1 for LogAppendTime) and `epochs` have an entry for each row; `prefix` is the text before the
+    offset. Keys and values are base64 if `encoded`. The target must have room for six times the data.
     """
     if len(appended) < rows or not appended.flags.c_contiguous or not prefix.flags.c_contiguous:
         raise TypeError("not an array of bytes without gaps for each row")

@@ -1,7 +1,6 @@
-"""Numbers of the declared layouts as C reads them: the text of `layout.h`, and what a library was built from.
-
-`python -m kafkalog.codec.native.layout` prints the header.  `library` compares the same numbers when it loads the
-compiled code, so that a library of other declarations is never called.
+"""Numbers of the declared layouts for C: the text of `layout.h`, and the constants from which a library was built.
+`python -m kafkalog.codec.native.layout` prints the header. `library` compares the constants when it loads the compiled
+code, so that a library built from other declarations is never called.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _STRUCTS: dict[str, tuple[type[tables.Rows], frozenset[tables.Rows]]] = {
     "recovered": (tables.Recovered, frozenset()),
     "continuity": (tables.ContinuityState, frozenset()),
 }
-"""name of a struct -> its members, and those of them that are addresses"""
+"""Members of a struct by its name, and those of them that are addresses."""
 _COLUMNS: dict[str, type[tables.Rows]] = {
     "batches": tables.HeaderColumn,
     "messages": tables.MessageColumn,
@@ -58,13 +57,15 @@ _COLUMNS: dict[str, type[tables.Rows]] = {
     "retained": tables.RetainedBatch,
     "kept": tables.KeptBatch,
 }
-"""name of a struct of columns -> the rows of its table"""
+"""Rows of the table for a struct of columns, by the struct's name."""
 _READERS = {"b": "big8", "h": "big16", "i": "big32", "I": "big32u", "q": "big64"}
-"""format of a declared field -> the function of `kafkalog.h` that reads it"""
+"""Function of `kafkalog.h` that reads a declared field, by the field's format."""
 
 
 def constants() -> dict[str, int]:
-    """Name in C -> value, of every number that the compiled code takes from the declarations but `stream_constants`."""
+    """Return the constants that compiled code takes from the declarations, by their names in C; without
+    `stream_constants`.
+    """
     named: dict[str, int] = {}
     for name, layout in _LAYOUTS.items():
         named[f"{name}_SIZE"] = layout.size
@@ -90,7 +91,7 @@ def constants() -> dict[str, int]:
 
 
 def stream_constants() -> dict[str, int]:
-    """The same of compressed streams.  Loads the packages of every codec."""
+    """Return the constants about compressed streams, by their names in C. Imports the packages of all codecs."""
     from kafkalog.codec.compression import gzip, lz4, snappy, zstd
 
     return {
@@ -150,7 +151,7 @@ def _parts() -> Iterator[str]:
 
 
 def header_text() -> str:
-    """The text of `layout.h`."""
+    """Return the text of `layout.h`."""
     return "\n".join(_parts())
 
 

@@ -1,4 +1,4 @@
-"""The library of compiled code, loaded once in a process; without it everything works by `codec.plain`."""
+"""The library of compiled code, loaded once for each process. Without it everything is done by `codec.plain`."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from kafkalog.codec.errors import StorageError
 __all__ = ["CHOICE", "PATH", "check_streams", "is_there", "library"]
 
 CHOICE = "KAFKALOG_NATIVE"
-"""An environment variable: the path of another build of the library, or `none` to use no compiled code."""
+"""Environment variable with the path of another build of the library, or `none` to use no compiled code."""
 PATH = os.environ.get(CHOICE) or os.path.join(os.path.dirname(__file__), "libkafkalog.so.1")
 
 
 @lru_cache(maxsize=1)
 def is_there() -> bool:
-    """Whether there is a library for this machine, and it may be used."""
+    """Whether there is a library for this machine and it may be used."""
     is_written_for = sys.byteorder == "little" and ctypes.sizeof(ctypes.c_void_p) == 8
     return is_written_for and PATH != "none" and os.path.exists(PATH)
 
 
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL:
-    """The library.  Raises `StorageError` if it cannot be loaded, or was made from other declarations."""
+    """Return the library. Raises `StorageError` if it cannot be loaded, or was built from other declarations."""
     from kafkalog.codec.native.layout import constants
 
     try:
@@ -43,7 +43,7 @@ def library() -> ctypes.CDLL:
 
 @lru_cache(maxsize=1)
 def check_streams() -> None:
-    """Compare what the library knows of compressed streams with its declarations.  Raises `StorageError`."""
+    """Raise `StorageError` unless the library was built with the declared constants about compressed streams."""
     from kafkalog.codec.native.layout import constants, stream_constants
 
     loaded, named = library(), constants() | stream_constants()

@@ -1,7 +1,6 @@
-"""Names for the rows of the tables, and for the numbers of the structs, that compiled code reads and fills.
-
-A table has a column for each batch (or message) and a row for each member of its enumeration.  A struct of C is an
-array with an element for each member.  `layout` writes both into `layout.h`.
+"""Names for the rows of the tables, and the numbers of the structs, that compiled code reads and fills. A table has a
+column for each batch (or message), and a row for each member of its enumeration. A struct of C is an array with an
+element for each member. `layout` writes both into `layout.h`.
 """
 
 from __future__ import annotations
@@ -20,15 +19,17 @@ __all__ = [
 ]  # fmt: skip
 
 EMPTY, UNDECODED = -2, -1
-"""What `same_codec` says of batches without a record, and of those that compiled code leaves to others."""
+"""Results of `same_codec` for batches without records, and for those that compiled code does not decode."""
 MEMORY_IS_FULL = -1
-"""What `decode_window` gives in place of bytes if there is no memory to decompress to, or what is viewed lacks room."""
+"""Result of `decode_window` in place of bytes if the memory for decompressing is full, or data buffers of views lack
+room.
+"""
 
 LARGEST_RECORD_OVERHEAD = 5 + 1 + 10 + 5 + 5 + 5 + 5
-"""Bytes of a record besides key, value and headers; a header has two more lengths of at most 5."""
+"""Most bytes of a record without key, value and headers; each header adds two lengths of at most 5 bytes."""
 
 ROW_BYTES = 40
-"""What compaction notes of each record of a batch."""
+"""Bytes that compaction notes about each record of a batch."""
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +39,7 @@ Table: TypeAlias = "npt.NDArray[np.int64]"
 
 
 class Rows(IntEnum):
-    """An enumeration whose members count from 0, as rows of a table do."""
+    """Enumeration whose members count from 0, as the rows of a table."""
 
     @staticmethod
     def _generate_next_value_(name: str, start: int, count: int, last_values: list[int]) -> int:
@@ -46,7 +47,7 @@ class Rows(IntEnum):
 
 
 class HeaderColumn(Rows):
-    """Columns of a table of batches: the declared fields of a v2 header in their order, and where the batch begins."""
+    """Rows of a table of batches: the declared fields of a v2 header in their order, and the batch's position."""
 
     BASE_OFFSET = auto()
     BATCH_LENGTH = auto()
@@ -65,10 +66,7 @@ class HeaderColumn(Rows):
 
 
 class MessageColumn(Rows):
-    """Columns of a table of v0 and v1 entries.
-
-    The declared fields of magic 1 in their order, and where the entry begins.
-    """
+    """Rows of a table of v0 and v1 entries: the declared fields of magic 1 in their order, and the entry's position."""
 
     OFFSET = auto()
     SIZE = auto()
@@ -80,11 +78,10 @@ class MessageColumn(Rows):
 
 
 class ArrowBuffer(Rows):
-    """What records are decoded into: the addresses of Arrow's buffers, 0 for one that is not wanted.
-
-    `ENDS` is where each field ends in its data (int32, beginning with that of the row before), `VALID` a byte for each
-    row that tells null from the rest.  Fields of bytes need all three, or `VALID` and `VIEWS`: 16 bytes for each row,
-    its size and the field itself, or where that is in the data buffer `VIEWED_NUMBER`, whose address is `VIEWED`.
+    """Addresses of the Arrow buffers into which records are decoded; 0 for one that is not wanted. `ENDS` has the end
+    of each field in its data (int32, preceded by the start of the first). `VALID` has a byte for each row, 0 for null.
+    Fields of bytes need `ENDS`, `VALID` and data, or `VALID` and `VIEWS`. `VIEWS` has 16 bytes for each row: the size,
+    and the field itself or its place in data buffer `VIEWED_NUMBER`, whose address is `VIEWED`.
     """
 
     OFFSET = auto()
@@ -110,9 +107,8 @@ class ArrowBuffer(Rows):
 
 
 class Filled(Rows):
-    """How much of the buffers is filled: rows, bytes of each data, headers, and how many of each are null.
-
-    `VIEWED` is how many keys or values views point to: those that are in the view itself are not.
+    """Counters of the filled parts of the buffers: rows, bytes of data, headers, and nulls. `VIEWED` counts the keys or
+    values to which views point; those inside the view itself do not count.
     """
 
     ROWS = auto()
@@ -130,9 +126,8 @@ class Filled(Rows):
 
 
 class MessageSet(Rows):
-    """Columns for the messages that an entry of magic 0 or 1 holds.
-
-    How many, -1 where that is left to others, and what is to be added to their offsets.
+    """Rows of a table of message sets: the number of messages in an entry of magic 0 or 1 (-1 if it is left to Python),
+    and the number to add to their offsets.
     """
 
     COUNT = auto()
@@ -140,10 +135,7 @@ class MessageSet(Rows):
 
 
 class Encoded(Rows):
-    """Columns for the batches that are written.
-
-    Their rows, where their record bytes are, and their largest timestamp.
-    """
+    """Rows of a table of encoded batches: their rows, the place of their record bytes, and their largest timestamp."""
 
     FIRST_ROW = auto()
     ROWS = auto()
@@ -153,10 +145,9 @@ class Encoded(Rows):
 
 
 class Recovered(Rows):
-    """What recovery of a segment carries from batch to batch (`LogSegment.recover`).
-
-    Bytes that are valid, position of the last index entry, the largest timestamp and its offset; of both indexes the
-    number of entries and the last one; the highest leader epoch, and how many changes of it were noted.
+    """State that rebuilding a segment carries from batch to batch (`LogSegment.recover`): valid bytes, position of the
+    last index entry, largest timestamp and its offset; number of entries and last entry of both indexes; highest leader
+    epoch, and the number of its changes.
     """
 
     VALID_BYTES = auto()
@@ -173,7 +164,7 @@ class Recovered(Rows):
 
 
 class IndexEntry(Rows):
-    """Columns for the index entries that recovery writes: those of the offset index, and those of the time index."""
+    """Rows of a table of index entries that recovery writes: those of the offset index, and those of the time index."""
 
     RELATIVE_OFFSET = auto()
     POSITION = auto()
@@ -182,9 +173,8 @@ class IndexEntry(Rows):
 
 
 class Appended(Rows):
-    """Columns for the batches of one producer between two control batches.
-
-    But for the id numbers of batches, -1 for none.
+    """Rows of a table with the batches of one producer between two control batches. Apart from the id they are numbers
+    of batches, -1 for none.
     """
 
     PRODUCER_ID = auto()
@@ -196,10 +186,8 @@ class Appended(Rows):
 
 
 class KeyMap(Rows):
-    """What putting keys into a map needs to know of it, and says: its keys, how many it takes.
-
-    And if that ended a batch whose keys there was no room for: whether it did, and the last offset that was put in of
-    that batch, -1 for none.
+    """State of filling a map with keys: keys in it, most keys, whether it was too full for a batch, and the last offset
+    of that batch that was put in (-1 for none).
     """
 
     USED = auto()
@@ -209,10 +197,8 @@ class KeyMap(Rows):
 
 
 class RetainedBatch(Rows):
-    """Columns for the batches whose records compaction chooses from.
-
-    The address of the flag of the first record, how many records stay, how many of them are tombstones, and how many
-    go because they have no key.
+    """Rows of a table of batches whose records compaction chooses: address of the first record's flag, number of
+    records kept, number of tombstones among them, and number of records dropped because they have no key.
     """
 
     FIRST_FLAG = auto()
@@ -222,7 +208,7 @@ class RetainedBatch(Rows):
 
 
 class KeptBatch(Rows):
-    """Columns for the batches whose remaining records are written: where these are, and their timestamps, ms."""
+    """Rows of a table of batches whose remaining records were written: place, size and timestamps in ms."""
 
     START = auto()
     SIZE = auto()
@@ -231,7 +217,7 @@ class KeptBatch(Rows):
 
 
 class Decompressor(Rows):
-    """What decompressing needs: addresses of C functions (0 for none) and of memory, and what limits them."""
+    """Addresses of C functions (0 for none) and of memory for decompressing, with their limits."""
 
     LZ4_FUNCTION = auto()
     ZSTD_FUNCTION = auto()
@@ -244,10 +230,9 @@ class Decompressor(Rows):
 
 
 class Viewed(Rows):
-    """Where views may point to: the window that batches are in, and the memory that they are decompressed to.
-
-    Of both the address where they begin (that of the window is 0 where there are no views), which data buffers of the
-    columns they are, and how many batches were taken from there.  Memory that is viewed is not used again.
+    """Memory that views may point into: the window of the batches, and the memory for decompressed records. For both:
+    start address (0 for the window if there are no views), number of the data buffer, and number of batches that views
+    point into. Memory with views is not used again.
     """
 
     WINDOW = auto()
@@ -259,10 +244,9 @@ class Viewed(Rows):
 
 
 class Walk(Rows):
-    """Where a walk over the headers of a file is: its place, where it must end, and how far it goes at a time.
-
-    Of the batches passed at a time the offset of the first, and the one after the last; what is held of the file from
-    where to where; and whether batches are so small that blocks are read.
+    """State of a scan over the headers of a file: position, end of the scan, end of the file, and bytes to pass at
+    once; of the batches just passed, the first offset and the one after the last; the range of the file in memory; and
+    whether batches are so small that blocks are read.
     """
 
     POSITION = auto()
@@ -276,13 +260,13 @@ class Walk(Rows):
     HELD_END = auto()
     IS_DENSE = auto()
     NEXT_BASE = auto()
-    """base offset of the segment after it"""
+    """base offset of the next segment"""
     IS_FOLLOWED = auto()
-    """whether headers led to the end of the batches passed"""
+    """whether headers led to the end of the passed batches"""
 
 
 class ContinuityState(Rows):
-    """What `sound_prefix` knows of the batches before, and of the segment; `UNKNOWN` for what is not known."""
+    """State of `sound_prefix` about the previous batches and the segment; `UNKNOWN` for an unknown value."""
 
     BASE_OFFSET = auto()
     NEXT_SEGMENT = auto()
@@ -292,11 +276,11 @@ class ContinuityState(Rows):
 
 
 UNKNOWN = -(2**63)
-"""In place of an offset that is not known."""
+"""Value for an unknown offset."""
 
 
 def names(rows: type[Rows]) -> tuple[str, ...]:
-    """The members of an enumeration as fields are named."""
+    """Return the members of an enumeration in lower case."""
     return tuple(row.name.lower() for row in rows)
 
 
@@ -308,14 +292,14 @@ if names(MessageColumn) != (*MESSAGE_V1.names, "position") or [*_V0, ("timestamp
 
 
 def empty_table(rows: type[Rows], columns: int) -> Table:
-    """A table of `rows` with room for `columns` batches or messages; its contents are undefined."""
+    """Return a table of `rows` for `columns` batches or messages. Its contents are undefined."""
     import numpy as np
 
     return np.empty((len(rows), columns), np.int64)
 
 
 def check_table(rows: type[Rows], table: Table) -> None:
-    """Raise TypeError if an array is not a table of `rows`: compiled code reads and writes it without a check."""
+    """Raise TypeError if an array is not a table of `rows`: compiled code accesses it without a check."""
     import numpy as np
 
     if table.ndim != 2 or table.shape[0] != len(rows) or table.dtype != np.int64:

@@ -1,1 +1,1 @@
-"""Parse and build: the whole declarations run by Construct, field by field, and what is inside compressed bytes."""
+"""Parse and build whole structures, field by field by their declarations, and the contents of compressed bytes."""

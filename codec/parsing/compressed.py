@@ -1,7 +1,6 @@
-"""Compressed records in the framing that Kafka's clients put them in, read frame by frame and unpacked.
-
-gzip and zstd are streams of their own formats; snappy-java's stream and the LZ4 frame are declared in `layout`
-(`SnappyOutputStream`, `Lz4BlockOutputStream`).  What a frame's reader passes over is declared as `ignored`.
+"""Read and decompress compressed records frame by frame, in the framing of Kafka's clients. gzip and zstd are streams
+of their own formats; snappy-java's stream and the LZ4 frame are declared in `layout` (`SnappyOutputStream`,
+`Lz4BlockOutputStream`). Bytes that a decompressor skips are a field `ignored`.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _HEADER_BYTES = len(STREAM_MAGIC) + SNAPPY_VERSIONS.sizeof()
 
 
 def read_compressed(reader: Reader, codec: int, magic: int, name: str) -> tuple[bytes, memoryview]:
-    """All bytes that are left as one compressed field, and what they unpack to; raises `LayoutError`."""
+    """Read all bytes left as one compressed field; return them and the decompressed bytes. Raises `LayoutError`."""
     start = reader.window.tell()
     compressed = bytes(reader.window.between(start, reader.window.end))
     with reader.inside(name, doc=f"{codec_label(codec)} stream") as inner, inner.bounded(inner.window.end) as frames:
@@ -44,7 +43,7 @@ def read_compressed(reader: Reader, codec: int, magic: int, name: str) -> tuple[
 
 
 def compressed_again(codec: int, magic: int, plain: bytes, kept: bytes | None) -> bytes:
-    """`plain` compressed: the bytes that were kept, if they hold exactly that."""
+    """Return `plain` compressed: `kept` if it decompresses to exactly that, otherwise compressed again."""
     if kept is not None:
         try:
             if decompress(codec, kept, magic=magic) == plain:
@@ -90,13 +89,13 @@ def _read_lz4(reader: Reader, magic: int) -> None:
         reader.fields(LZ4_CONTENT_SIZE)
     _compare_header(reader, start, magic)
     while True:
-        at = reader.window.tell()
+        size_position = reader.window.tell()
         size = reader.fields(LZ4_BLOCK_SIZE)["size"]
         if size.bytes == 0:
             break
         if size.bytes > reader.left:
-            reader.blame("size", at, LENGTH_INVALID, f"{size.bytes} bytes, and {reader.left} are left")
-            raise LayoutError(LENGTH_INVALID, at, "a block runs past the end", "size")
+            reader.blame("size", size_position, LENGTH_INVALID, f"{size.bytes} bytes, and {reader.left} are left")
+            raise LayoutError(LENGTH_INVALID, size_position, "a block runs past the end", "size")
         reader.raw("block", size.bytes, "stored as it is" if size.is_stored else "an LZ4 block")
         if header.flags.has_block_checksums:
             reader.fields(LZ4_CHECKSUM)
@@ -106,20 +105,20 @@ def _read_lz4(reader: Reader, magic: int) -> None:
 
 
 def _compare_header(reader: Reader, start: int, magic: int) -> None:
-    """The checksum of a frame's header; in magic 0 whatever stands there is accepted, as Kafka does."""
+    """Read and compare the checksum of a frame's header. In magic 0 any value is accepted, as in Kafka."""
     from kafkalog.codec.compression.lz4 import header_checksum
 
     end = reader.window.tell()
     (name,) = derive.names_of(LZ4_HEADER_CHECKSUM)
-    given = reader.fields(LZ4_HEADER_CHECKSUM)[name]
+    stored = reader.fields(LZ4_HEADER_CHECKSUM)[name]
     frame = bytes(reader.window.between(start, end))
     right, historic = header_checksum(frame, with_magic=False), header_checksum(frame, with_magic=True)
-    if given == right:
+    if stored == right:
         reader.remark(name, "as computed")
     elif magic == 0:
-        reader.remark(name, "taken over the frame's magic too, as in magic 0" if given == historic else "not compared")
+        reader.remark(name, "taken over the frame's magic too, as in magic 0" if stored == historic else "not compared")
     else:
-        reader.blame(name, end, CHECKSUM, f"{given:#04x} is there, and {right:#04x} is computed")
+        reader.blame(name, end, CHECKSUM, f"{stored:#04x} is there, and {right:#04x} is computed")
 
 
 def _ignore_rest(reader: Reader) -> None:

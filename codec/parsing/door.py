@@ -1,8 +1,7 @@
-"""Bytes to values and back with the whole declarations: the public way in (`kafkalog.codec.parse`, `build`).
-
-A value is a Construct container that holds what is in the bytes, under the names of docs/format.  Change it and build
-it: lengths, counts and checksums follow; base offset, last offset delta and largest timestamp stay as they are, because
-compaction and LogAppendTime need them so (`with_timestamps` moves the latter along).
+"""Convert bytes to values and back by the whole declarations: the public `kafkalog.codec.parse` and `build`. A value is
+a Construct container of the fields, under the names of docs/format. If it is changed and built again, lengths, counts
+and checksums are computed. Base offset, last offset delta and largest timestamp keep their values, because compaction
+and LogAppendTime require it (`with_timestamps` changes the largest timestamp too).
 """
 
 from __future__ import annotations
@@ -45,11 +44,13 @@ LAYOUTS: Mapping[str, Construct] = {
     "clean_shutdown": text_layouts.CLEAN_SHUTDOWN,
     "quorum_state": text_layouts.QUORUM_STATE,
 }
-"""What `parse` and `build` know, by name."""
+"""Declarations that `parse` and `build` accept, by name."""
 
 
 def layout_of(what: str) -> Construct:
-    """The declaration of a structure as a Construct object; `what` is a name of `LAYOUTS`, or `UsageError`."""
+    """Return the declaration of a structure as a Construct object. `what` is a name in `LAYOUTS`; raises `UsageError`
+    for any other.
+    """
     if what not in LAYOUTS:
         raise UsageError(f"{what!r} is not a structure; these are: {', '.join(LAYOUTS)}")
     return LAYOUTS[what]
@@ -58,13 +59,10 @@ def layout_of(what: str) -> Construct:
 def parse(
     data: bytes | memoryview, what: str = "entry", *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Any:
-    """The values of one structure that takes all of `data`.
-
-    `what` is a name of `LAYOUTS`: an `entry` is whatever a log holds at a position, of any magic, and a `log` a list of
-    entries.  The result is a container of fields, or a list of such containers.
-
-    Bytes that are anything else raise `FormatError` with the position (from the start of `data`), the path of the field
-    and `source`, a file name that the error shall name; more than `limits` allow raises it too.
+    """Parse one structure that fills all of `data`; return a container of fields, or a list of such containers. `what`
+    is a name in `LAYOUTS`: an `entry` is one batch or message of any magic, a `log` is a list of entries. Raises
+    `FormatError` if the bytes are anything else or exceed `limits`; it has the position (from the start of `data`), the
+    path of the field, and `source`, which is a file name for the message only.
     """
     tree = layout_of(what)
     view = bytes(data)
@@ -85,10 +83,10 @@ def parse(
 
 
 def build(value: Any, what: str = "entry") -> bytes:
-    """The bytes of one structure; `FormatError` names the field whose value does not fit.
-
-    Lengths, counts and checksums are computed.  What a compressed structure holds is compressed again only where its
-    `compressed` bytes (of a wrapper message, its `value`) do not hold exactly that.
+    """Build the bytes of one structure from `value`, in the form that `parse` returns. `what` is a name in `LAYOUTS`.
+    Lengths, counts and checksums are computed. Contents are compressed again only if the `compressed` bytes (for a
+    wrapper message, its `value`) do not hold exactly them. Raises `FormatError` with the name of a field whose value
+    does not fit.
     """
     try:
         return bytes(layout_of(what).build(value))
@@ -100,23 +98,22 @@ def build(value: Any, what: str = "entry") -> bytes:
 
 
 def with_timestamps(entry: Mapping[str, Any], change: Callable[[int], int]) -> Container:
-    """A copy of an entry in which every record's time is what `change` makes of it; times are ms.
-
-    `change` gets the time of each record as a consumer would see it.  Base timestamp, deltas and largest timestamp of a
-    batch follow, and a delete horizon stays; of a wrapper message its timestamp, which is the largest inside.  With
-    LogAppendTime all records have the one time of the entry.  Magic 0 has no times: `UsageError`.
+    """Return a copy of `entry` in which `change` has been applied to the timestamp of every record (ms, as a consumer
+    gets it). Base timestamp, deltas and largest timestamp of a batch are adapted, but a delete horizon is kept; a
+    wrapper message gets the largest timestamp of its messages. With LogAppendTime `change` is applied to the entry's
+    one timestamp. Raises `UsageError` for magic 0, which has no timestamps.
     """
-    found: Container = deepcopy(Container(entry))
-    if found.magic == 0:
+    changed: Container = deepcopy(Container(entry))
+    if changed.magic == 0:
         raise UsageError("messages of magic 0 have no timestamps")
-    if found.attributes.timestamp_type:
-        name = "max_timestamp" if found.magic > 1 else "timestamp"
-        found[name] = change(found[name])
-    elif found.magic == 1:
-        _change_message(found, change)
+    if changed.attributes.timestamp_type:
+        name = "max_timestamp" if changed.magic > 1 else "timestamp"
+        changed[name] = change(changed[name])
+    elif changed.magic == 1:
+        _change_message(changed, change)
     else:
-        _change_batch(found, change)
-    return found
+        _change_batch(changed, change)
+    return changed
 
 
 def _change_message(message: Container, change: Callable[[int], int]) -> None:

@@ -1,7 +1,5 @@
-"""Messages of Kafka's published schemas, field by field with their places.
-
-`codec.messages` reads and writes them; here the same trees are read a field at a time (`MessageStruct`), so that each
-value has its bytes.
+"""Read messages of Kafka's published schemas field by field, with the position of each. `codec.messages` parses and
+builds them; here the same trees are read one field at a time (`MessageStruct`).
 """
 
 from __future__ import annotations
@@ -27,12 +25,12 @@ class PublishedMessage(Traced):
         self.layout = layout
 
     def read(self, reader: Reader) -> Container:
-        """The message's fields in the order of the bytes, then its tagged fields."""
-        found = Container({field.name: _value(reader, field, kind) for field, kind in self.layout.ordinary})
+        """Read the fields in the order of the bytes, then the tagged fields."""
+        fields = Container({field.name: _value(reader, field, kind) for field, kind in self.layout.ordinary})
         if self.layout.flexible:
             with reader.inside("tagged_fields") as inner:
-                found.update(self._tags(inner))
-        return found
+                fields.update(self._tags(inner))
+        return fields
 
     def _tags(self, reader: Reader) -> dict[str, Any]:
         start = reader.window.tell()
@@ -40,11 +38,11 @@ class PublishedMessage(Traced):
         if count > reader.left // 2:
             reader.blame("count", start, COUNT_INVALID, f"{count} tagged fields in {reader.left} bytes")
             raise LayoutError(COUNT_INVALID, start, f"a tag section of {count} tags", reader.path)
-        found: dict[str, Any] = {}
+        tagged: dict[str, Any] = {}
         for number in range(count):
             with reader.inside(f"[{number}]") as inner:
-                self._tag(inner, found)
-        return found
+                self._tag(inner, tagged)
+        return tagged
 
     def _tag(self, reader: Reader, found: dict[str, Any]) -> None:
         start = reader.window.tell()
@@ -91,7 +89,7 @@ def _element(reader: Reader, number: int, layout: MessageStruct) -> Container:
 
 
 class _Count(Construct):  # type: ignore[misc]
-    """The count of an array of a message, examined as the array examines it."""
+    """Count of an array of a message, checked as the array checks it."""
 
     def __init__(self, array: Array) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The readable reader and builder: it runs the declarations themselves.  Slow, and the truth for all others."""
+"""Parse and build by running a declaration itself. It is slow, and the reference for all other parsers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Bytes = bytes | memoryview
 
 
 def parse(layout: Construct, data: Bytes, position: int = 0, *, source: str | None = None) -> Container:
-    """Parse one structure; what Construct raises becomes a `FormatError` with file, position and field."""
+    """Parse one structure at `position`. Errors of Construct become a `FormatError` with file, position and field."""
     try:
         return layout.parse(bytes(data[position:]))
     except LayoutError as error:
@@ -30,7 +30,7 @@ def parse(layout: Construct, data: Bytes, position: int = 0, *, source: str | No
 
 
 def build(layout: Construct, values: Mapping[str, Any]) -> bytes:
-    """Build one structure; values that do not fit raise `FormatError`."""
+    """Build one structure. Raises `FormatError` if a value does not fit."""
     try:
         built: bytes = layout.build(values)
     except ConstructError as error:

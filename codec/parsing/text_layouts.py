@@ -1,8 +1,6 @@
-"""How text files are divided into the values that `layout.text_files` declares: lines, names with values, JSON.
-
-Each layout here is one reading that gives values and the place of each (`trace.Traced`), and builds the bytes again:
-`parse`, `build` and `explain` run them.  `codec.text` and `codec.quorum_state` read the same files ten times as fast,
-and are compared with these.
+"""Text files by the values that `layout.text_files` declares: lines, names with values, JSON. Each layout reads values
+together with their positions (`trace.Traced`), and builds the bytes again; `parse`, `build` and `explain` use it.
+`codec.text` and `codec.quorum_state` read these files ten times as fast, and are compared with these layouts.
 """
 
 from __future__ import annotations
@@ -40,16 +38,16 @@ Values = Mapping[str, Any]
 class _Line(NamedTuple):
     start: int
     end: int
-    """after its last character"""
+    """position after its last character"""
     next: int
-    """after its line end"""
+    """position after its line end"""
 
 
 class _TextFile(Traced):
-    """A file that is read whole, within the limit on checkpoints."""
+    """A text file that is read at once, within the limit on checkpoints."""
 
     def read(self, reader: Reader) -> Any:
-        """Its values; raises `LayoutError` for one that is not of its type, or for a file above the limit."""
+        """Read the values. Raises `LayoutError` if the file is larger than the limit or a value is not of its type."""
         start = reader.window.tell()
         if reader.left > reader.limits.checkpoint_bytes:
             raise LayoutError(COUNT_LIMIT, start, f"a text file of {reader.left} bytes is too large", reader.path)
@@ -63,29 +61,29 @@ class _TextFile(Traced):
 
 
 def _lines(data: bytes, base: int) -> list[_Line]:
-    """Lines as Java's readers see them; no line after the last line end."""
-    found = []
+    """Split into lines as Java's readers do; nothing follows the last line end."""
+    lines = []
     position = 0
     while position < len(data):
         match = _LINE.match(data, position)
         if match is None:
             break
-        found.append(_Line(base + position, base + match.end(1), base + match.end()))
+        lines.append(_Line(base + position, base + match.end(1), base + match.end()))
         position = match.end()
-    return found
+    return lines
 
 
 def _value(reader: Reader, name: str, leaf: Construct, doc: str, start: int, end: int) -> Any:
-    """The value between two positions; a tolerant reader notes a fault and goes on behind it, with None."""
+    """Read the value between two positions. A tolerant reader records a fault, continues after it, and returns None."""
     reader.window.seek(start)
-    found = []
+    values = []
     with reader.bounded(end) as inside:
-        found.append(inside.field(name, leaf, doc))
-    return found[0] if found else None
+        values.append(inside.field(name, leaf, doc))
+    return values[0] if values else None
 
 
 def _fault(reader: Reader, name: str, position: int, code: str, message: str) -> None:
-    """Raise a fault of a field that is not there; a tolerant reader notes it on an empty field."""
+    """Report that a field is missing. A strict reader raises; a tolerant one records the fault on an empty field."""
     if reader.spans is not None:
         reader.window.seek(position)
         reader.raw(name, 0)
@@ -93,10 +91,9 @@ def _fault(reader: Reader, name: str, position: int, code: str, message: str) ->
 
 
 class Checkpoint(_TextFile):
-    """A version, a number of lines, and as many lines of words (`CheckpointFile`); Kafka takes less for empty.
-
-    Its value is a container of `version`, `count` and `entries`; version and count are None where the file ends before
-    them.
+    """A version, a number of lines, and that many lines of words (`CheckpointFile`). Kafka takes a shorter file for
+    empty. The value is a container of `version`, `count` and `entries`; version and count are None if the file ends
+    before them.
     """
 
     def __init__(self, line: Struct) -> None:
@@ -162,7 +159,7 @@ class Checkpoint(_TextFile):
 
 
 class NamedLines(_TextFile):
-    """One line for each field, `name: value`, in order; what follows is not read (`PartitionMetadataFile`)."""
+    """One line `name: value` for each field, in order. Later lines are ignored (`PartitionMetadataFile`)."""
 
     def __init__(self, fields: Struct) -> None:
         super().__init__()
@@ -171,17 +168,17 @@ class NamedLines(_TextFile):
     def _read(self, reader: Reader, data: bytes) -> Container:
         base = reader.window.tell()
         lines = _lines(data, base)
-        found = Container()
+        fields = Container()
         for number, (name, doc, leaf) in enumerate(fields_of(self.fields)):
             line = lines[number] if number < len(lines) else _Line(base + len(data), base + len(data), base + len(data))
             match = _NAMED.fullmatch(data, line.start - base, line.end - base)
             if match is None or match[1].decode("latin-1") != name:
                 _fault(reader, name, line.start, NOT_THAT, f"no line {name!r}")
-                return found
-            found[name] = _value(reader, name, leaf, doc, base + match.start(2), base + match.end(2))
-        if found.version is not None and found.version < 0:
-            reader.blame("version", base, CONSTANT, f"version {found.version}")
-        return found
+                return fields
+            fields[name] = _value(reader, name, leaf, doc, base + match.start(2), base + match.end(2))
+        if fields.version is not None and fields.version < 0:
+            reader.blame("version", base, CONSTANT, f"version {fields.version}")
+        return fields
 
     def _build(self, obj: Values, stream: Any, context: Container, path: str) -> Any:
         lines = (name.encode() + b": " + leaf.build(obj[name]) for name, _doc, leaf in fields_of(self.fields))
@@ -190,7 +187,9 @@ class NamedLines(_TextFile):
 
 
 class Properties(_TextFile):
-    """Java properties with declared fields by version; its value has `comments`, and `properties` in file order."""
+    """Java properties whose known fields depend on the version. The value has `comments`, and `properties` in file
+    order.
+    """
 
     def __init__(self, versions: Mapping[int, Struct], needed: Mapping[int, tuple[str, ...]]) -> None:
         super().__init__()
@@ -257,7 +256,9 @@ def _parsed(name: str, leaf: Construct, text: str, position: int) -> Any:
 
 
 class JsonObject(_TextFile):
-    """A JSON object with declared members by version; an empty file, where that may be, is an empty container."""
+    """A JSON object whose known members depend on the version. An empty file is an empty container if
+    `may_be_empty`.
+    """
 
     def __init__(self, versions: Mapping[int, Struct], version: str, *, may_be_empty: bool = False) -> None:
         super().__init__()
@@ -328,19 +329,19 @@ class JsonObject(_TextFile):
 
 
 def _plain(value: Any) -> Any:
-    """The value without containers of Construct."""
+    """Return the value with dicts and lists in place of Construct's containers."""
     if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items() if name != "_io"}
-    return [_plain(each) for each in value] if isinstance(value, list) else value
+        return {name: _plain(element) for name, element in value.items() if name != "_io"}
+    return [_plain(element) for element in value] if isinstance(value, list) else value
 
 
 def _mismatch(leaf: Any, value: Any) -> str | None:
-    """Why a JSON value is not of a declared type; None if it is."""
+    """Return why a JSON value is not of a declared type; None if it is."""
     if isinstance(leaf, VoterIds):
         if not isinstance(value, list):
             return "it is not a list"
-        ids = (each.get("voterId") if isinstance(each, Mapping) else None for each in value)
-        return next((problem for each in ids if (problem := _mismatch(Decimal(32), each)) is not None), None)
+        ids = (voter.get("voterId") if isinstance(voter, Mapping) else None for voter in value)
+        return next((problem for voter in ids if (problem := _mismatch(Decimal(32), voter)) is not None), None)
     try:
         text = leaf.text_for(value)
         leaf.value_of(text)

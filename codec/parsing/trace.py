@@ -1,9 +1,7 @@
-"""Reading a declaration field by field: every value with its place, and what is wrong instead of an end.
-
-One reading serves two readers of it.  Strict, it is how the whole declarations parse (`whole`): the first fault is
-raised.  Tolerant, it is what `explain` prints: a wrong checksum is noted and passed, and where a length is known what
-comes after the fault is read again from there.  Positions stay those of the whole; inside what was decompressed they
-count from its first byte.
+"""Read a declaration field by field: each value with its position, and its fault if it has one. A strict reader raises
+at the first fault; the whole declarations parse so (`whole`). A tolerant reader records faults, for `explain`: it
+continues after a wrong checksum and, if a length is known, after the faulty structure. Positions are those in the whole
+input; in decompressed bytes they count from the first of those.
 """
 
 from __future__ import annotations
@@ -39,17 +37,17 @@ __all__ = [
 ]  # fmt: skip
 
 MOST_SPANS = 1 << 20
-"""Spans of one reading, unless fewer are asked for: each takes a few hundred bytes of memory."""
+"""Most spans of one reading, unless the caller sets less: each takes a few hundred bytes of memory."""
 
 CHECKSUM = "checksum"
 CONSTANT = "constant"
 TRAILING = "trailing"
 UNREAD = "unread"
-"""Name of the span of bytes after a fault, which no field can claim any more."""
+"""Name of the span of bytes after a fault that no field can claim."""
 
 
 class Window:
-    """A stretch of bytes as a stream for Construct's leaves; positions are those of the whole, from `base` on."""
+    """A range of bytes as a stream for Construct's leaves. Its first byte has the position `base`."""
 
     def __init__(self, data: memoryview, base: int = 0) -> None:
         self.data = data
@@ -58,34 +56,34 @@ class Window:
         self._position = base
 
     def tell(self) -> int:
-        """The position of the next byte."""
+        """Return the position of the next byte."""
         return self._position
 
     def read(self, size: int = -1) -> bytes:
-        """At most `size` bytes; all that are left if it is negative."""
+        """Read at most `size` bytes; all that are left if `size` is negative."""
         start = self._position
         self._position = self.end if size < 0 else min(start + size, self.end)
         return bytes(self.data[start - self.base : self._position - self.base])
 
     def seek(self, position: int, whence: int = 0) -> int:
-        """Go to a position, as of any stream."""
+        """Go to a position, as in any stream, but not beyond the window; return it."""
         start = {SEEK_CUR: self._position, SEEK_END: self.end}.get(whence, 0)
         self._position = min(max(start + position, self.base), self.end)
         return self._position
 
     def until(self, end: int) -> Window:
-        """The bytes from here to `end`, at the same positions."""
+        """Return a window on the bytes from here to position `end`, with the same positions."""
         start = self._position
         return Window(self.data[start - self.base : end - self.base], start)
 
     def between(self, start: int, end: int) -> memoryview:
-        """Bytes from one position to another."""
+        """Return the bytes from position `start` to `end`."""
         return self.data[start - self.base : end - self.base]
 
 
 @dataclass(slots=True)
 class FieldSpan:
-    """What lies between two positions: a field with its value, or a structure with its fields."""
+    """Bytes between two positions: a field with its value, or a structure with its fields."""
 
     name: str
     position: int
@@ -96,24 +94,24 @@ class FieldSpan:
     children: list[FieldSpan] = field(default_factory=list)
     problem: str | None = None
     code: str | None = None
-    """what kind of problem it is: that of a `LayoutError`"""
+    """kind of problem, as in `LayoutError`; None without one"""
     note: str | None = None
-    """what a comparison with other fields showed, where nothing is wrong"""
+    """result of a comparison with other fields, if nothing is wrong"""
     resolved: int | None = None
-    """what a delta or a relative offset amounts to: an offset, or a time in ms"""
+    """absolute value of a delta or relative offset: an offset, or a time in ms; None for other fields"""
     is_unpacked: bool = False
-    """whether its children lie in what was decompressed, and count from its first byte"""
+    """whether its children are in decompressed bytes, and count from the first of those"""
     data: bytes = field(default=b"", repr=False)
-    """the bytes from `position` to `end`, of a field that has no fields of its own"""
+    """bytes from `position` to `end`; empty if it has children"""
 
     def walk(self) -> Iterator[FieldSpan]:
-        """All spans from here down, in the order of the bytes."""
+        """Yield this span and all below it, in the order of the bytes."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     def problems(self) -> Iterator[FieldSpan]:
-        """Spans that have something wrong of their own."""
+        """Yield the spans that have a problem themselves, this one and those below it."""
         return (span for span in self.walk() if span.problem is not None)
 
 
@@ -122,13 +120,13 @@ class _EnoughError(Exception):
 
 
 class Spans(msgspec.Struct):
-    """Where the spans of a tolerant reader go: at most `most` of them."""
+    """Collector of the spans of a tolerant reader, at most `most`."""
 
     most: int
     made: int = 0
 
     def add(self, parent: FieldSpan, span: FieldSpan) -> None:
-        """Put a span below its parent; ends the reading when there are enough."""
+        """Add a span below its parent. Raises `_EnoughError`, which ends the reading, if there are already `most`."""
         if self.made >= self.most:
             raise _EnoughError
         self.made += 1
@@ -136,7 +134,7 @@ class Spans(msgspec.Struct):
 
 
 class Reader:
-    """Reads declarations from a window: to values, and where it is tolerant also to the children of one span."""
+    """Reader of declarations from a window. It returns values; a tolerant one also adds spans below `span`."""
 
     def __init__(
         self,
@@ -152,19 +150,19 @@ class Reader:
         self.path = path
         self.limits = limits
         self.spans = spans
-        """None: strict, the first fault is raised"""
+        """collector of spans of a tolerant reader; None for a strict one, which raises at the first fault"""
 
     @property
     def left(self) -> int:
-        """Bytes after the current position."""
+        """Number of bytes after the current position."""
         return self.window.end - self.window.tell()
 
     def fields(self, tree: Struct) -> Container:
-        """Every field of a declared structure, in order."""
+        """Read all fields of a declared structure, in order."""
         return Container({name: self.field(name, leaf, doc) for name, doc, leaf in _fields_of(tree)})
 
     def field(self, name: str, leaf: Construct, doc: str = "") -> Any:
-        """One field; its value."""
+        """Read one field; return its value."""
         if isinstance(leaf, Traced | Struct):
             with self.inside(name, doc=doc) as inner:
                 return inner.value_of(leaf)
@@ -178,17 +176,17 @@ class Reader:
         return span.value
 
     def elements(self, array: VarintArray) -> ListContainer:
-        """The elements of an array of ours, after their count."""
+        """Read the count and the elements of an array of `primitives`."""
         count = self.leaf("count", _Count(array), "how many follow", "varint").value
         return ListContainer(self.field(f"[{number}]", array.element) for number in range(count))
 
     def value_of(self, tree: Traced | Struct) -> Any:
-        """A whole structure, its fields as children of this reader's span."""
+        """Read a whole structure, with its fields below this reader's span; return its value."""
         self.span.value = tree.read(self) if isinstance(tree, Traced) else self.fields(tree)
         return self.span.value
 
     def leaf(self, name: str, leaf: Construct, doc: str = "", kind: str | None = None) -> FieldSpan:
-        """The span of a field that has no fields of its own."""
+        """Read a field without fields of its own; return its span. Raises `LayoutError` if it cannot be read."""
         start = self.window.tell()
         span = self._added(FieldSpan(name, start, start, _type_name(leaf) if kind is None else kind, None, doc))
         try:
@@ -204,14 +202,16 @@ class Reader:
         return self._ended(span, self.window.tell())
 
     def raw(self, name: str, size: int, doc: str = "") -> FieldSpan:
-        """A field of so many bytes, which the caller has compared with what is left."""
+        """Read a field of `size` bytes; return its span. The caller has checked that so many are left."""
         start = self.window.tell()
         span = self._added(FieldSpan(name, start, start, f"{size} bytes", None, doc))
         span.value = self.window.read(size)
         return self._ended(span, self.window.tell())
 
     def blame(self, name: str, position: int, code: str, message: str) -> None:
-        """Something is wrong with a field that was read before: raised, or noted where this reader is tolerant."""
+        """Report a problem of a field that was read before: a strict reader raises `LayoutError`, a tolerant one
+        records it.
+        """
         if self.spans is None:
             raise LayoutError(code, position, message, self._path_of(name))
         span = self._last(name)
@@ -219,14 +219,16 @@ class Reader:
             span.problem, span.code = message, code
 
     def remark(self, name: str, note: str) -> None:
-        """What a comparison showed about a field that was read before, where nothing is wrong."""
+        """Record the result of a comparison about a field that was read before, if nothing is wrong."""
         span = self._last(name)
         if span is not None:
             span.note = note
 
     @contextmanager
     def inside(self, name: str, *, unpacked: memoryview | None = None, doc: str = "") -> Iterator[Reader]:
-        """A reader of the fields of one structure; after a fault in what was decompressed a tolerant reader goes on."""
+        """Return a context with a reader for the fields of one structure. `unpacked` are its decompressed bytes, if it
+        has any; after a fault in them a tolerant reader continues behind the structure.
+        """
         start = self.window.tell()
         span = self._added(FieldSpan(name, start, start, doc=doc, is_unpacked=unpacked is not None))
         window = self.window if unpacked is None else Window(unpacked)
@@ -242,7 +244,9 @@ class Reader:
 
     @contextmanager
     def bounded(self, end: int) -> Iterator[Reader]:
-        """A reader of fields of the same span that must end at `end`; after a fault a tolerant reader goes on there."""
+        """Return a context with a reader for fields of the same span that must end at position `end`. After a fault a
+        tolerant reader continues there.
+        """
         inner = Reader(self.window.until(end), self.span, self.path, limits=self.limits, spans=self.spans)
         try:
             yield inner
@@ -255,13 +259,13 @@ class Reader:
         self.window.seek(end)
 
     def trailing(self) -> None:
-        """Bytes that no field covers, where the structure should end."""
+        """Report bytes left after the last field of a structure."""
         count, position = self.left, self.window.tell()
         self.raw(UNREAD, count)
         self.blame(UNREAD, position, TRAILING, f"{count} bytes after the last field")
 
     def unread(self) -> None:
-        """What is left after a fault, as one span."""
+        """Record the bytes left after a fault as one span."""
         if self.left:
             self.raw(UNREAD, self.left, "not read, because of the fault before it")
 
@@ -283,7 +287,7 @@ class Reader:
         return f"{self.path}{'' if name.startswith('[') or not self.path else '.'}{name}"
 
     def _stopped(self, span: FieldSpan, leaf: Construct, code: str, message: str) -> LayoutError:
-        """The error for a field that cannot be read; its span covers the bytes that were looked at."""
+        """Return the error for a field that cannot be read; extend its span over the bytes that were examined."""
         size = leaf.sizeof() if _is_fixed(leaf) else max(self.window.tell() - span.position, 1)
         self.window.seek(min(span.position + size, self.window.end))
         self._ended(span, self.window.tell())
@@ -292,14 +296,16 @@ class Reader:
 
 
 class Traced(Construct):  # type: ignore[misc]
-    """A structure of ours whose one reading, `read`, gives both its value and its spans."""
+    """A structure whose method `read` returns its value and records its spans."""
 
     def read(self, reader: Reader) -> Any:
-        """Read it from where the reader is; raises `LayoutError`."""
+        """Read the structure from the reader's position; return its value. Raises `LayoutError`."""
         raise NotImplementedError
 
     def parse_whole(self, data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[Any, int]:
-        """The value at the start of `data`, and the position after it; the first fault is raised as `LayoutError`."""
+        """Read the structure at the start of `data`; return its value and the position after it. Raises `LayoutError`
+        at the first fault.
+        """
         reader = Reader(Window(memoryview(data)), FieldSpan("", 0, 0), limits=limits)
         return self.read(reader), reader.window.tell()
 
@@ -311,7 +317,7 @@ class Traced(Construct):  # type: ignore[misc]
 
 
 class _Count(Construct):  # type: ignore[misc]
-    """The count of an array of ours, examined as the array examines it."""
+    """Count of an array of `primitives`, checked as the array checks it."""
 
     def __init__(self, array: VarintArray) -> None:
         super().__init__()
@@ -362,10 +368,9 @@ def read_spans(
     limits: Limits = DEFAULT_LIMITS,
     most: int = MOST_SPANS,
 ) -> FieldSpan:
-    """The spans of one structure at the start of `data`, at most `most`, whatever is wrong with it.
-
-    `position` is that of the first byte in its file.  Problems are on the spans that have them; the bytes after a fault
-    that leaves no known end are one span named `UNREAD`.
+    """Read the spans of one structure at the start of `data`, at most `most` of them, whatever is wrong with it.
+    `position` is the position of the first byte in its file. Problems are recorded on their spans. If a fault leaves no
+    known end, the bytes after it are one span named `UNREAD`.
     """
     view = memoryview(data)
     root = FieldSpan(name, position, position)

@@ -1,9 +1,8 @@
-"""Whole structures: a header, the body whose size it tells, and the checksum over what follows it.
-
-The headers and fields are those of `layout`; here is how they go together in a file (`DefaultRecordBatch`,
-`LegacyRecord`, `ProducerStateManager`, `MessageSetSend`).  A parsed structure holds what is in the bytes: deltas,
-relative offsets, the compressed bytes beside what they hold.  Built again it gives the same bytes; what follows from
-the rest (lengths, counts, checksums) is computed, and a compressed inside that nobody changed keeps its bytes.
+"""Declarations of whole structures: a header, the body whose size it has, and the checksum over the following bytes.
+Headers and fields are those of `layout`; here they are put together as in a file (`DefaultRecordBatch`, `LegacyRecord`,
+`ProducerStateManager`, `MessageSetSend`). A parsed structure holds the values in the bytes: deltas, relative offsets,
+and the compressed bytes beside their contents. Built again it has the same bytes. Lengths, counts and checksums are
+computed, and unchanged contents keep their compressed bytes.
 """
 
 from __future__ import annotations
@@ -44,20 +43,19 @@ Place = Callable[[str], int]
 
 
 class Body(Protocol):
-    """What follows a header, as fields of the same structure."""
+    """Reader and writer of the fields after a header, which belong to the same structure."""
 
     def read(self, reader: Reader, header: Container, place: Place) -> Values:
-        """The body's fields, from a reader that ends where the structure ends; raises `LayoutError`.
-
-        `place` tells the position of a field of the header.
+        """Read the body's fields from a reader that ends with the structure. `place` returns the position of a field of
+        the header. Raises `LayoutError`.
         """
 
     def write(self, values: Values) -> tuple[bytes, Values]:
-        """The body's bytes, and the fields of the header that follow from it."""
+        """Return the body's bytes, and the header fields that depend on them."""
 
 
 class Check:
-    """A checksum in the header: its field, and the function over all that comes after that field."""
+    """A checksum in the header: its field, and the function over all bytes after that field."""
 
     def __init__(self, field: str, function: Callable[[bytes | memoryview], int]) -> None:
         self.field = field
@@ -65,7 +63,9 @@ class Check:
 
 
 class Whole(Traced):
-    """A header, a body of as many bytes as `length` says (all that are left without one), and a `check` over it."""
+    """A header, a body whose size is in the field `length` (None: all bytes left), and a `check` over it. `constants`
+    are header fields with a required value.
+    """
 
     def __init__(
         self, header: Struct, body: Body, *, length: str | None = None, check: Check | None = None, **constants: int
@@ -79,7 +79,7 @@ class Whole(Traced):
         self.constants = constants
 
     def read(self, reader: Reader) -> Container:
-        """Header and body as one container."""
+        """Read header and body as one container."""
         start = reader.window.tell()
         header = reader.fields(self.header)
         for name, wanted in self.constants.items():
@@ -94,14 +94,14 @@ class Whole(Traced):
     def _end(self, reader: Reader, header: Container, start: int) -> int:
         if self.length is None:
             return reader.window.end
-        here, given = reader.window.tell(), int(header[self.length])
+        here, length = reader.window.tell(), int(header[self.length])
         # a length counts from behind its own field; one of variable size is all of its header
-        end = given + (here if self._fixed is None else start + self._fixed.end(self.length))
+        end = length + (here if self._fixed is None else start + self._fixed.end(self.length))
         if here <= end <= reader.window.end:
             return end
-        message = f"{given} bytes would end inside the header"
+        message = f"{length} bytes would end inside the header"
         if end > here:
-            message = f"{given} bytes would end {end - reader.window.end} bytes after the last one there is"
+            message = f"{length} bytes would end {end - reader.window.end} bytes after the last one there is"
         reader.blame(self.length, self._position(start, self.length), LENGTH_INVALID, message)
         raise LayoutError(LENGTH_INVALID, start, message, self.length)
 
@@ -111,12 +111,12 @@ class Whole(Traced):
     def _compare(self, reader: Reader, header: Container, start: int, end: int) -> None:
         if self.check is None or self._fixed is None:
             return
-        name, given = self.check.field, header[self.check.field]
+        name, stored = self.check.field, header[self.check.field]
         computed = self.check.function(reader.window.between(start + self._fixed.end(name), end))
-        if computed == given:
+        if computed == stored:
             reader.remark(name, "as computed")
         else:
-            message = f"{given:#010x} is there, and {computed:#010x} is computed"
+            message = f"{stored:#010x} is there, and {computed:#010x} is computed"
             reader.blame(name, self._position(start, name), CHECKSUM, message)
 
     def _build(self, obj: Values, stream: Any, context: Container, path: str) -> Values:
@@ -136,14 +136,14 @@ class Whole(Traced):
 
 
 class ByMagic(Traced):
-    """An entry of a log: which structure it is, its magic says, which lies at the same place in all of them."""
+    """An entry of a log. Its magic, which is at the same position in all of them, selects the structure."""
 
     def __init__(self, cases: Mapping[int, Whole]) -> None:
         super().__init__()
         self.cases = cases
 
     def read(self, reader: Reader) -> Any:
-        """The entry; one of an unknown magic is read as the newest, and its magic is wrong."""
+        """Read the entry. One of an unknown magic is read as the newest, and its magic is reported."""
         start = reader.window.tell()
         if reader.left <= MAGIC_POSITION:
             left = reader.left
@@ -163,7 +163,7 @@ class ByMagic(Traced):
 
 
 class Sequence(Traced):
-    """One element after the other up to the end; each takes at least a byte, and one that does not end is a fault."""
+    """Elements one after another up to the end. Each takes at least a byte; an incomplete one is a fault."""
 
     def __init__(self, element: Traced | Struct, *, is_of_one_batch: bool = False) -> None:
         super().__init__()
@@ -171,14 +171,14 @@ class Sequence(Traced):
         self.is_of_one_batch = is_of_one_batch
 
     def read(self, reader: Reader) -> ListContainer:
-        """A list of the elements."""
-        found = ListContainer()
+        """Read the elements as a list."""
+        elements = ListContainer()
         while reader.left:
-            if self.is_of_one_batch and len(found) == reader.limits.records_per_batch:
-                raise LayoutError(COUNT_LIMIT, reader.window.tell(), f"more than {len(found)} of them", reader.path)
-            with reader.inside(f"[{len(found)}]") as inner:
-                found.append(inner.value_of(self.element))
-        return found
+            if self.is_of_one_batch and len(elements) == reader.limits.records_per_batch:
+                raise LayoutError(COUNT_LIMIT, reader.window.tell(), f"more than {len(elements)} of them", reader.path)
+            with reader.inside(f"[{len(elements)}]") as inner:
+                elements.append(inner.value_of(self.element))
+        return elements
 
     def _build(self, obj: Any, stream: Any, context: Container, path: str) -> Any:
         for element in obj:
@@ -193,37 +193,39 @@ class Fields:
         self.tree = tree
 
     def read(self, reader: Reader, header: Container, place: Place) -> Values:
-        """The fields."""
+        """Read the fields."""
         found: Values = reader.fields(self.tree)
         return found
 
     def write(self, values: Values) -> tuple[bytes, Values]:
-        """Their bytes."""
+        """Return the fields' bytes."""
         return self.tree.build(values), {}
 
 
 class Rest:
-    """A body of one field that takes all bytes there are: bytes as they are, or a sequence."""
+    """A body of one field with all bytes left: raw bytes, or a sequence."""
 
     def __init__(self, name: str, sequence: Sequence | None = None) -> None:
         self.name = name
         self.sequence = sequence
 
     def read(self, reader: Reader, header: Container, place: Place) -> Values:
-        """The one field."""
+        """Read the field."""
         if self.sequence is None:
             return {self.name: reader.raw(self.name, reader.left).value}
         with reader.inside(self.name) as inner:
             return {self.name: inner.value_of(self.sequence)}
 
     def write(self, values: Values) -> tuple[bytes, Values]:
-        """The rest's bytes."""
+        """Return the field's bytes."""
         value = values[self.name]
         return bytes(value) if self.sequence is None else self.sequence.build(value), {}
 
 
 def checked_count(reader: Reader, header: Container, name: str, place: Place) -> int:
-    """A count that the header gives; below zero, or above the limit, is a fault of its field."""
+    """Return a count in the header. Raises `LayoutError`, and reports a fault of the field, if it is negative or above
+    the limit.
+    """
     count: int = header[name]
     if not 0 <= count <= reader.limits.records_per_batch:
         code = COUNT_INVALID if count < 0 else COUNT_LIMIT
@@ -234,14 +236,16 @@ def checked_count(reader: Reader, header: Container, name: str, place: Place) ->
 
 
 def read_elements(reader: Reader, found: ListContainer, name: str, count: int, element: Traced | Struct) -> None:
-    """Add so many elements; each takes at least a byte, so that the bytes end before a count can cost memory."""
+    """Read `count` elements and append them to `found`. Each takes at least a byte, so the bytes end before a wrong
+    count takes much memory.
+    """
     for number in range(count):
         with reader.inside(f"{name}[{number}]") as inner:
             found.append(inner.value_of(element))
 
 
 class Counted:
-    """A body of as many elements as the field `count` of the header says."""
+    """A body of elements, whose number is the header's field `count`."""
 
     def __init__(self, name: str, element: Struct, count: str) -> None:
         self.name = name
@@ -249,20 +253,20 @@ class Counted:
         self.count = count
 
     def read(self, reader: Reader, header: Container, place: Place) -> Values:
-        """The elements as a list."""
+        """Read the elements as a list."""
         count = checked_count(reader, header, self.count, place)
         found = ListContainer()
         read_elements(reader, found, self.name, count, self.element)
         return {self.name: found}
 
     def write(self, values: Values) -> tuple[bytes, Values]:
-        """Their bytes, and their count."""
+        """Return the elements' bytes, and their count as the header field."""
         elements = values[self.name]
         return b"".join(self.element.build(each) for each in elements), {self.count: len(elements)}
 
 
 def codec_of(attributes: Any, bits: Bits) -> int:
-    """The compression that attributes say, given as names or as a number."""
+    """Return the compression of attributes, which are given as names or as a number."""
     return int(bits.named(bits.number(attributes)).codec)
 
 
@@ -276,7 +280,7 @@ class BatchBody:
     """The records of a batch, plain or as one compressed stream, whose bytes are kept as `compressed`."""
 
     def read(self, reader: Reader, header: Container, place: Place) -> Values:
-        """`compressed` (None where nothing is) and `records`."""
+        """Read `compressed` (None if not compressed) and `records`."""
         count, codec = checked_count(reader, header, "records_count", place), header.attributes.codec
         records = ListContainer()
         if codec == Codec.NONE or (count == 0 and not reader.left):
@@ -290,7 +294,9 @@ class BatchBody:
         return {"compressed": compressed, "records": records}
 
     def write(self, values: Values) -> tuple[bytes, Values]:
-        """The records, compressed again only if they are not what `compressed` holds; and their count."""
+        """Return the bytes of the records, and their count. They are compressed again only if `compressed` does not
+        hold them.
+        """
         records = values["records"]
         plain = b"".join(RECORD.build(record) for record in records)
         codec = codec_of(values["attributes"], ATTRIBUTES_V2)
@@ -300,9 +306,8 @@ class BatchBody:
 
 
 class MessageBody:
-    """Key and value of a message; the value of a wrapper holds a compressed set, read as `messages`.
-
-    `inner` is what a wrapper holds; None where no wrapper may be.
+    """Key and value of a message. The value of a wrapper holds a compressed set, read as `messages`. `inner` reads the
+    set; it is None if no wrapper is allowed.
     """
 
     def __init__(self, magic: int, bits: Bits, inner: Sequence | None = None) -> None:
@@ -311,7 +316,7 @@ class MessageBody:
         self.inner = inner
 
     def read(self, reader: Reader, header: Container, place: Place) -> Values:
-        """`key`, `value`, and `messages` (None in a message that is not a wrapper)."""
+        """Read `key`, `value`, and `messages` (None in a message that is not a wrapper)."""
         codec = header.attributes.codec
         if codec == Codec.NONE:
             return {**reader.fields(legacy_message.MESSAGE_CONTENT), "messages": None}
@@ -334,15 +339,17 @@ class MessageBody:
             if not 0 <= length <= inner.left:
                 inner.blame("length", start, LENGTH_INVALID, f"{length} bytes, and {inner.left} are left")
                 raise LayoutError(LENGTH_INVALID, start, f"a wrapper with a value of {length} bytes", name)
-            found = None
+            decompressed = None
             with inner.bounded(inner.window.tell() + length) as stream:
-                found = read_compressed(stream, codec, self.magic, "compressed")
-            if found is None:  # a tolerant reader has noted why, and goes on behind the message
+                decompressed = read_compressed(stream, codec, self.magic, "compressed")
+            if decompressed is None:  # a tolerant reader has noted why, and goes on behind the message
                 raise LayoutError(DECOMPRESSION, start, "the messages cannot be unpacked", name)
-            return found
+            return decompressed
 
     def write(self, values: Values) -> tuple[bytes, Values]:
-        """Key and value; the messages of a wrapper are compressed again only if they are not what its value holds."""
+        """Return the bytes of key and value. The messages of a wrapper are compressed again only if its value does not
+        hold them.
+        """
         codec, value = codec_of(values["attributes"], self.bits), values.get("value")
         messages = values.get("messages")
         if codec != Codec.NONE and messages is not None and self.inner is not None:
@@ -368,7 +375,7 @@ MESSAGE_V1 = _message(1, _PLAIN_MESSAGES)
 RECORD_BATCH = Whole(record_batch.BATCH_HEADER, BatchBody(), length="batch_length", check=Check("crc", crc32c), magic=2)
 """A batch of magic 2."""
 ENTRY = ByMagic({0: MESSAGE_V0, 1: MESSAGE_V1, 2: RECORD_BATCH})
-"""Whatever a log holds at a position: its magic says which of the three it is."""
+"""An entry of a log: its magic selects one of the three structures."""
 ENTRIES = Sequence(ENTRY)
 """A whole `.log`, or a KRaft `.checkpoint`."""
 OFFSET_INDEX = Sequence(offset_index.OFFSET_INDEX_ENTRY)

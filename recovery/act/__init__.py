@@ -1,1 +1,1 @@
-"""Changing a directory under lock, journal and quarantine, and taking it back."""
+"""Change a directory under lock, journal and quarantine, and undo the change."""

@@ -1,7 +1,7 @@
-"""Acting on a journal, and taking it back; finding out how far a run came.
+"""Carry out and undo a journal, and find out how far an execution came.
 
-Everything is compared before anything is changed: a journal that does not fit what is in the directory is not
-acted on, in either direction, and the refusal leaves every byte and every time as it was.
+Everything is compared before anything is changed. A journal that does not fit the present files is not acted on in
+either direction, and the refusal leaves every byte and every time as it was.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _SECTOR = 512
 
 @dataclass(frozen=True)
 class Located:
-    """A run that fits what is in the directory: its operations, and which of them are done.
+    """An execution that fits the present files: its operations, and which of them are done.
 
-    Done are those before `position`, and in some groups of places (`Script.group`) those before a position of their
-    own, which is further.
+    Operations before `position` are done, and in some groups of places (`Script.group`) those before a higher position
+    in `further`.
     """
 
     journal: Journal
@@ -53,7 +53,7 @@ class Located:
     further: Mapping[str, int] = field(default_factory=dict)
 
     def state(self, place: Place) -> State:
-        """What is in a place."""
+        """State of a place."""
         return self.script.timeline.at(place, self.further.get(self.script.group(place), self.position))
 
     @property
@@ -67,7 +67,7 @@ class Located:
 
 
 class _Looker:
-    """Compares places with the states they should be in; digests are taken once."""
+    """Comparer of places with the states that they should have; each digest is computed once."""
 
     def __init__(self, disks: Disks, *, to_undo: bool, undoing: bool) -> None:
         self._disks = disks
@@ -125,20 +125,20 @@ class _Looker:
             else:
                 found[name] = (EntryKind.DIRECTORY if stat.S_ISDIR(status.st_mode) else EntryKind.OTHER, 0, 0)
         wanted = {
-            name: (kind, each.size, each.attributes.mtime_ns) if each and kind == EntryKind.FILE else (kind, 0, 0)
-            for name, (kind, each) in state.entries.items()
+            name: (kind, file.size, file.attributes.mtime_ns) if file and kind == EntryKind.FILE else (kind, 0, 0)
+            for name, (kind, file) in state.entries.items()
         }
         return found == wanted
 
     def _is_partly_back(self, place: Place, size: int, state: Cut) -> bool:
-        """A tail that was being put back: each sector is the tail's, or not yet there."""
+        """Whether a tail was being restored: each sector is the tail's, or not yet written."""
         if not state.kept < size <= state.size:
             return False
         for position, data in self._disks.pieces(place, state.kept, size):
             saved = bytearray(len(data))
             if state.tail is not None:
-                for at, piece in self._disks.pieces(state.tail, position, position + len(data)):
-                    saved[at : at + len(piece)] = piece
+                for offset, piece in self._disks.pieces(state.tail, position, position + len(data)):
+                    saved[offset : offset + len(piece)] = piece
             for start in range(0, len(data), _SECTOR):
                 ours, theirs = data[start : start + _SECTOR], saved[start : start + _SECTOR]
                 if ours != theirs and any(a not in (b, 0) for a, b in zip(ours, theirs, strict=True)):
@@ -155,11 +155,11 @@ def _overlap(spans: _Spans, others: _Spans) -> _Spans:
 
 
 def locate(disks: Disks, journal: Journal, name: str, *, to_undo: bool = False) -> Located:
-    """How far a run came, from what is in the directory; `name` is that of its document.
+    """Find out how far an execution came from the present files; `name` is that of its document.
 
-    Where two answers fit, because an operation changes nothing that can be seen, it is the one with more to do.  Raises
-    `Unexpected` if the directory is in no state that the run, or taking it back, could have left it in, and
-    `FormatError` if the journal's steps do not follow from each other.
+    If several answers fit, because an operation changes nothing visible, it is the one with more to do. Raises
+    `Unexpected` if neither the execution nor its undo can have left the present state, and `FormatError` if the
+    journal's steps contradict each other.
     """
     script = describe(journal, f"{disks.quarantine.root}/{disks.run_id}/{name}")
     timeline = script.timeline
@@ -181,8 +181,8 @@ def locate(disks: Disks, journal: Journal, name: str, *, to_undo: bool = False) 
             raise Unexpected(place, "is not there" if status is None else "was changed")
     first, last = marks.positions(common[-1][1] if to_undo else common[0][0])
     further = {}
-    for group, found in possible.items():
-        here = _overlap(found, [(first, last)])
+    for group, spans_of_group in possible.items():
+        here = _overlap(spans_of_group, [(first, last)])
         reached = here[-1][1] if to_undo else here[0][0]
         if reached > first:
             further[group] = reached
@@ -192,9 +192,8 @@ def locate(disks: Disks, journal: Journal, name: str, *, to_undo: bool = False) 
 
 
 class _Marks:
-    """Positions before, between and after operations; those within a stretch, and around it, have one mark.
-
-    How far each directory by itself has come in a stretch, its mark does not tell.
+    """Marks for positions before, between and after operations. All positions within and around a stretch of operations
+    in partitions share one mark, because each directory advances in it by itself.
     """
 
     def __init__(self, script: Script) -> None:
@@ -207,18 +206,18 @@ class _Marks:
         self._firsts = [first for first, _last in self._ranges]
 
     def of(self, spans: _Spans) -> _Spans:
-        """Spans of positions, in order, as spans of marks; those that meet in one mark are one."""
-        found: _Spans = []
+        """Convert ascending spans of positions to spans of marks; spans that meet in one mark are joined."""
+        marks: _Spans = []
         for low, high in spans:
-            first, last = (bisect.bisect_right(self._firsts, each) - 1 for each in (low, high))
-            if found and first <= found[-1][1]:
-                found[-1] = (found[-1][0], last)
+            first, last = (bisect.bisect_right(self._firsts, position) - 1 for position in (low, high))
+            if marks and first <= marks[-1][1]:
+                marks[-1] = (marks[-1][0], last)
             else:
-                found.append((first, last))
-        return found
+                marks.append((first, last))
+        return marks
 
     def positions(self, mark: int) -> tuple[int, int]:
-        """The first and the last position that a mark stands for."""
+        """First and last position of a mark."""
         return self._ranges[mark]
 
 
@@ -227,7 +226,7 @@ def _is_open(low: int, high: int, possible: _Spans) -> bool:
 
 
 def refuse_newcomers(disks: Disks, located: Located) -> None:
-    """Raise `Unexpected` if anything new is in the directories that the run touches."""
+    """Raise `Unexpected` if the directories that the execution touches have new entries."""
     timeline = located.script.timeline
     for place in timeline.places():
         if place.in_run or located.state(place) != A_DIRECTORY:
@@ -246,11 +245,12 @@ def roll_forward(
     forget: Callable[[], None],
     on_step: Callable[[], None] = lambda: None,
 ) -> tuple[Journal, str | None]:
-    """Do every operation that is not done yet, check the result, and close the journal.
+    """Carry out all operations that are not done, check the result, and close the journal. Return the closed journal,
+    and why the marker was withheld, or None.
 
-    `withhold_marker` is called before a clean-shutdown marker is written, and returns why it would not be true; the run
-    then ends without it.  Returns the journal as it was closed, and that reason.  If a file turns out to have changed
-    since it was planned for, what was done is rolled back, as by `roll_back`, and `RecoveryRefused` raised.
+    `withhold_marker` is called before a clean-shutdown marker is written, and returns why it would be untrue; the
+    execution then ends without it. `on_step` is called after each operation. If a file has changed since it was planned
+    for, everything is rolled back as by `roll_back`, and `RecoveryRefused` is raised.
     """
     journal, script = located.journal, located.script
     marker = _marker_begins(script, journal)
@@ -283,7 +283,7 @@ def roll_forward(
 
 
 def _having_done(journal: Journal, script: Script, done: set[int]) -> Located:
-    """A run of which these operations are done."""
+    """Return the state of an execution in which these operations are done."""
     for first, end in script.stretches:
         here = [number for number in range(first, end) if number in done]
         if len(here) < end - first:
@@ -293,8 +293,8 @@ def _having_done(journal: Journal, script: Script, done: set[int]) -> Located:
 
 @contextmanager
 def _together(disks: Disks, script: Script, wave: Sequence[int]) -> Iterator[None]:
-    """Flush at the end, at once, what a wave of operations changes; the directories that it moves files to are there
-    before it begins.
+    """Flush the changes of a wave of operations once, at the end of the context. Directories that it moves files into
+    are created before.
     """
     if len(wave) == 1:
         yield
@@ -309,7 +309,7 @@ def _together(disks: Disks, script: Script, wave: Sequence[int]) -> Iterator[Non
 
 
 def _flush_done(disks: Disks, located: Located) -> None:
-    """Flush what was done last by somebody who was stopped, perhaps before it was on disk."""
+    """Flush the last operations done before an interruption, which may not be on disk."""
     done = located.done
     if not done:
         return
@@ -318,17 +318,16 @@ def _flush_done(disks: Disks, located: Located) -> None:
         disks.quarantine.unsure(disks.run_id)
         for number in sorted(number for number in done if number >= first):
             for place in located.script.operations[number].places():
-                for each in (place, place.parent):
-                    fs, path = disks.at(each)
+                for place_or_parent in (place, place.parent):
+                    fs, path = disks.at(place_or_parent)
                     fs.unsure(path.rstrip("/"))
 
 
 def _take_back_unless_changed(
     disks: Disks, located: Located, forget: Callable[[], None], refused: RecoveryRefused
 ) -> None:
-    """Take back what a run has done that cannot go on, where nobody has changed that since.
-
-    Else the run stays as it is: what somebody else wrote to a file that was cut must not be written over.
+    """Undo an execution that cannot continue. Raises `StorageError` if one of its files was changed since: its new
+    content must not be overwritten.
     """
     looker = _Looker(disks, to_undo=True, undoing=False)
     touched = {place for number in located.done for place in located.script.operations[number].places()}
@@ -345,7 +344,7 @@ def _take_back_unless_changed(
 
 
 def _marker_begins(script: Script, journal: Journal) -> int | None:
-    """The first operation of the step that vouches for the directory, which is the last one."""
+    """First operation of the last step if that writes the clean-shutdown marker; else None."""
     if not journal.steps or journal.steps[-1].path != CLEAN_SHUTDOWN_FILE:
         return None
     if journal.steps[-1].kind is not ActionKind.WRITE:
@@ -354,7 +353,7 @@ def _marker_begins(script: Script, journal: Journal) -> int | None:
 
 
 def _verify(disks: Disks, script: Script) -> None:
-    """Every file is on disk with the size that the run gave it."""
+    """Raise `StorageError` unless every file has the size that the execution gave it."""
     timeline = script.timeline
     for place in timeline.places():
         state = timeline.state(place)
@@ -371,9 +370,8 @@ def _verify(disks: Disks, script: Script) -> None:
 
 
 def roll_back(disks: Disks, located: Located, name: str, forget: Callable[[], None]) -> None:
-    """Take back every operation that was done, last first, put back all times, and close the journal as undone.
-
-    `forget` removes what else the run has left in the log directory.
+    """Undo all done operations, last first, restore all times, and close the journal as undone. `forget` removes the
+    execution from the pointer file.
     """
     if name == PREPARING:  # it changed nothing, and the directory may not name it yet, as it must while it is undone
         finish_document(disks, name, CLOSING)
@@ -406,7 +404,7 @@ def _take_back(disks: Disks, located: Located, name: str, forget: Callable[[], N
 
 
 def _remove_temporaries(disks: Disks, script: Script) -> None:
-    """What an operation that was cut short in the middle left of its own."""
+    """Remove temporary files of operations that were interrupted."""
     for operation in script.operations:
         place = operation.written_beside()
         temporary = None if place is None else disks.temporary(place.path)
@@ -416,7 +414,7 @@ def _remove_temporaries(disks: Disks, script: Script) -> None:
 
 
 def _restore_directories(disks: Disks, journal: Journal) -> None:
-    """Times of directories that were created again, the deepest first."""
+    """Restore the attributes of directories that were created again, deepest first."""
     for step in journal.steps:
         if step.kind is not ActionKind.REMOVE_DIRECTORY or step.entries is None or step.before is None:
             continue

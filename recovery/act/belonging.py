@@ -1,8 +1,8 @@
-"""Whether a log directory is the one that its runs were on, or a copy of it that only carries the same id.
+"""Check whether a log directory is the one that its executions were on, or a copy of it with its id.
 
-A quarantine that is not beside the directory belongs to one directory.  Device and inode say nothing: they change when
-a volume is remounted, on NFS, or moved.  A copy is known by this: where the latest run found the directory, one with
-the same id still is, and that is not this one.
+A quarantine that is not beside the directory belongs to one directory. Device and inode do not identify it: they change
+when a volume is remounted, on NFS, or moved. A copy is recognized by this: at the path that the latest execution
+recorded, there still is a directory with the id, and it is another one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Original(enum.Enum):
 
 
 def mount_of(root: str) -> str:
-    """Where the file system that holds a directory is mounted."""
+    """Mount point of the file system that contains a directory."""
     path = os.path.realpath(root)
     while not os.path.ismount(path):
         path = os.path.dirname(path)
@@ -34,9 +34,8 @@ def mount_of(root: str) -> str:
 
 
 def refuse_copy(runs: Runs) -> str | None:
-    """Raise `RecoveryRefused` where the runs that are kept elsewhere are, or may be, of another directory.
-
-    Returns a sentence where the directory has another path than the latest of them had found it at.
+    """Raise `RecoveryRefused` if the executions in a quarantine elsewhere belong, or may belong, to another directory.
+    Return a sentence if the directory has moved since the latest of them, else None.
     """
     elsewhere = [run for run in runs.legible() if run.place != runs.beside and run.journal.owner == runs.owner]
     if not elsewhere:
@@ -87,7 +86,7 @@ def _original(runs: Runs, run: KeptRun) -> _Original:
 
 
 def refuse_missing(runs: Runs) -> None:
-    """Raise `RecoveryRefused` where a run is at work on the directory and its journal is not found."""
+    """Raise `RecoveryRefused` if an execution is in progress on the directory and its journal is missing."""
     for run_id in runs.missing():
         raise RecoveryRefused(
             f"run {run_id} has begun on {runs.root} and not ended, and is not in {' or '.join(runs.places)}, where "

@@ -1,4 +1,4 @@
-"""What is done through an open descriptor: reading and writing with holes, attributes, and mounts."""
+"""Operations on open descriptors: reading and writing with holes, attributes, mounts and flushing."""
 
 from __future__ import annotations
 
@@ -28,24 +28,23 @@ __all__ = [
 ]  # fmt: skip
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-"""How a directory is opened."""
+"""Flags for opening a directory."""
 PIECE = 1 << 20
 """Bytes that are read or written at a time; a multiple of a digest's block."""
 FEW = 16
-"""Files and directories that are flushed one by one sooner than the whole file system."""
+"""Most files and directories that are flushed one by one; if there are more, the whole file system is flushed."""
 _FLUSHED_WHOLE = frozenset({0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994})
-"""ext2 to ext4, XFS, Btrfs, F2FS, tmpfs: a flush of all that they hold waits until it is on disk.
-
-Not so FUSE, and what lies on other file systems is asked for each file.
+"""Magic numbers of ext2 to ext4, XFS, Btrfs, F2FS and tmpfs: flushing them waits until all data is on disk. On others,
+such as FUSE, every file is flushed.
 """
 _FIRST_THAT_REPORTS = 5, 8
-"""the first release of Linux in which `syncfs` reports what could not be written"""
+"""first release of Linux in which `syncfs` reports write errors"""
 _BYTES_OF_STATFS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What a file or directory has besides its content; extended attributes are in base64."""
+    """Attributes of a file or directory; extended attributes are in base64."""
 
     mtime_ns: int
     mode: int
@@ -55,7 +54,9 @@ class Attributes:
 
 
 def _ranges_with_data(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Ranges that hold all that is not a hole, each at a multiple of `BLOCK` from `start`, in order."""
+    """Yield ranges that cover everything but holes, in order. Each begins at a multiple of `BLOCK` from `start`, or at
+    `start`.
+    """
     if end - start <= BLOCK:  # sooner read than asked about
         if start < end:
             yield start, end
@@ -77,7 +78,7 @@ def _ranges_with_data(descriptor: int, start: int, end: int) -> Iterator[tuple[i
 
 
 def _read_all(descriptor: int, position: int, length: int) -> bytes:
-    """Exactly `length` bytes from `position` on; `OSError` where a file ends before."""
+    """Return exactly `length` bytes from `position`. Raises `OSError` if the file ends before."""
     data = os.pread(descriptor, length, position)
     while len(data) < length:
         more = os.pread(descriptor, length - len(data), position + len(data))
@@ -88,13 +89,15 @@ def _read_all(descriptor: int, position: int, length: int) -> bytes:
 
 
 def write_pieces(descriptor: int, start: int, pieces: Iterable[Piece], size: int) -> None:
-    """Write pieces, holes as holes, from `start` on; then the file ends `size` bytes behind it."""
+    """Write pieces from `start` on, with holes for zeros, and set the file's size to `start + size`. Raises `OSError`
+    if nothing can be written.
+    """
     for position, data in pieces:
-        for at, part in without_zeros(position, data):
+        for offset, part in without_zeros(position, data):
             view = memoryview(part)
             written = 0
             while written < len(view):
-                count = os.pwrite(descriptor, view[written:], start + at + written)
+                count = os.pwrite(descriptor, view[written:], start + offset + written)
                 if count <= 0:
                     raise OSError(errno.EIO, "nothing was written")
                 written += count
@@ -102,10 +105,10 @@ def write_pieces(descriptor: int, start: int, pieces: Iterable[Piece], size: int
 
 
 def flush_file_system(descriptor: int) -> bool:
-    """Flush the whole file system that a descriptor is on, at once; `OSError` if something could not be written since
-    the descriptor was opened.
+    """Flush the whole file system of a descriptor. Return False without flushing if kernel or file system do not
+    guarantee the result.
 
-    False where that would not be certain: nothing was done.
+    Raises `OSError` if something could not be written since the descriptor was opened.
     """
     release = re.match(r"(\d+)\.(\d+)", os.uname().release)
     if release is None or (int(release[1]), int(release[2])) < _FIRST_THAT_REPORTS:
@@ -122,7 +125,7 @@ def flush_file_system(descriptor: int) -> bool:
 
 
 def mount_of(descriptor: int) -> str:
-    """The kernel's number of the mount through which a descriptor was opened; empty where it does not say."""
+    """Line with the kernel's id of the mount through which a descriptor was opened; empty if unknown."""
     try:
         with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as lines:
             return next((line for line in lines if line.startswith("mnt_id:")), "")
@@ -131,7 +134,7 @@ def mount_of(descriptor: int) -> str:
 
 
 def is_kept_attribute(name: str) -> bool:
-    """Whether an extended attribute goes along with a copy: the user's own, access lists and labels.
+    """Whether an extended attribute is copied: the user's own, access lists and labels.
 
     Not those that make a file more than data (`security.capability`) or that only root's programs read (`trusted`).
     """
@@ -139,7 +142,7 @@ def is_kept_attribute(name: str) -> bool:
 
 
 def extended_attributes(descriptor: int) -> dict[str, str]:
-    """The extended attributes that are kept, in base64; none where the file system has none."""
+    """Extended attributes that are copied, in base64; empty if the file system has none."""
     if not hasattr(os, "listxattr"):
         return {}
     try:
@@ -155,7 +158,7 @@ def extended_attributes(descriptor: int) -> dict[str, str]:
 
 
 def set_extended_attributes(descriptor: int, wanted: Mapping[str, str]) -> None:
-    """Set those that are different, given in base64."""
+    """Set the extended attributes that differ; values are in base64. Raises `OSError`."""
     found = extended_attributes(descriptor)
     for name, value in wanted.items():
         if found.get(name) != value:
@@ -166,7 +169,9 @@ def set_extended_attributes(descriptor: int, wanted: Mapping[str, str]) -> None:
 
 
 def make_directories(path: str) -> None:
-    """Like `os.makedirs`, with every new name flushed: what is saved in a directory is lost with the directory."""
+    """Create missing directories like `os.makedirs`, and flush every new name, because saved files are lost with their
+    directory.
+    """
     if os.path.isdir(path):
         return
     parent = os.path.dirname(path)
@@ -181,9 +186,8 @@ def make_directories(path: str) -> None:
 
 
 class Wrapped:
-    """While something is done to a file, an error of the operating system is one that says so.
-
-    A class, because every look at a file is one of these.
+    """Context in which an `OSError` becomes a `StorageError` that names the operation and the file. A class, because it
+    is used at every access.
     """
 
     __slots__ = ("_doing", "_path", "_root")
@@ -205,7 +209,7 @@ class Wrapped:
 
 
 class OpenFile:
-    """A regular file that is open; closed at the end of a `with`, within which an error is one that names the file."""
+    """A regular file that is open for reading. Leaving the context closes it; errors within it name the file."""
 
     __slots__ = ("_wrapped", "descriptor", "status")
 
@@ -227,7 +231,7 @@ class OpenFile:
         self._wrapped.__exit__(kind, error, trace)
 
     def read(self, start: int = 0, end: int | None = None) -> Iterator[Piece]:
-        """What is not a hole of the bytes from `start` to `end`, in pieces; positions count from `start`."""
+        """Yield the bytes from `start` to `end` in pieces, without holes. Positions count from `start`."""
         size = self.status.st_size
         with self._wrapped:  # what takes the pieces may have errors of its own
             for low, high in _ranges_with_data(self.descriptor, start, size if end is None else min(end, size)):
@@ -235,24 +239,24 @@ class OpenFile:
                     yield position - start, _read_all(self.descriptor, position, min(PIECE, high - position))
 
     def digest(self, start: int = 0, end: int | None = None) -> str:
-        """The digest of the bytes from `start` to `end` (`recovery.act.digest`)."""
+        """Digest of the bytes from `start` to `end` (`recovery.act.digest`)."""
         return digest_of(self.read(start, end), (self.status.st_size if end is None else end) - start)
 
     def crc32c(self, end: int) -> int:
-        """CRC-32C over the blocks of the first bytes that a digest would take, each after its position."""
+        """CRC-32C over the blocks without holes of the first `end` bytes, each preceded by its position."""
         value = 0
         for position, data in self.read(0, end):
-            for at, block in solid_blocks(position, data):
-                value = crc32c(block, crc32c(at.to_bytes(8, "big"), value))
+            for block_position, block in solid_blocks(position, data):
+                value = crc32c(block, crc32c(block_position.to_bytes(8, "big"), value))
         return value
 
     def attributes(self) -> Attributes:
-        """Times, mode, owner and extended attributes."""
+        """Modification time, mode, owner and extended attributes."""
         return attributes_of(self.descriptor, self.status)
 
 
 def attributes_of(descriptor: int, status: os.stat_result) -> Attributes:
-    """Times, mode, owner and extended attributes of an open file or directory."""
+    """Modification time, mode, owner and extended attributes of an open file or directory."""
     mode = stat.S_IMODE(status.st_mode)
     if stat.S_ISREG(status.st_mode):
         mode &= 0o777  # a journal that could say more would be a way to make programs that run as root
@@ -260,11 +264,11 @@ def attributes_of(descriptor: int, status: os.stat_result) -> Attributes:
 
 
 class Flushing(ABC):
-    """A root below which what is changed is flushed at once or, within `flushed_together`, at its end."""
+    """A root below which changes are flushed at once or, within `flushed_together`, at its end."""
 
     def __init__(self) -> None:
         self._unflushed: dict[str, None] | None = None
-        """paths of what is to be flushed together; None: each at once"""
+        """paths to flush together; None: changes are flushed at once"""
 
     @abstractmethod
     def _wrapped(self, doing: str, path: str) -> Wrapped: ...
@@ -277,11 +281,13 @@ class Flushing(ABC):
 
     @abstractmethod
     def status(self, path: str) -> os.stat_result | None:
-        """What is under a path; None if nothing is."""
+        """Return the lstat of a path; None if it does not exist."""
 
     @contextmanager
     def flushed_together(self) -> Iterator[None]:
-        """Within, nothing is flushed; at the end everything is that was changed, unless the caller has to stop."""
+        """Defer all flushes to the end of the context. After an error other than `RecoveryRefused` nothing is flushed,
+        because the caller must stop.
+        """
         unflushed = self._unflushed = {}
         is_over = True
         try:
@@ -316,6 +322,8 @@ class Flushing(ABC):
             self._unflushed[path] = None
 
     def unsure(self, path: str) -> None:
-        """Flush a file or directory too, if it is there: who changed it may have been stopped before it was flushed."""
+        """Flush a path too, if it exists and flushes are deferred: an interrupted process may have changed it without
+        flushing.
+        """
         if self._unflushed is not None and self.status(path) is not None:
             self._unflushed[path] = None

@@ -1,8 +1,8 @@
-"""One digest for a file's content, whatever part of it is holes.
+"""Digest of a file's content, independent of its holes.
 
-SHA-256 over each block of 64 KiB that is not all zeros, preceded by its position, and over the size at the end.  Two
-files have the same digest if and only if they have the same bytes (as far as SHA-256 goes), however they are laid out
-on disk; and a terabyte of holes costs nothing, because zeros need not be read to be counted.
+SHA-256 over each block of 64 KiB that is not all zeros, preceded by its position, and over the size at the end. Two
+files have equal digests if and only if they have equal bytes (up to collisions of SHA-256), however they are laid out
+on disk. A terabyte of holes costs nothing, because zeros need not be read to be counted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ Piece = tuple[int, bytes]
 
 
 def solid_blocks(position: int, data: bytes) -> Iterator[tuple[int, memoryview]]:
-    """The blocks of a piece that are not all zeros, with their positions; `position` is a multiple of `BLOCK`."""
+    """Yield the blocks of a piece that are not all zeros, with their positions. Raises `ValueError` if `position` is
+    not a multiple of `BLOCK`.
+    """
     if position % BLOCK:
         raise ValueError(f"a piece begins at {position}, inside a block")
     view = memoryview(data)
@@ -33,26 +35,28 @@ def solid_blocks(position: int, data: bytes) -> Iterator[tuple[int, memoryview]]
 
 
 class ContentDigest:
-    """Takes the pieces of a content in order, each at a multiple of `BLOCK` and, but for the last, of whole blocks."""
+    """Digest under construction. Pieces are added in order, each at a multiple of `BLOCK` and, except the last, of
+    whole blocks.
+    """
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
 
     def take(self, position: int, data: bytes) -> None:
-        """The next piece."""
-        for at, block in solid_blocks(position, data):
-            self._hash.update(at.to_bytes(8, "big"))
+        """Add the next piece."""
+        for block_position, block in solid_blocks(position, data):
+            self._hash.update(block_position.to_bytes(8, "big"))
             self._hash.update(block)
 
     def of_size(self, size: int) -> str:
-        """The digest, in hexadecimal, of a content of so many bytes."""
+        """Digest, in hexadecimal, for a content of `size` bytes."""
         last = self._hash.copy()
         last.update(size.to_bytes(8, "big"))
         return last.hexdigest()
 
 
 def digest_of(pieces: Iterable[Piece], size: int) -> str:
-    """The digest of a content of `size` bytes."""
+    """Digest of a content of `size` bytes with these pieces."""
     digest = ContentDigest()
     for position, data in pieces:
         digest.take(position, data)
@@ -61,12 +65,12 @@ def digest_of(pieces: Iterable[Piece], size: int) -> str:
 
 @lru_cache(maxsize=1024)
 def digest_of_zeros(size: int) -> str:
-    """The digest of a content that holds nothing else."""
+    """Digest of a content of `size` zeros."""
     return digest_of((), size)
 
 
 def without_zeros(position: int, data: bytes) -> Iterator[Piece]:
-    """A piece without its blocks of zeros: what has to be written of it.  `position` is any."""
+    """Yield the parts of a piece without its blocks of zeros, which need not be written. `position` may be any."""
     start = 0
     while start < len(data):
         end = start

@@ -1,8 +1,8 @@
-"""The only module of recovery that changes anything on disk: a dozen operations below one root.
+"""Change files on disk: the only module of recovery that does, with a dozen operations below one root.
 
-Every path is relative to the root and is reached component by component through directory descriptors that do not
-follow links, so that nothing swapped in meanwhile can lead elsewhere.  What is changed is flushed at once or, within
-`flushed_together`, at its end.  A failed flush is never tried again: the caller must stop.
+Every path is relative to the root and is resolved component by component through directory descriptors that do not
+follow links, so that a path swapped in meanwhile cannot lead elsewhere. Changes are flushed at once or, within
+`flushed_together`, at its end. A failed flush is never retried: the caller must stop.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ACROSS_LAYERS = (
 )
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EBADF)
 _MOST_OPEN = 128
-"""directories whose descriptors are kept; more than any one operation needs"""
+"""most directory descriptors kept open; more than any one operation needs"""
 
 
 _made: ContextVar[tuple[str, dict[str, int]] | None] = ContextVar("made", default=None)
@@ -53,7 +53,9 @@ _made: ContextVar[tuple[str, dict[str, int]] | None] = ContextVar("made", defaul
 
 @contextlib.contextmanager
 def remembering(root: str) -> Iterator[dict[str, int]]:
-    """Within, note what any `FileSystem` of this root makes: path below the root -> inode."""
+    """Record the files and directories that any `FileSystem` of this root creates within the context: path below the
+    root -> inode.
+    """
     made: dict[str, int] = {}
     token = _made.set((root, made))
     try:
@@ -63,13 +65,13 @@ def remembering(root: str) -> Iterator[dict[str, int]]:
 
 
 Owner = tuple[int, int, int]
-"""mode, user and group of a file"""
+"""mode, user id and group id of a file"""
 Facts = tuple[int, int, int]
-"""size, modification time (ns) and inode: what a file is known by without being read"""
+"""size (bytes), modification time (ns) and inode, which identify a file without reading it"""
 
 
 class FileSystem(Flushing):
-    """Operations on files below `root`; all raise `StorageError` with errno and path."""
+    """File operations below `root`. All raise `StorageError` with errno and path."""
 
     def __init__(self, root: str) -> None:
         self.root = os.path.realpath(root)
@@ -79,11 +81,11 @@ class FileSystem(Flushing):
             self._directories[""] = os.open(self.root, DIRECTORY_FLAGS)
         self.owner = os.fstat(self._directories[""])
         self.mtime_before = self.owner.st_mtime_ns
-        """the root's modification time (ns) before anything of ours was in it"""
+        """modification time of the root (ns) before anything was changed"""
 
     @classmethod
     def create(cls, root: str) -> FileSystem:
-        """Make the root directory, and those above it, where they are missing; durably."""
+        """Open a root, durably creating it and missing directories above it."""
         try:
             make_directories(os.path.realpath(root))
         except OSError as error:
@@ -92,7 +94,7 @@ class FileSystem(Flushing):
 
     @classmethod
     def nearest(cls, path: str) -> FileSystem:
-        """The deepest directory of a path that exists."""
+        """Open the deepest existing directory of a path as the root."""
         path = os.path.realpath(path)
         while not os.path.isdir(path):
             path = os.path.dirname(path)
@@ -100,15 +102,15 @@ class FileSystem(Flushing):
 
     @staticmethod
     def missing(path: str) -> list[str]:
-        """The directories of a path that do not exist, the deepest first."""
-        path, found = os.path.realpath(path), []
+        """Directories of a path that do not exist, deepest first."""
+        path, missing = os.path.realpath(path), []
         while not os.path.lexists(path):
-            found.append(path)
+            missing.append(path)
             path = os.path.dirname(path)
-        return found
+        return missing
 
     def remove_if_empty(self, paths: Iterable[str]) -> None:
-        """Remove this root and those above it again, which `create` has made, as far as nothing is in them."""
+        """Remove the directories that `create` made, deepest first, until one is not empty. Errors are ignored."""
         for path in paths:
             try:
                 os.rmdir(path)
@@ -124,7 +126,9 @@ class FileSystem(Flushing):
         self.close()
 
     def open_or_create(self, path: str, content: Callable[[], bytes]) -> tuple[int, bool]:
-        """A descriptor of a file for reading and writing, and whether it was created; then it holds `content`."""
+        """Open a regular file for reading and writing; return its descriptor and whether it was created. A new file
+        gets `content`, not flushed. The caller closes the descriptor.
+        """
         with self._wrapped("open the file", path):
             parent, name = self._at(path)
             try:
@@ -160,7 +164,7 @@ class FileSystem(Flushing):
         descriptor = os.open(name, DIRECTORY_FLAGS, dir_fd=self._directory(parent))
         self._directories[path] = descriptor
         if len(self._directories) > _MOST_OPEN:
-            oldest = next(each for each in self._directories if each)
+            oldest = next(held for held in self._directories if held)
             os.close(self._directories.pop(oldest))
         return descriptor
 
@@ -175,7 +179,7 @@ class FileSystem(Flushing):
     # -- looking -----------------------------------------------------------------------------------------------------
 
     def status(self, path: str) -> os.stat_result | None:
-        """lstat, or None if there is nothing."""
+        """Return the lstat of a path; None if it does not exist."""
         with self._wrapped("examine the file", path):
             try:
                 if not path:
@@ -191,29 +195,29 @@ class FileSystem(Flushing):
             return os.fstat(self._directory(path)).st_mtime_ns
 
     def opened(self, path: str) -> OpenFile:
-        """A regular file, open for reading."""
+        """Open a regular file for reading."""
         wrapped = self._wrapped("read the file", path)
         with wrapped:
             parent, name = self._at(path)
             return OpenFile(os.open(name, os.O_RDONLY | _FILE, dir_fd=parent), wrapped)
 
     def read(self, path: str, start: int = 0, end: int | None = None) -> Iterator[Piece]:
-        """What is not a hole of a file's bytes from `start` to `end`, in pieces; positions count from `start`."""
+        """Yield the bytes from `start` to `end` in pieces, without holes; their positions count from `start`."""
         with self.opened(path) as file:
             yield from file.read(start, end)
 
     def digest(self, path: str, start: int = 0, end: int | None = None) -> str:
-        """The digest of a file's bytes (`recovery.act.digest`)."""
+        """Digest of the bytes from `start` to `end` (`recovery.act.digest`)."""
         with self.opened(path) as file:
             return file.digest(start, end)
 
     def crc32c(self, path: str, end: int) -> int:
-        """The CRC-32C of a file's first bytes (`OpenFile.crc32c`)."""
+        """CRC-32C of the first `end` bytes of a file."""
         with self.opened(path) as file:
             return file.crc32c(end)
 
     def _open_any(self, path: str) -> int:
-        """A descriptor of a file or directory, or of the root."""
+        """Open a file or directory, or the root; return the descriptor, which the caller closes."""
         if path == "":
             return os.dup(self._directory(""))
         parent, name = self._at(path)
@@ -229,12 +233,12 @@ class FileSystem(Flushing):
                 os.close(descriptor)
 
     def names(self, path: str) -> list[str]:
-        """Names in a directory."""
+        """Sorted names in a directory."""
         with self._wrapped("list the directory", path):
             return sorted(os.listdir(self._directory(path)))
 
     def shares_mount(self, other: FileSystem) -> bool:
-        """Files can be renamed from one root to the other: both are reached through the same mount."""
+        """Whether files can be renamed from this root to the other: both are on the same mount."""
         own, others = self._directories[""], other._directories[""]
         with self._wrapped("examine the file system", ""):
             if os.fstat(own).st_dev != os.fstat(others).st_dev:
@@ -244,7 +248,7 @@ class FileSystem(Flushing):
     # -- changing ----------------------------------------------------------------------------------------------------
 
     def _remembered(self) -> dict[str, int] | None:
-        """What was made below this root, if that is noted (`remembering`)."""
+        """Paths created below this root -> inode, within `remembering`; else None."""
         noted = _made.get()
         return None if noted is None or noted[0] != self.root else noted[1]
 
@@ -254,7 +258,9 @@ class FileSystem(Flushing):
             made[path] = status.st_ino
 
     def make_directory(self, path: str, mode: int = 0o700) -> None:
-        """Create a directory durably if it is not there; within `remembering` one of somebody else is an error."""
+        """Create a directory durably; an existing one is kept. Within `remembering`, an existing directory that was not
+        created there is an error.
+        """
         with self._wrapped("make the directory", path):
             parent, name = self._at(path)
             try:
@@ -269,15 +275,18 @@ class FileSystem(Flushing):
             self._flush(parent, path.rpartition("/")[0])
 
     def write_new(self, path: str, pieces: Iterable[Piece], size: int, owner: Owner | None = None) -> None:
-        """Create a file that is not there yet, of `size` bytes, and flush it; `sync_directory` makes its name durable.
+        """Create a file of `size` bytes and flush it; an existing file is an error. Ranges without a piece are holes.
 
-        What no piece covers is a hole.  Without an `owner` (who counts for root only) it is for this user's eyes.
+        `sync_directory` makes the name durable. Without `owner` only this user can read the file (mode 600); user and
+        group are set only if this process is root.
         """
         with self._written(path, pieces, size, owner):
             pass
 
     def save(self, path: str, pieces: Iterable[Piece], size: int, owner: Owner | None = None) -> str:
-        """Write a file as `write_new` does, and read it back; its digest."""
+        """Create a file as `write_new` does, read it back, and return its digest. Raises `StorageError` if it reads
+        back differently.
+        """
         digest = ContentDigest()
         with self._written(path, _taken(pieces, digest), size, owner) as file:
             wanted = digest.of_size(size)
@@ -305,13 +314,15 @@ class FileSystem(Flushing):
             return OpenFile(descriptor, wrapped)
 
     def give(self, path: str, uid: int, gid: int) -> None:
-        """Give a copy the owner of its original, so that it tells that owner; where that cannot be, it does not."""
+        """Set user and group of a file. Does nothing if that is not permitted."""
         with self._wrapped("set the owner of the file", path), contextlib.suppress(PermissionError):
             parent, name = self._at(path)
             os.chown(name, uid, gid, dir_fd=parent, follow_symlinks=False)
 
     def set_attributes(self, path: str, attributes: Attributes) -> None:
-        """Give a file or directory the attributes of another one, the time last."""
+        """Copy owner (as root only), extended attributes, mode and modification time to a file or directory, and flush
+        it.
+        """
         with self._wrapped("set the attributes of the file", path):
             descriptor = self._open_any(path)
             try:
@@ -325,7 +336,7 @@ class FileSystem(Flushing):
                 os.close(descriptor)
 
     def truncate(self, path: str, size: int, expected: Facts | None = None) -> None:
-        """Cut a file and flush it; `RecoveryRefused` if it is not the expected one any more."""
+        """Truncate a file and flush it. Raises `RecoveryRefused` if it is not the `expected` file."""
         with self._wrapped("cut the file", path):
             parent, name = self._at(path)
             descriptor = os.open(name, os.O_WRONLY | _FILE, dir_fd=parent)
@@ -337,7 +348,7 @@ class FileSystem(Flushing):
                 os.close(descriptor)
 
     def write_tail(self, path: str, position: int, pieces: Iterable[Piece], size: int) -> None:
-        """Put `size` bytes after `position`, where the file then ends, and flush it."""
+        """Truncate a file to `position`, write `size` bytes there, and flush it."""
         with self._wrapped("write the file", path):
             parent, name = self._at(path)
             descriptor = os.open(name, os.O_WRONLY | _FILE, dir_fd=parent)
@@ -349,17 +360,19 @@ class FileSystem(Flushing):
                 os.close(descriptor)
 
     def replace(self, path: str, target: str, expected: Facts | None = None) -> None:
-        """Rename over a file; `RecoveryRefused` if that is not the expected one any more."""
+        """Rename a file over `target`. Raises `RecoveryRefused` if `target` is not the `expected` file."""
         self.refuse_other(target, expected)
         self.rename(path, target)
 
     def refuse_other(self, path: str, expected: Facts | None) -> None:
-        """Raise `RecoveryRefused` if a file is not the expected one."""
+        """Raise `RecoveryRefused` if a file is not the `expected` one; None allows any."""
         if expected is not None:
             self._refuse_other(path, self.status(path), expected)
 
     def open_expected(self, path: str, expected: Facts | None) -> OpenFile:
-        """A file as `opened`; `RecoveryRefused` if it is not the expected one."""
+        """Open a regular file for reading. Raises `RecoveryRefused` if it is missing, not regular, or not the
+        `expected` one.
+        """
         status = self.status(path)
         self._refuse_other(path, status, expected)
         if status is None or not stat.S_ISREG(status.st_mode):
@@ -377,7 +390,7 @@ class FileSystem(Flushing):
             )
 
     def rename(self, path: str, target: str, other: FileSystem | None = None) -> None:
-        """Rename within this root or into another one."""
+        """Rename a file or directory within this root or into `other`. The names are durable after `sync_directory`."""
         with self._wrapped("rename the file", path):
             self._forget(path)
             from_directory, name = self._at(path)
@@ -395,7 +408,7 @@ class FileSystem(Flushing):
             waiting[target] = None
 
     def _follow(self, path: str, target: str, other: FileSystem) -> None:
-        """Note under which names what was made is found now that it was renamed."""
+        """Update the recorded paths after a rename; those that left this root are forgotten."""
         made = self._remembered()
         if not made:
             return
@@ -405,14 +418,14 @@ class FileSystem(Flushing):
                 made[target + known[len(path) :]] = inode
 
     def link(self, path: str, target: str, other: FileSystem) -> None:
-        """Give a file a second name in another root."""
+        """Give a file a second name (hard link) in another root."""
         with self._wrapped("link the file", path):
             from_directory, name = self._at(path)
             to_directory, target_name = other._at(target)
             os.link(name, target_name, src_dir_fd=from_directory, dst_dir_fd=to_directory, follow_symlinks=False)
 
     def remove(self, path: str, expected: Facts | None = None) -> None:
-        """Remove a file if it is there; `RecoveryRefused` if it is not the expected one any more."""
+        """Remove a file; a missing one is ignored. Raises `RecoveryRefused` if it is not the `expected` file."""
         self.refuse_other(path, expected)
         with self._wrapped("remove the file", path), contextlib.suppress(FileNotFoundError):
             parent, name = self._at(path)
@@ -421,7 +434,7 @@ class FileSystem(Flushing):
             (self._unflushed or {}).pop(path, None)
 
     def remove_unseen(self, path: str, mtime_ns: int) -> None:
-        """Remove a file and give its directory the time that it had before the file was there."""
+        """Remove a file and set its directory's modification time (ns) back to `mtime_ns`."""
         with self._wrapped("remove the file", path):
             parent, name = self._at(path)
             os.unlink(name, dir_fd=parent)
@@ -436,12 +449,12 @@ class FileSystem(Flushing):
             (self._unflushed or {}).pop(path, None)
 
     def sync_directory(self, path: str) -> None:
-        """Make the names in a directory durable."""
+        """Make the names in a directory durable (fsync)."""
         with self._wrapped("flush the directory", path):
             self._flush(self._directory(path), path)
 
     def set_mtime(self, path: str, mtime_ns: int) -> None:
-        """Set the modification time of a file or directory."""
+        """Set the modification time (ns) of a file or directory."""
         with self._wrapped("set the time of the file", path):
             if path in self._directories or path == "":
                 os.utime(self._directory(path), ns=(mtime_ns, mtime_ns))
@@ -452,13 +465,17 @@ class FileSystem(Flushing):
     # -- whole trees -------------------------------------------------------------------------------------------------
 
     def copy_file(self, other: FileSystem, path: str, target: str, owner: Owner | None = None) -> tuple[int, str]:
-        """Copy a file of another root with its attributes, and read the copy back; its size and digest."""
+        """Copy a file of another root and read the copy back; return its size and digest. Of its attributes only
+        `owner` is set.
+        """
         with other.opened(path) as file:
             size = file.status.st_size
             return size, self.save(target, file.read(), size, owner)
 
     def walk(self, path: str, depth: int = 0) -> Iterator[tuple[str, os.stat_result]]:
-        """Everything below a directory with its lstat, directories before what is in them."""
+        """Yield path and lstat of everything below a directory, each directory before its content. Raises
+        `RecoveryRefused` at more than 100 levels.
+        """
         if depth > _MOST_DEPTH:
             raise RecoveryRefused(
                 f"{os.path.join(self.root, path)} lies {depth} directories deep, deeper than anything Kafka makes: "
@@ -476,9 +493,8 @@ class FileSystem(Flushing):
 
     @contextlib.contextmanager
     def locked_directory(self, path: str) -> Iterator[bool]:
-        """Hold a lock on a directory, which ends with this process; False if another process holds it.
-
-        True without a lock on a file system that has none.
+        """Lock a directory for the duration of the context or of this process. The value is False if another process
+        holds the lock, True also if the file system has no locks.
         """
         with self._wrapped("lock the directory", path):
             parent, name = self._at(path)
@@ -497,7 +513,9 @@ class FileSystem(Flushing):
             os.close(descriptor)
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with all that is in it; for what this program made itself."""
+        """Remove a directory with its content; a missing one is ignored. Only for directories that this program
+        created.
+        """
         if self.status(path) is None:
             return
         self._forget(path)
@@ -508,7 +526,7 @@ class FileSystem(Flushing):
 
 
 def own_file() -> Owner:
-    """Mode and owner of a file of a log that is written."""
+    """Mode and owner of a new log file: 644, this process's user and group."""
     return 0o644, os.geteuid(), os.getegid()
 
 

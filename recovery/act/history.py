@@ -1,6 +1,6 @@
-"""What recoveries of a log directory have left: every run, ended or not, with what it keeps and what can become of it.
+"""List the executions on a log directory, ended or not: what each keeps, and whether it can be undone.
 
-Only examined: nothing is created, locked or changed, and what is in a quarantine is not believed.
+Reads only: nothing is created, locked or changed, and documents in a quarantine are not trusted.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ _TIME = "%Y%m%dT%H%M%S.%fZ"
 
 
 class RunState(enum.StrEnum):
-    """How far a run got."""
+    """Progress of an execution."""
 
     FINISHED = "finished"
     CUT_SHORT = "cut short"
     """it began and did not end; `recover` completes it, `undo` reverses it"""
     UNDO_CUT_SHORT = "undo cut short"
-    """taking it back began and did not end; `recover` or `undo` brings that to its end"""
+    """undoing it began and did not end; `recover` or `undo` completes that"""
     UNDONE = "undone"
     SUPERSEDED = "superseded"
-    """it was cut short, and somebody changed the directory before it could be completed"""
+    """it was interrupted, and the directory was changed before it could be completed"""
     NOT_BEGUN = "not begun"
-    """it was stopped while it made copies, before anything was changed"""
+    """it was interrupted while files were copied, before anything was changed"""
     HALF_PURGED = "half purged"
-    """removing what it keeps was stopped; it cannot be undone, only purged"""
+    """removing what it keeps was interrupted; it cannot be undone, only purged"""
     UNREADABLE = "unreadable"
-    """its document cannot be read, or is none that kafkalog wrote"""
+    """its document cannot be read, or was not written by kafkalog"""
 
 
 _STATES = {
@@ -86,50 +86,52 @@ class RunOriginal(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """One run in a quarantine."""
+    """One execution in a quarantine."""
 
     run_id: str
     directory: str
-    """where it is kept"""
+    """directory with its document and the bytes it keeps"""
     state: RunState
     began: str
-    """when, as its name tells: UTC, ISO 8601"""
+    """start time from its id: UTC, ISO 8601; empty if the id has no valid time"""
     mode: str | None = None
-    """what it was: a mode of `recover`, or another command; None where that cannot be read"""
+    """mode of `recover`, or name of another job; None if it cannot be read"""
     machine: str | None = None
-    """a fingerprint of the machine that began it, as in `recovery.act.machine_id`; None if that cannot be told"""
+    """fingerprint of the machine that began it (`recovery.act.machine_id`); None if unknown"""
     is_foreign: bool = False
-    """another machine began it"""
+    """whether another machine began it"""
     owner: str | None = None
-    """the id of the log directory, where a quarantine serves several"""
+    """id of the log directory, as several may share a quarantine"""
     recorded_root: str | None = None
-    """where the log directory was then"""
+    """path of the log directory at that time"""
     tool_version: str | None = None
     steps: Mapping[str, int] = field(default_factory=dict)
-    """kind of action -> how many"""
+    """number of steps by kind of action"""
     originals: tuple[RunOriginal, ...] = ()
-    """what of the log directory it took or replaced, and keeps"""
+    """files and directories that it removed or replaced, and keeps"""
     files: int = 0
-    """regular files it keeps, its documents apart"""
+    """number of regular files that it keeps, without its documents"""
     allocated_bytes: int = 0
-    """bytes on disk of all that it keeps, its documents too"""
+    """bytes on disk of everything that it keeps, documents included"""
     undoable: bool = False
-    """nothing is seen that speaks against undoing it now; `undo` compares every byte first"""
+    """whether nothing is known to prevent undoing it; `undo` compares every byte first"""
     why_not: str | None = None
     """why it cannot be undone, or what is wrong with it"""
     lost: tuple[LossOfRun, ...] | None = None
-    """records that it lost, partition by partition; None where that was not noted"""
+    """records that it lost by partition; None if they were not counted"""
     is_others: bool = False
-    """it lies beside the log directory, but carries the id of another one"""
+    """whether it lies beside the log directory but has the id of another one"""
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether it or its undo was interrupted."""
+        """Whether the execution, or its undo, was interrupted."""
         return self.state in (RunState.CUT_SHORT, RunState.UNDO_CUT_SHORT)
 
 
 def root_of_runs(path: PathLike) -> str:
-    """The log directory that a path means: itself, or that of a partition directory; `UsageError` if it is none."""
+    """Return the real path of the log directory that `path` names: itself, or the parent of a partition directory. A
+    directory with executions beside it is accepted too; else raises `UsageError`.
+    """
     given = os.fspath(path)
     if not os.path.isdir(given):
         raise UsageError(f"{given} is not a directory" if exists(given) else f"{given} does not exist")
@@ -144,11 +146,12 @@ def root_of_runs(path: PathLike) -> str:
 
 
 def runs(path: PathLike, quarantine: PathLike | None = None) -> tuple[RunInfo, ...]:
-    """Every run on a log directory, in the order in which they began; those that cannot be read come last.
+    """Return every execution on a log directory, in the order in which they began; unreadable ones come last. Reads
+    only.
 
-    Looks beside the log directory, where its pointer file leads, and in `quarantine`.  A quick check decides whether a
-    run can be undone.  Only reads.  Raises `UsageError` for a path that is not a log directory, `RecoveryRefused` for a
-    pointer file that kafkalog did not write, `StorageError` if a quarantine cannot be listed.
+    Looks beside the log directory, at the places in its pointer file, and in `quarantine`. A quick check decides
+    whether an execution can be undone. Raises `UsageError` for a path that is not a log directory, `RecoveryRefused`
+    for a pointer file that kafkalog did not write, `StorageError` if a quarantine cannot be listed.
 
     * `path`: the log directory
     """
@@ -158,9 +161,8 @@ def runs(path: PathLike, quarantine: PathLike | None = None) -> tuple[RunInfo, .
 def runs_of_each(
     paths: Sequence[PathLike], run_ids: Sequence[str], quarantine: PathLike | None = None
 ) -> dict[PathLike, tuple[str, ...]]:
-    """The log directories, of several, that the named runs were on, each with its runs.
-
-    A run that is on none of them is looked for in the first, which says that it is not there.
+    """Return the given executions by log directory, for those of `paths` that have any. An unknown execution is listed
+    for the first path, which reports it as missing.
     """
     there = {path: {each.run_id for each in runs(path, quarantine)} for path in paths}
     found: dict[PathLike, tuple[str, ...]] = {}
@@ -172,22 +174,22 @@ def runs_of_each(
 
 
 def list_runs(kept: Runs) -> tuple[RunInfo, ...]:
-    """`runs` of a directory whose quarantines are known."""
+    """Return `runs` of a directory whose quarantines are known."""
     read: list[KeptRun] = []
     unread: list[RunInfo] = []
     for place in kept.places:
         for run_id in run_ids_in(place):
-            found = _read(kept, place, run_id)
-            if isinstance(found, RunInfo):
-                unread.append(found)
-            elif kept.is_ours(found) or kept.may_be_ours(found) or place == kept.beside:
-                read.append(found)
+            run_or_info = _read(kept, place, run_id)
+            if isinstance(run_or_info, RunInfo):
+                unread.append(run_or_info)
+            elif kept.is_ours(run_or_info) or kept.may_be_ours(run_or_info) or place == kept.beside:
+                read.append(run_or_info)
     read.sort(key=lambda run: (run.journal.sequence, run.run_id))
-    return (*(_info(kept, run) for run in read), *sorted(unread, key=lambda each: each.run_id))
+    return (*(_info(kept, run) for run in read), *sorted(unread, key=lambda info: info.run_id))
 
 
 def _read(kept: Runs, place: str, run_id: str) -> KeptRun | RunInfo:
-    """The run, or what can be said of one whose document cannot be read."""
+    """Read one execution; return a `RunInfo` with the problem if its document cannot be read."""
     directory = os.path.join(place, run_id)
     files, allocated = 0, 0
     try:
@@ -263,22 +265,24 @@ def _why_not_ours(kept: Runs, run: KeptRun) -> str:
 
 
 def _originals(steps: Sequence[Step]) -> tuple[RunOriginal, ...]:
-    """What the steps of a run take or replace."""
-    found: list[RunOriginal] = []
+    """Files and directories that the steps of an execution remove or replace."""
+    originals: list[RunOriginal] = []
     for step in steps:
         match step:
             case Step(kind=ActionKind.TRUNCATE, before=FileState(size=size), kept_bytes=int(kept)):
-                found.append(RunOriginal(step.path, size - kept, kept))
+                originals.append(RunOriginal(step.path, size - kept, kept))
             case Step(kind=ActionKind.REMOVE_DIRECTORY, entries=Mapping() as entries):
                 total = sum(state.size for _kind, state in entries.values() if state is not None)
-                found.append(RunOriginal(step.path, total))
+                originals.append(RunOriginal(step.path, total))
             case Step(kind=ActionKind.REMOVE | ActionKind.WRITE, before=FileState(size=size)):
-                found.append(RunOriginal(step.path, size))
-    return tuple(found)
+                originals.append(RunOriginal(step.path, size))
+    return tuple(originals)
 
 
 def _held(place: str, run_id: str) -> tuple[int, int]:
-    """Regular files below a run's directory, its documents apart, and bytes on disk of all; nothing is followed."""
+    """Count the regular files in an execution's directory, without its documents, and the bytes on disk of all files.
+    Links are not followed; what cannot be read is not counted.
+    """
     files = allocated = 0
     try:
         with FileSystem(place) as fs:

@@ -34,8 +34,7 @@ class Job(ABC, Generic[Planned, Result]):
 
     def __init__(self, roots: Sequence[str], keeping: Keeping) -> None:
         self.roots = roots
-        """log directories in the order of the results; one that is planned for several times stands here several times
-        """
+        """log directories in the order of the results; a directory with several plans is listed once for each"""
         self.keeping = keeping
         self.files = ExitStack()
         """closed at the end: the surveys that plans read from"""
@@ -44,11 +43,11 @@ class Job(ABC, Generic[Planned, Result]):
         """Raise `RecoveryRefused` before anything is locked."""
 
     def admit(self, opened: Transaction) -> None:
-        """Raise `RecoveryRefused` if a run that was cut short keeps this job from the directory."""
+        """Raise `RecoveryRefused` if an interrupted execution keeps this job from the directory."""
         opened.refuse_unfinished()
 
     def prepare(self, opened: Mapping[str, Transaction]) -> None:
-        """Find out what counts for all directories; all of them are locked."""
+        """Find out what depends on several directories; all of them are locked."""
 
     @abstractmethod
     def plan(self, opened: Transaction) -> Planned | None:
@@ -59,7 +58,7 @@ class Job(ABC, Generic[Planned, Result]):
         return plans
 
     def changes(self, planned: Planned) -> Changes | None:
-        """The operations of a plan; None if it has none that a new run would carry out."""
+        """The actions of a plan; None if it has none that a new execution would carry out."""
         return None
 
     def agreed(self, root: str) -> Survey | None:
@@ -79,7 +78,9 @@ class Job(ABC, Generic[Planned, Result]):
         """Raise `RecoveryRefused` if the plan may not be carried out, or not without consent that was not given."""
 
     def report(self, planned: Planned) -> Any | None:
-        """What JSON says of the plan if it is not carried out because some directory was refused; None: nothing."""
+        """JSON of the plan for the case that it is not carried out because a directory was refused; None
+        for nothing.
+        """
         return None
 
     @abstractmethod
@@ -87,22 +88,22 @@ class Job(ABC, Generic[Planned, Result]):
         """Change one directory.  No directory has refused."""
 
     def finish(self, results: list[Result]) -> list[Result]:
-        """The results, all directories being changed and still locked."""
+        """Return the results; all directories are changed and still locked."""
         return results
 
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """What was changed in one directory."""
+    """Result for one directory."""
 
     earlier: CompletedRuns
-    """what became of runs that had been cut short"""
+    """what happened to earlier executions that had been interrupted"""
     run_id: str | None = None
-    """None: nothing was to be done"""
+    """id of the execution; None if there was nothing to do"""
     quarantine: str | None = None
-    """where the run keeps what it removed"""
+    """directory in which the execution keeps removed bytes; None if there was none"""
     marker_withheld: str | None = None
-    """why no clean-shutdown marker was written, although the plan has one"""
+    """why no clean-shutdown marker was written, although the plan has one; None otherwise"""
 
 
 def execute(
@@ -115,11 +116,12 @@ def execute(
     drops: bool = False,
     lost: Sequence[LossOfRun] | None = None,
 ) -> Executed:
-    """Carry out the operations of a plan as one run; nothing is begun if there are none.
+    """Carry out the actions of a plan as one execution. If there are none, only earlier executions are settled.
 
-    * `still`: surveys the directory again; if it has changed, `RecoveryRefused` is raised with everything as it was
-    * `withhold_marker`: says before a clean-shutdown marker is written why it would not be true
-    * `drops`: records are removed that can still be read
+    * `still`: surveys the directory again; `RecoveryRefused` is raised before the first change if it differs
+    * `withhold_marker`: called before a clean-shutdown marker is written; returns why it would be untrue, None if it is
+      true
+    * `drops`: whether records are removed that can still be read
     * `lost`: the losses that the plan has counted
     """
     earlier = opened.settle()
@@ -130,12 +132,12 @@ def execute(
 
 
 def keeping_in(quarantine: PathLike | None, *, moved: bool = False) -> Keeping:
-    """Where runs keep what they removed; None: in the usual place."""
+    """Place in which executions keep removed bytes; None: beside each directory."""
     return Keeping(None if quarantine is None else os.fspath(quarantine), moved)
 
 
 def carry_out(job: Job[Planned, Result]) -> list[Result]:
-    """Do a job; the results of its directories, in their order, without those that have no part in it.
+    """Carry out a job; return the results in the order of its directories, without those that have no part in it.
 
     Raises `RecoveryRefused` with nothing changed if any directory refuses; it then names all that do.
     """

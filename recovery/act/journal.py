@@ -1,19 +1,19 @@
-"""What a run is about to do, written down before it does anything: the journal, which becomes the manifest.
+"""Journal of an execution: what it is about to do, written before it changes anything; later its manifest.
 
-The name of the document says how far the run is:
+The name of the document says how far the execution is:
 
 * `preparing.json`: copies are being made, nothing was changed;
-* `journal.json`: the run has begun and not ended;
+* `journal.json`: it has begun and not ended;
 * `manifest.json`: it has ended;
 * `undoing.json`: it is being undone;
 * `closing.json`: every byte is back; the pointer in the log directory and the directories' times are not yet;
 * `undone.json`: it was undone;
-* `superseded.json`: it was cut short, and the directory was changed by somebody else before it could be completed;
+* `superseded.json`: it was interrupted, and the directory was changed before it could be completed;
 * `purging.json`: what it saved is being permanently deleted.
 
-A journal comes from the disk, so it is not believed: a checksum is not a signature.  Every path in it must lie below
-the log directory beside which it was found, and it never says where in the quarantine anything is: that follows from
-the step.
+A journal comes from the disk, so it is not trusted: a checksum is not a signature. Every path in it must lie below the
+log directory beside which it was found, and it never says where in the quarantine anything is: that follows from the
+step.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _WORD = re.compile(r"[0-9a-f]{1,64}", re.ASCII)
 _KINDS = frozenset(str(each) for each in ActionKind)
 _MOST_PARTS = 2
-"""a file of the log directory, or of a directory in it"""
+"""components of a path to a file of the log directory, or of a directory in it"""
 _MOST_PARTS_INSIDE = 100
 _INT64 = 1 << 63
 _ANY = 1 << 66
-"""Offsets that damaged headers claim, and differences of them, may be beyond those of Kafka."""
+"""Bound of offsets that damaged headers claim, and of differences of them, which may exceed Kafka's."""
 
 
 class EntryKind:
-    """What an entry of a directory is."""
+    """Kind of an entry of a directory."""
 
     FILE = "file"
     DIRECTORY = "directory"
@@ -85,7 +85,9 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class Bystander:
-    """An entry that a run relies on and does not touch: its kind and, of a file, size and modification time (ns)."""
+    """An entry that an execution relies on and does not change: its kind and, for a file, size and modification time
+    (ns).
+    """
 
     kind: str
     size: int = 0
@@ -94,11 +96,11 @@ class Bystander:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One action with what was there and what will be there.
+    """One action with the state before and after it.
 
-    Of a truncation, `before.size` is that of the whole file and `before.digest` that of the tail which goes, and
-    `kept_bytes` and `kept_crc32c` describe what stays.  Of a directory that goes, `entries` are all that is in it, with
-    a digest for each file where they have to be copied out.
+    For a truncation, `before.size` is the size of the whole file, `before.digest` the digest of the removed tail, and
+    `kept_bytes` and `kept_crc32c` describe the rest. For a removed directory, `entries` are everything in it, with a
+    digest for each file if files have to be copied out.
     """
 
     kind: ActionKind
@@ -113,56 +115,58 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class LossOfRun:
-    """What a run lost of a partition, as its plan had counted it; `last` of a range is None where no end is known."""
+    """Loss of one partition as the plan counted it. The last offset of a range is None if no end is known."""
 
     partition: str
     records: int | None
-    """None where it could not be told"""
+    """None if unknown"""
     is_exact: bool
-    """False: more may have been lost"""
+    """False: more records may have been lost"""
     ranges: Sequence[tuple[int, int | None]]
     """first and last offsets"""
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """All steps of a run, in order, and everything that completing it or taking it back relies on."""
+    """All steps of an execution in order, and everything that completing or undoing it relies on."""
 
     run_id: str
     tool_version: str
     root: str
-    """where the log directory was; only looked at, to tell a copy of it from the directory itself"""
+    """path of the log directory; only compared, to tell a copy of the directory from the directory itself"""
     mount: str
-    """where the file system with the log directory was mounted"""
+    """mount point of the file system with the log directory"""
     owner: str
-    """which log directory: the id in its pointer file"""
+    """id of the log directory, as in its pointer file"""
     is_beside: bool
-    """the quarantine is the one beside the log directory, and moves together with it"""
+    """whether the quarantine is beside the log directory, and moves together with it"""
     machine: str | None
-    """which machine began the run; None if that cannot be told"""
+    """machine that began the execution; None if unknown"""
     sequence: int
-    """later runs have higher numbers, whatever the clock says"""
+    """number that is higher for later executions, whatever the clock says"""
     mode: str
     drops: bool
-    """records that could still be read go: whoever completes it has to agree to that again"""
+    """whether readable records are lost, so that completing it needs consent again"""
     same_mount: bool
-    """files are renamed into the quarantine; otherwise they were copied before the run began"""
+    """whether files are renamed into the quarantine; otherwise they were copied before the execution began"""
     steps: Sequence[Step] = ()
     directories: Mapping[str, int] = field(default_factory=dict)
-    """modification times (ns) of the directories that the run touches; the log directory itself is ''"""
+    """modification times (ns) of the directories that the execution touches; the log directory itself is ''"""
     bystanders: Mapping[str, Bystander] = field(default_factory=dict)
     lost: Sequence[LossOfRun] | None = None
-    """partition by partition; None of a run that does not count it"""
+    """loss of each partition; None if the losses were not counted"""
 
     def encode(self) -> bytes:
-        """The document: a JSON object on one line, with the CRC-32C of the bytes that are its `journal`."""
+        """Return the document: a JSON object on one line, with the CRC-32C of the bytes of its `journal`."""
         values = {"version": JOURNAL_VERSION, **_plain(self)}
         body = json.dumps(values, sort_keys=True, ensure_ascii=True, default=_plain).encode()
         return _BEFORE_CHECKSUM + f"{crc32c(body):08x}".encode() + _BEFORE_BODY + body + _AFTER_BODY
 
     @classmethod
     def decode(cls, data: bytes, source: str) -> Journal:
-        """The document; raises `FormatError` if it is damaged, of another version, or says what no run does."""
+        """Decode a document. Raises `FormatError` if it is damaged, of another version, or impossible for
+        an execution.
+        """
         body, checksum = _body_and_checksum(data)
         if checksum != f"{crc32c(body):08x}".encode():
             raise FormatError("the recovery journal is damaged: its checksum does not match", source=source)
@@ -177,7 +181,7 @@ class Journal:
 
 
 def _plain(value: object) -> dict[str, object]:
-    """The fields of a part of the journal; copying all of it first took longer than writing it."""
+    """Fields of a part of the journal by name, uncopied: copying everything first took longer than writing it."""
     names = _NAMES.get(type(value))
     if names is None:
         if not is_dataclass(value):
@@ -187,13 +191,12 @@ def _plain(value: object) -> dict[str, object]:
 
 
 _NAMES: dict[type, tuple[str, ...]] = {}
-"""Of the fields of a part, asked for once: there are thousands of each kind."""
+"""Field names by type, looked up once because there are thousands of parts of each kind."""
 
 
 def _body_and_checksum(data: bytes) -> tuple[bytes, bytes]:
-    """Body and checksum of a document as it is written now.
-
-    Or as it was before: the body on one line, its checksum on the next.
+    """Split a document into body and checksum (empty if malformed). Also reads the former format: the body on one line,
+    its checksum on the next.
     """
     checksum_end = len(_BEFORE_CHECKSUM) + _CHECKSUM_DIGITS
     start = checksum_end + len(_BEFORE_BODY)
@@ -206,7 +209,7 @@ def _body_and_checksum(data: bytes) -> tuple[bytes, bytes]:
 
 
 class _Reader:
-    """Takes plain values apart and believes none of them."""
+    """Decoder that validates every value. Raises `FormatError`."""
 
     def __init__(self, source: str) -> None:
         self.source = source

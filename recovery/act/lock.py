@@ -1,7 +1,7 @@
 """The lock that a broker holds on its log directory (`org.apache.kafka.server.util.FileLock`).
 
-A POSIX record lock on `.lock`: `flock` would not see it.  Such a lock is lost when any descriptor of the file is closed
-in this process, so the file is opened once.
+It is a POSIX record lock on `.lock`, which `flock` would not see. Such a lock is lost when any descriptor of the file
+is closed in this process, so the file is opened once.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from kafkalog.recovery.act.fs import FileSystem
 __all__ = ["BrokerLock", "refuse_if_locked"]
 
 _NOTE = re.compile(rb"kafkalog (-?[0-9]{1,19}) (-?[0-9]{1,19})\n")
-"""what a lock file of ours holds: the directory's modification time (ns) before and after it was made"""
+"""content of our lock file: the directory's modification time (ns) before and after it was created"""
 _TRIES = 100
 
 
 def refuse_if_locked(root: str) -> None:
-    """Raise `RecoveryRefused` if somebody holds the lock; takes and creates nothing."""
+    """Raise `RecoveryRefused` if a process holds the lock. Acquires and creates nothing."""
     _refuse_if_held_here(root)
     refuse_odd_lock(root)
     try:
@@ -55,17 +55,18 @@ def _refuse_if_held_here(root: str) -> None:
 
 
 class BrokerLock:
-    """A context manager that holds the lock of one log directory; raises `RecoveryRefused` if somebody else does.
+    """Context manager that holds the lock of one log directory. Raises `RecoveryRefused` if another process holds it.
 
-    The file is removed again if it was not there before, as the broker does.  What is created here says so in its
-    content, with the directory's time before, so that one left behind by a kill is known and goes with the next lock.
+    The file is removed at the end if it did not exist before, as in the broker. A file that is created here says so in
+    its content, with the directory's earlier time, so that one left behind by a killed process is recognized and
+    removed with the next lock.
     """
 
     def __init__(self, fs: FileSystem) -> None:
         self._fs = fs
         self._descriptor = -1
         self._before: int | None = None
-        """the directory's modification time (ns) before the file was made; None if it is a broker's"""
+        """the directory's modification time (ns) before the file was created; None if a broker created it"""
         self._locked = 0
         self._process = OwnProcess(f"the lock of {fs.root}")
 
@@ -96,7 +97,9 @@ class BrokerLock:
         )
 
     def _lock(self) -> bool:
-        """Lock the file; False if it is not the one under the name any more."""
+        """Lock the file; return False if its name belongs to another file by now. Raises `RecoveryRefused` if it is
+        locked.
+        """
         try:
             with TAKING:
                 fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -117,7 +120,9 @@ class BrokerLock:
         return f"kafkalog {before} {self._fs.mtime('')}\n".encode()
 
     def _left_behind(self) -> int | None:
-        """The directory's time before a kill left a lock file of ours; None for a broker's."""
+        """The directory's modification time (ns) before a killed process of ours left the lock file; None for a
+        broker's file.
+        """
         match = _NOTE.fullmatch(os.pread(self._descriptor, 64, 0))
         if match is None:
             return None

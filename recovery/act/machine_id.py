@@ -1,4 +1,4 @@
-"""Which machine this is, as far as it says: a run that another one began is not completed unasked."""
+"""Identify this machine, so that a run that another machine began is not completed unasked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FILES = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 
 @cache
 def machine_id() -> str | None:
-    """A fingerprint of the machine's own id (`machine-id(5)`, which is not to be shown); None where it has none."""
+    """Fingerprint of the machine's own id (`machine-id(5)` says not to show the id itself); None if it has none."""
     for path in _FILES:
         try:
             text = path.read_text(encoding="ascii").strip()

@@ -1,8 +1,8 @@
-"""The operations that a run consists of: each happens whole or not at all, and can be undone.
+"""Operations of an execution: each happens whole or not at all, and can be undone.
 
-A step becomes one or two of them.  Where the quarantine is reached through the same mount as the log directory, files
-move by renaming; where it is not, whole and verified copies were made before the run began, and originals are removed.
-Either way every byte is somewhere at every moment.
+A step becomes one or two operations. If the quarantine is on the mount of the log directory, files are moved by
+renaming. If not, whole and verified copies are made before the execution begins, and originals are removed. Either way
+every byte is somewhere on disk at every moment.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ _FILE_MODE, _DIRECTORY_MODE = 0o644, 0o755
 
 
 class Disks:
-    """The log directory, and the run's directory in the quarantine.
-
-    `expected` are facts of files as the plan saw them: a file that is about to be changed must still be that one.
+    """The log directory, and the execution's directory in the quarantine. `expected` has the facts of files when the
+    plan was made: a file that is about to be changed must still have them.
     """
 
     def __init__(
@@ -41,67 +40,69 @@ class Disks:
         self.run_id = run_id
         self.expected = expected or {}
         self._own: set[str] = set()
-        """paths where this run has changed what is there"""
+        """paths at which this execution has changed something"""
         self._made: set[str] = set()
-        """directories of the run that are there"""
+        """directories that exist in the execution's directory"""
 
     def changed(self, *places: Place) -> None:
-        """The run has put something in a place, or taken it away: what is there now the plan did not see."""
+        """Note that the execution has changed these places, so that the facts of the plan no longer apply there."""
         self._own.update(place.path for place in places if not place.in_run)
 
     def at(self, place: Place) -> tuple[FileSystem, str]:
-        """The root in which a place is, and its path there."""
+        """Return the root that holds a place, and the path below that root."""
         return (self.quarantine, f"{self.run_id}/{place.path}") if place.in_run else (self.root, place.path)
 
     def pieces(self, place: Place, start: int = 0, end: int | None = None) -> Iterator[Piece]:
-        """The bytes of a file from `start` to `end`, as `FileSystem.read` gives them."""
+        """Yield the bytes of a file from `start` to `end` as `FileSystem.read` does."""
         fs, path = self.at(place)
         return fs.read(path, start, end)
 
     def full(self, place: Place) -> str:
-        """The whole path, for people."""
+        """Absolute path of a place."""
         fs, path = self.at(place)
         return os.path.join(fs.root, path)
 
     def temporary(self, path: str) -> str:
-        """A name beside a file that means nothing to a broker and is no other run's."""
+        """Name for a temporary file beside a file: brokers ignore it, and no other execution uses it."""
         return f"{path}.{self.run_id}.kafkalog-tmp"
 
     def sync(self, *places: Place) -> None:
-        """Make the names in the directories of these places durable, the quarantine's first."""
+        """Make the names in the directories of these places durable, in the quarantine first."""
         for parent in sorted({place.parent for place in places}, reverse=True):
             fs, path = self.at(parent)
             fs.sync_directory(path.rstrip("/"))
 
     @contextmanager
     def flushed_together(self) -> Iterator[None]:
-        """Within, nothing is flushed; at the end everything is that was changed, the quarantine's first."""
+        """Defer all flushes to the end of the context, where the quarantine is flushed first."""
         with self.root.flushed_together(), self.quarantine.flushed_together():
             yield
 
     def make_parents(self, place: Place) -> None:
-        """Make the directories above a place in the run's directory."""
+        """Create the missing directories above a place in the execution's directory."""
         fs, path = self.at(place)
         missing = []
         while (path := path.rpartition("/")[0]) and path not in self._made:
             missing.append(path)
-        for each in reversed(missing):
-            fs.make_directory(each)
-            self._made.add(each)
+        for directory in reversed(missing):
+            fs.make_directory(directory)
+            self._made.add(directory)
 
     def facts(self, place: Place) -> Facts | None:
-        """What a file that is about to be changed must still be known by; None if it was compared otherwise."""
+        """Facts that a file must still have before it is changed; None if the plan knows none or the execution has
+        changed it.
+        """
         is_known = not place.in_run and place.path not in self._own
         facts = self.expected.get(place.path) if is_known else None
         return None if facts is None else (facts.size, facts.mtime_ns, facts.inode)
 
     def check(self, place: Place) -> None:
-        """Raise `RecoveryRefused` if a file is not the one that the plan saw."""
+        """Raise `RecoveryRefused` if a file has changed since the plan was made."""
         if not place.in_run:
             self.root.refuse_other(place.path, self.facts(place))
 
     def restore(self, saved: Place, place: Place, attributes: Attributes) -> None:
-        """Put a copy of what was saved in its place, whole and verified before it gets the name."""
+        """Restore a file from its saved copy, which is whole and verified before it gets its name."""
         _, source = self.at(saved)
         temporary = self.temporary(place.path)
         self.root.remove(temporary)
@@ -111,9 +112,8 @@ class Disks:
         self.sync(place)
 
     def _owned(self, saved: Place, place: Place, attributes: Attributes) -> Attributes:
-        """The attributes, with an owner that the copy, the directory or the log directory bears out.
-
-        A journal alone could have root's files made of anybody's.
+        """Return the attributes with an owner that the saved copy, the parent directory or the log directory has; else
+        with the parent's. Otherwise a forged journal could make root create files of any user.
         """
         fs, path = self.at(saved)
         parent = self.root.status(place.parent.path)
@@ -125,22 +125,24 @@ class Disks:
 
 
 class Operation(ABC):
-    """One change to the directory."""
+    """One change of the log directory."""
 
     @abstractmethod
     def describe(self, timeline: Timeline) -> None:
-        """Say what it leaves, and of what is there before what it relies on; `ValueError` if that cannot be."""
+        """Record in `timeline` what the operation leaves. Raises `ValueError` if what is there before makes it
+        impossible.
+        """
 
     @abstractmethod
     def do(self, disks: Disks) -> None:
-        """Make the change, durably."""
+        """Make the change durably."""
 
     @abstractmethod
     def take_back(self, disks: Disks) -> None:
-        """Make the directory as it was before."""
+        """Undo the change."""
 
     def places(self) -> tuple[Place, ...]:
-        """What it changes."""
+        """Places that the operation changes."""
         return tuple(
             place
             for name in ("source", "target", "path", "saved", "staged")
@@ -148,24 +150,26 @@ class Operation(ABC):
         )
 
     def partition(self) -> str | None:
-        """The one partition directory in which it changes files; None if it changes more, or something else."""
+        """Name of the one partition directory in which it changes files; None if it changes several, or other files."""
         return None
 
     def written_beside(self) -> Place | None:
-        """The file beside which a copy is written first, so that one cut short may have been left there."""
+        """File beside which a copy is written first, so that an interruption may leave a temporary file there; None if
+        there is none.
+        """
         return None
 
 
 class _OnFiles(Operation):
-    """An operation that renames, links or cuts a file, and has nothing to flush before it is over."""
+    """Operation that renames, links or truncates a file, so that its flushes can wait for its end."""
 
     def partition(self) -> str | None:
-        found = {place.path.partition("/")[:2] for place in self.places() if not place.in_run}
-        return next(name if separator else None for name, separator in found) if len(found) == 1 else None
+        tops = {place.path.partition("/")[:2] for place in self.places() if not place.in_run}
+        return next(name if separator else None for name, separator in tops) if len(tops) == 1 else None
 
 
 def need(holds: bool) -> None:
-    """Raise `ValueError` unless something holds that a journal of ours never breaks."""
+    """Raise `ValueError` if `holds` is False, which it never is for a journal that kafkalog wrote."""
     if not holds:
         raise ValueError
 
@@ -194,7 +198,7 @@ class Move(_OnFiles):
 
 
 def _rename_back(disks: Disks, source: Place, target: Place) -> None:
-    """Rename to where something was before, unless something else is there by now."""
+    """Rename to the former place. Raises `RecoveryRefused` if something else is there by now."""
     fs, path = disks.at(target)
     if fs.status(path) is not None:
         raise RecoveryRefused(f"{disks.full(target)} is in the way; move it away first", reason="changed")
@@ -234,7 +238,7 @@ class MoveDirectory(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Link(_OnFiles):
-    """Give a file that is about to be replaced a second name in the quarantine."""
+    """Give a file that is about to be replaced a second name (hard link) in the quarantine."""
 
     path: Place
     saved: Place
@@ -259,7 +263,7 @@ class Link(_OnFiles):
 
 @dataclass(frozen=True, slots=True)
 class Replace(_OnFiles):
-    """Rename new content into its place; what stood there is linked to `saved`, or there was nothing."""
+    """Rename new content into place. The former file is linked at `saved`; None if there was none."""
 
     staged: Place
     path: Place
@@ -290,14 +294,16 @@ def _describe_replacement(timeline: Timeline, staged: Place, path: Place, saved:
 
 @dataclass(frozen=True, slots=True)
 class Install(Operation):
-    """Copy new content from another file system into its place; a copy of what stood there is in `saved`."""
+    """Copy new content from another file system into place. A copy of the former file is in `saved`; None if there was
+    none.
+    """
 
     staged: Place
     path: Place
     saved: Place | None
     before: FileState | None
     mtime_ns: int = 0
-    """the time that the content gets; 0: that of the writing"""
+    """modification time of the new file in ns; 0: the time of writing"""
 
     def written_beside(self) -> Place | None:
         return self.path
@@ -351,7 +357,7 @@ class Drop(Operation):
 
 @dataclass(frozen=True, slots=True)
 class DropDirectory(Operation):
-    """Remove a directory that is empty by now."""
+    """Remove an empty directory."""
 
     path: Place
     before: FileState
@@ -371,7 +377,7 @@ class DropDirectory(Operation):
 
 @dataclass(frozen=True, slots=True)
 class MakeDirectory(Operation):
-    """Make a directory; taking back what was written in it has emptied it."""
+    """Create a directory. Undoing later operations has emptied it before this one is undone."""
 
     path: Place
 
@@ -391,7 +397,7 @@ class MakeDirectory(Operation):
 
 @dataclass(frozen=True, slots=True)
 class CutOff(_OnFiles):
-    """Cut a file whose tail is in `tail`, or is all zeros."""
+    """Truncate a file. Its tail is saved in `tail`; None if it is all zeros."""
 
     path: Place
     tail: Place | None
@@ -415,7 +421,7 @@ class CutOff(_OnFiles):
 
 
 def owner_of_new(root: FileSystem, path: str, before: FileState | None) -> Owner:
-    """Mode and owner for new content: those of the file that it replaces, or those that a broker would give it."""
+    """Mode and owner of new content: those of the file that it replaces, else 644 and the owner of its directory."""
     if before is not None:
         return before.attributes.mode, before.attributes.uid, before.attributes.gid
     directory = path.rpartition("/")[0]
@@ -424,5 +430,5 @@ def owner_of_new(root: FileSystem, path: str, before: FileState | None) -> Owner
 
 
 def tail_of(path: str, kept: int) -> str:
-    """Where the tail of a cut file is kept, in the run's directory."""
+    """Path of the saved tail of a truncated file, in the execution's directory."""
     return f"{FILES}/{path}.tail@{kept}"

@@ -1,4 +1,4 @@
-"""Whether this user may do what a plan says, and take it back: asked before anything is changed."""
+"""Check before anything is changed whether this user may carry out a plan, and undo it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ _IMMUTABLE = "it is immutable (`lsattr` shows that), its file system is read-onl
 
 
 def refuse_without_permission(made: Changes) -> None:
-    """Raise `RecoveryRefused` if a step, or undoing it, would end with a permission denied.
-
-    Root too may be denied something: where a file system is read-only, or in a container.
+    """Raise `RecoveryRefused` if a step, or undoing it, would fail with a permission error. That can concern root too:
+    on a read-only file system, or in a container.
     """
     asked: set[str] = set()
     for action in made.actions:
@@ -46,7 +45,7 @@ def refuse_without_permission(made: Changes) -> None:
 
 
 def _refuse_immutable(full: str) -> None:
-    """Nobody can rename or replace a file that is immutable: its mode permits writing, and the system does not."""
+    """Raise `RecoveryRefused` if a file is immutable: its mode permits writing, but the system does not."""
     if not os.path.lexists(full):
         return  # it is gone since it was seen, which is found out when it is compared
     user, facts = os.geteuid(), os.lstat(full)
@@ -55,7 +54,9 @@ def _refuse_immutable(full: str) -> None:
 
 
 def _refuse_append_only(full: str) -> None:
-    """What may only grow can neither be cut nor renamed, even by root; its mode does not tell."""
+    """Raise `RecoveryRefused` if a file is append-only or immutable, which its mode does not show: even root cannot
+    truncate or rename it.
+    """
     try:
         descriptor = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,6 +1,7 @@
-"""Before a run begins: everything that will be needed is copied and flushed, and then the journal is written.
+"""Prepare an execution: everything that will be needed is copied and flushed, and then the journal is written.
 
-Until the journal has its name nothing in the log directory has been changed; a run that ends before is not a run.
+Nothing in the log directory is changed until the journal has its final name; what is interrupted before is no
+execution.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from kafkalog.recovery.facts.survey import Survey
 __all__ = ["Announcing", "finish_document", "prepare", "write_document"]
 
 Announcing = tuple[Callable[[], None], Callable[[], None]]
-"""How a run is named in the log directory, and how that is undone."""
+"""Functions that name the execution in the log directory, and that undo this."""
 
 _OWN = frozenset({LOCK_FILE, POINTER, POINTER_BEFORE})
 
 
 def write_document(disks: Disks, journal: Journal, name: str) -> bytes:
-    """Write a journal under a name, at once and durably; its bytes."""
+    """Write a journal under a name, atomically and durably; return its bytes."""
     data = journal.encode()
     path, new = f"{disks.run_id}/{name}", f"{disks.run_id}/{name}.new"
     disks.quarantine.remove(new)
@@ -43,7 +44,7 @@ def write_document(disks: Disks, journal: Journal, name: str) -> bytes:
 
 
 def finish_document(disks: Disks, old: str, new: str) -> None:
-    """Give the journal the name that says how far the run is."""
+    """Rename the journal's document, whose name says how far the execution is, durably."""
     disks.quarantine.rename(f"{disks.run_id}/{old}", f"{disks.run_id}/{new}")
     disks.quarantine.sync_directory(disks.run_id)
 
@@ -57,12 +58,13 @@ def prepare(
     announcing: Announcing,
     on_step: Callable[[], None] = lambda: None,
 ) -> tuple[Journal, bytes]:
-    """Save what will go, stage what will come, write the journal; after this the run can be completed or undone.
+    """Save removed bytes, stage new ones, and write the journal; return the journal and its document. After this the
+    execution can be completed or undone.
 
-    `empty` is the journal without its steps, `seen` the directory that the actions are for; `refuse_changed` is called
-    when everything is saved, and raises if the directory is no longer what was seen; `announcing` names the run in the
-    log directory before its journal is there, and takes that back; `on_step` is called after each action that was
-    prepared.  If anything fails on the way, what was copied is removed again.  Gives the journal, and its document.
+    `empty` is the journal without its steps, `seen` the survey that the actions are for. `refuse_changed` is called
+    when everything is saved, and raises if the directory has changed. `announcing` names the execution in the log
+    directory before its journal is there, and undoes that. `on_step` is called after each prepared action. If anything
+    fails, all copies are removed again.
     """
     begin, withdraw = announcing
     disks.quarantine.make_directory(disks.run_id)
@@ -90,9 +92,9 @@ class _Preparation:
         self.empty = empty
         self.seen = seen
         self.given: set[str] = set()
-        """paths that an earlier step gives or takes away"""
+        """paths that an earlier step creates or removes"""
         self.written: dict[Place, Place] = {}
-        """directories of the run, each with a place that was written in it: flushed once, at the end"""
+        """directories of the execution -> a place written in it: each is flushed once, at the end"""
 
     def journal(self, actions: Sequence[RecoveryAction], on_step: Callable[[], None]) -> Journal:
         steps = []
@@ -141,12 +143,14 @@ class _Preparation:
             )
 
     def existing(self, path: str) -> FileState:
-        """Content and attributes of a file of the log directory."""
+        """Content and attributes of a file of the log directory. Raises `RecoveryRefused` if it has changed."""
         with self.root.open_expected(path, self.disks.facts(Place(False, path))) as file:
             return FileState(file.status.st_size, file.digest(), file.attributes())
 
     def save(self, path: str, saved: Place, state: FileState) -> None:
-        """A whole copy on another file system, under its name only once it was read back."""
+        """Copy a file to the quarantine on another file system; it gets its name only after it was read back. Raises
+        `RecoveryRefused` if it has changed, or could not be restored to its owner.
+        """
         if os.geteuid() not in (0, state.attributes.uid):
             raise RecoveryRefused(
                 f"{self.root.root}/{path} belongs to another user, and could not be given back to it from a quarantine "
@@ -198,13 +202,13 @@ class _Preparation:
         return Step(ActionKind.WRITE, path, before=before, after=FileState(source.size, digest, attributes))
 
     def stage(self, place: Place, pieces: Iterable[Piece], size: int, owner: Owner | None) -> str:
-        """Write a file into the run's directory, flush it, read it back; its digest."""
+        """Write a file into the execution's directory, flush it and read it back; return its digest."""
         self.disks.make_parents(place)
         self.written[place.parent] = place
         return self.quarantine.save(self.disks.at(place)[1], pieces, size, owner)
 
     def directory(self, path: str) -> Step:
-        """A directory that goes, with all that is in it."""
+        """Make the step that removes a directory with everything in it."""
         entries: dict[str, tuple[str, FileState | None]] = {}
         for inside, status in self.root.walk(path):
             name = inside[len(path) + 1 :]
@@ -236,32 +240,34 @@ class _Preparation:
         return sorted(path for path in found if path and self.root.status(path) is not None)
 
     def bystanders(self, steps: Sequence[Step], directories: Collection[str]) -> dict[str, Bystander]:
-        """What else is in the directories, as it was seen: that it still is, `refuse_changed` finds out."""
+        """Other entries of the touched directories as they were surveyed; `refuse_changed` checks that
+        they still are.
+        """
         seen, known = self.seen, {step.path for step in steps} | {step.target for step in steps}
 
         def is_one(path: str) -> bool:
             directory, _, name = path.rpartition("/")
             return bool(directory) and directory in directories and path not in known and name not in _OWN
 
-        found = {path: Bystander(EntryKind.FILE, each.size, each.mtime_ns)
-                 for path, each in seen.files.items() if is_one(path)}  # fmt: skip
-        found |= {path: Bystander(EntryKind.DIRECTORY) for path in seen.directories if is_one(path)}
-        found |= {path: Bystander(EntryKind.OTHER) for path in (*seen.special, *seen.dangling) if is_one(path)}
+        present = {path: Bystander(EntryKind.FILE, facts.size, facts.mtime_ns)
+                   for path, facts in seen.files.items() if is_one(path)}  # fmt: skip
+        present |= {path: Bystander(EntryKind.DIRECTORY) for path in seen.directories if is_one(path)}
+        present |= {path: Bystander(EntryKind.OTHER) for path in (*seen.special, *seen.dangling) if is_one(path)}
         for name in READ_BY_A_BROKER:  # which may not have been readable, and then is not among what was seen
             status = self.root.status(name)
             if status is None or name in known:
                 continue
             if stat.S_ISREG(status.st_mode):
-                found[name] = Bystander(EntryKind.FILE, status.st_size, status.st_mtime_ns)
+                present[name] = Bystander(EntryKind.FILE, status.st_size, status.st_mtime_ns)
             else:
                 is_directory = stat.S_ISDIR(status.st_mode)
-                found[name] = Bystander(EntryKind.DIRECTORY if is_directory else EntryKind.OTHER)
-        return found
+                present[name] = Bystander(EntryKind.DIRECTORY if is_directory else EntryKind.OTHER)
+        return present
 
 
 _NO_DIGEST = "0" * 64
 _NEW = Attributes(0, 0, 0, 0)
-"""of what is written: its time counts, unless that is 0"""
+"""attributes of a new file: only a time other than 0 counts"""
 _NS_IN_MS = 1_000_000
 
 

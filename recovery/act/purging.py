@@ -1,8 +1,8 @@
-"""Permanently deleting what a run has kept.
+"""Permanently delete what executions have kept.
 
-A run is marked first, by the name of its document, and its document goes last: one whose removal was stopped is known
-for what it is, is never taken for a run that can be undone, and can be purged again.  Nothing is followed, and only
-what belongs to the run is removed.
+An execution is first marked by renaming its document, and that document is removed last. So an interrupted purge is
+recognized, is never mistaken for an execution that can be undone, and can be repeated. Links are not followed, and only
+files of the execution are removed.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ __all__ = ["PurgeResult", "purge", "purgeable"]
 _DIRECTORIES = (FILES, STAGED)
 _BEING_WRITTEN = ".new"
 _Chosen: TypeAlias = tuple[tuple[RunInfo, ...], dict[str, str]]
-"""The runs to remove, and those old enough that stay -> why."""
+"""Executions to remove, and the reason for each that is old enough but stays."""
 
 
 @dataclass(frozen=True, slots=True)
 class PurgeResult:
-    """What a purge removed."""
+    """Result of a purge."""
 
     root: str
     purged: tuple[RunInfo, ...]
     """as they were before"""
     left: Mapping[str, str] = field(default_factory=dict)
-    """runs that were old enough and stay -> why"""
+    """reason for each execution that was old enough but stays, by id"""
 
     @property
     def freed_bytes(self) -> int:
-        """Bytes on disk that the runs used."""
-        return sum(each.allocated_bytes for each in self.purged)
+        """Bytes on disk that the removed executions used."""
+        return sum(run.allocated_bytes for run in self.purged)
 
 
 def purgeable(
@@ -56,7 +56,9 @@ def purgeable(
     older_than_days: float | None = None,
     quarantine: PathLike | None = None,
 ) -> tuple[tuple[RunInfo, ...], dict[str, str]]:
-    """The runs that `purge` would remove, and those old enough that it would leave, with the reason; reads only."""
+    """Return the executions that `purge` would remove, and the reason for each that is old enough but stays. Reads
+    only.
+    """
     return _choose(Runs(root_of_runs(path), keeping_in(quarantine).quarantine), run_ids, older_than_days)
 
 
@@ -68,16 +70,16 @@ def purge(
     quarantine: PathLike | None = None,
     moved: bool = False,
 ) -> PurgeResult:
-    """Permanently delete what runs have kept, under the broker's lock: named runs, and all runs older than some days.
+    """Permanently delete what executions have kept, under the broker's lock: named ones, and all older than some days.
 
-    They can then no longer be undone, and the originals that they kept are lost.  An interrupted run is never removed,
-    unless it was set aside as superseded.  Raises `RecoveryRefused`, with nothing removed, if a named run does not
-    exist or must not be removed; runs selected by age that must not be removed are kept and named in the result.
+    They can then no longer be undone, and the originals that they kept are lost. An interrupted execution is never
+    removed, unless it was superseded. Raises `RecoveryRefused`, with nothing removed, if a named execution does not
+    exist or must not be removed; executions selected by age that must not be removed are kept and named in the result.
 
     * `path`: the log directory
-    * `run_ids`: the runs to remove
-    * `older_than_days`: also removes runs that began longer ago
-    * `quarantine`: where runs keep what they removed, if it is not the usual place
+    * `run_ids`: the executions to remove
+    * `older_than_days`: also removes executions that began longer ago
+    * `quarantine`: where executions keep what they removed, if it is not the usual place
     * `moved`: as for `recover`
     """
     return carry_out(_PurgeJob(path, keeping_in(quarantine, moved=moved), run_ids, older_than_days))[0]
@@ -95,7 +97,7 @@ class _PurgeJob(Job["_Chosen", PurgeResult]):
         _choose(Runs(self.roots[0], self.keeping.quarantine, moved=self.keeping.moved), self._run_ids, self._days)
 
     def admit(self, opened: Transaction) -> None:
-        """A run that was cut short stays, and keeps nothing else from being purged."""
+        """Accept interrupted executions: they are kept, and do not prevent purging others."""
 
     def plan(self, opened: Transaction) -> _Chosen:
         return _choose(opened.runs, self._run_ids, self._days)
@@ -112,7 +114,7 @@ class _PurgeJob(Job["_Chosen", PurgeResult]):
 
 
 def _needs_pointer(kept: Runs) -> bool:
-    """Whether a run that is left is found, or known for this directory's, by the pointer file."""
+    """Whether a remaining execution is found, or identified as this directory's, through the pointer file."""
     return any(
         run.state is RunState.UNREADABLE or run.is_unfinished or os.path.dirname(run.directory) != kept.beside
         for run in list_runs(kept)
@@ -126,7 +128,7 @@ def _choose(
         raise UsageError(f"{older_than_days} days is not an age: give a number that is not negative")
     known = list_runs(kept)
     for run_id in run_ids:
-        if run_id not in [each.run_id for each in known]:
+        if run_id not in [run.run_id for run in known]:
             raise RecoveryRefused(
                 f"no run {run_id} on {kept.root} is kept in {' or '.join(kept.places)}", reason="no_run"
             )
@@ -152,7 +154,7 @@ def _is_older(run: RunInfo, days: float | None) -> bool:
 
 
 def _why_not(kept: Runs, run: RunInfo) -> str | None:
-    """Why what a run keeps may not be removed."""
+    """Why what an execution keeps may not be removed; None if it may."""
     place = os.path.dirname(run.directory)
     if run.is_unfinished:
         return f"it is {run.state}, so what it keeps may be needed: complete it, or undo it"
@@ -168,7 +170,9 @@ def _why_not(kept: Runs, run: RunInfo) -> str | None:
 
 
 def _foreign(fs: FileSystem, run_id: str) -> str | None:
-    """The first thing in a run's directory that is not the run's; links and the like inside what it kept may be."""
+    """The first thing in an execution's directory that is not its own, as a sentence; None if there is none. Links and
+    special files among what it kept are allowed.
+    """
     documents = {*DOCUMENTS, *(name + _BEING_WRITTEN for name in DOCUMENTS)}
     directory = fs.status(run_id)
     for path, status in fs.walk(run_id):
@@ -183,9 +187,8 @@ def _foreign(fs: FileSystem, run_id: str) -> str | None:
 
 
 def _remove(run: RunInfo, left: dict[str, str]) -> bool:
-    """Mark the run, remove what it keeps, its other documents and then its own; then the quarantine if it is empty.
-
-    False if another process, on another directory that keeps its runs there, is at work on it: `left` says so then.
+    """Mark the execution, remove what it keeps, its other documents and then its own; then the quarantine if it is
+    empty. Return False, with the reason in `left`, if another process is at work on it.
     """
     place = os.path.dirname(run.directory)
     with FileSystem(place) as fs, fs.locked_directory(run.run_id) as is_stopped:

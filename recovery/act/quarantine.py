@@ -1,8 +1,10 @@
-"""Where removed bytes are kept: `<log directory>.recovery/<run>/`, or where the operator says.
+"""Quarantine: the directory in which executions keep removed bytes, `<log directory>.recovery/<run>/` or one that the
+user names.
 
-Never inside a log directory, this one or another: a broker does not start beside a directory that it does not know.  A
-quarantine elsewhere is found again through a small file in the log directory (`log.disk.pointer`), which also names the
-runs that are at work: without that a run that was cut short is not taken for this directory's, wherever it lies.
+It is never inside a log directory, because a broker does not start beside a directory that it does not know. A
+quarantine elsewhere is found through a pointer file in the log directory (`log.disk.pointer`), which also names the
+executions in progress. An interrupted execution belongs to this directory only if that file names it, wherever its
+quarantine is.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ __all__ = [
 
 _JOURNAL_LIMIT = 1 << 28
 DOCUMENTS = (PURGING, UNDONE, SUPERSEDED, CLOSING, UNDOING, MANIFEST, JOURNAL, PREPARING)
-"""names of a run's document; where a power cut has left two, the one that counts comes first"""
+"""names of an execution's document; if a power failure left two, the earlier one in this order counts"""
 _ENDED = (PURGING, UNDONE, SUPERSEDED)
 _AT_WORK = (JOURNAL, UNDOING)
 _OTHER_PLACE = (Advice("name another place with {}", Ask.QUARANTINE),)
@@ -53,7 +55,7 @@ _UNFINISHED = (*_AT_WORK, CLOSING)
 
 
 def new_run_id() -> str:
-    """A name that sorts by time where the clock does not step back, to the microsecond."""
+    """Return a new id of an execution: UTC time to the microsecond, so that ids sort by time, and a random suffix."""
     now = datetime.now(UTC)
     return now.strftime("%Y%m%dT%H%M%S.%fZ") + "-" + secrets.token_hex(4)
 
@@ -64,7 +66,7 @@ def _is_inside(path: str, directory: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
-    """A run that a quarantine holds: its journal, and the name of the document it was read from."""
+    """One execution in a quarantine: its journal, and the name of the document that the journal was read from."""
 
     place: str
     journal: Journal
@@ -72,22 +74,24 @@ class KeptRun:
 
     @property
     def run_id(self) -> str:
-        """The run's name."""
+        """Id of the execution."""
         return self.journal.run_id
 
     @property
     def directory(self) -> str:
-        """Where its bytes are."""
+        """Directory with the bytes that it keeps."""
         return os.path.join(self.place, self.run_id)
 
     @property
     def is_foreign(self) -> bool:
-        """Whether it was begun on another machine."""
+        """Whether another machine began it."""
         return self.journal.machine != machine_id()
 
 
 def run_ids_in(place: str) -> list[str]:
-    """Names of runs in a quarantine, in order; none if it is not there."""
+    """Sorted ids of the executions in a quarantine; empty if the quarantine is missing. Raises `StorageError` if it
+    cannot be listed.
+    """
     try:
         return sorted(filter(is_run_id, os.listdir(place)))
     except (FileNotFoundError, NotADirectoryError):
@@ -97,18 +101,20 @@ def run_ids_in(place: str) -> list[str]:
 
 
 def document_of(place: str, run_id: str) -> str | None:
-    """The name of a run's document; None if it has none."""
-    return next((each for each in DOCUMENTS if os.path.lexists(os.path.join(place, run_id, each))), None)
+    """Name of the document of an execution that counts; None if it has none."""
+    return next((name for name in DOCUMENTS if os.path.lexists(os.path.join(place, run_id, name))), None)
 
 
 _Journals = dict[bytes, Journal]
-"""digest of a document -> what it says: every run reads those of all runs before it, several times"""
+"""digest of a document -> its journal: every execution reads the documents of all executions before it,
+several times
+"""
 
 
 def read_run(place: str, run_id: str, name: str, known: _Journals | None = None) -> KeptRun:
-    """A run by its document; raises `FormatError`, `LimitExceeded` or `StorageError` if that cannot be read.
+    """Read an execution from its document `name`. Documents in `known` are not decoded again; new ones are added to it.
 
-    A document that is `known` is not taken apart again.
+    Raises `FormatError`, `LimitExceeded` or `StorageError` if the document cannot be read or names another execution.
     """
     path = os.path.join(place, run_id, name)
     data = read_small(path, _JOURNAL_LIMIT)
@@ -125,18 +131,19 @@ def _in_order(runs: Iterable[KeptRun]) -> list[KeptRun]:
 
 
 class Runs:
-    """The runs on one log directory, wherever they are kept; `place` is where a new one goes.
-
-    With `moved` somebody vouches that runs in `place` are of this directory, although nothing in it says so.
+    """Executions on one log directory, in all its quarantines. New ones go to `place`. With `moved` the caller asserts
+    that executions in `place` are this directory's, although it does not name them.
     """
 
     def __init__(self, root: str, place: str | None = None, *, moved: bool = False) -> None:
         self.root = os.path.realpath(root)
         beside = self.root + ".recovery"
         self.default = os.path.realpath(beside)
-        """where a run goes if nobody says otherwise"""
+        """quarantine of a new execution by default"""
         self.beside = beside if self.default == beside else None
-        """the same, unless a link leads away from there: what is kept elsewhere has to be proven this directory's"""
+        """its path too, or None if a symbolic link leads elsewhere: executions there have to be proven
+        this directory's
+        """
         self.moved = moved
         self._pointer = read_pointer(self.root)
         remembered = self._pointer.places if self._pointer is not None else ()
@@ -149,34 +156,38 @@ class Runs:
 
     @property
     def places(self) -> Sequence[str]:
-        """Every quarantine in which a run on this directory may be."""
+        """Quarantines in which executions on this directory may be; the one that was named comes first."""
         return self._places
 
     @property
     def owner(self) -> str | None:
-        """The id of the log directory, if it has one yet."""
+        """Id of the log directory; None if it has none yet."""
         return None if self._pointer is None else self._pointer.owner
 
     @property
     def owner_of_new(self) -> str:
-        """The id that a new run gives the directory, or finds there."""
+        """Id of the log directory for a new execution: the present one, else a new one."""
         return self.owner or self._new_owner
 
     @property
     def at_work(self) -> tuple[str, ...]:
-        """The runs that the directory says have begun on it and not ended."""
+        """Ids of executions that the directory names as begun and not ended."""
         return () if self._pointer is None else self._pointer.at_work
 
     @property
     def place(self) -> str:
-        """Where a new run goes: where the caller says, where this machine has kept one before, or beside it."""
+        """Quarantine of a new execution: the one that the caller names, else that of the latest execution of this
+        machine, else beside the directory.
+        """
         if self._given is not None:
             return self._given
         trusted = [run.place for run in self.all() if not run.is_foreign and run.journal.machine is not None]
         return trusted[-1] if trusted else self.default
 
     def refuse_place(self) -> None:
-        """Raise `RecoveryRefused` if the place for a new run would keep a broker from starting."""
+        """Raise `RecoveryRefused` if the quarantine of a new execution is a file, is inside a log directory, or has a
+        line break in its path.
+        """
         if os.path.lexists(self.place) and not os.path.isdir(self.place):
             raise RecoveryRefused(
                 f"the quarantine {self.place} cannot be created (a file is there)",
@@ -202,7 +213,7 @@ class Runs:
             )
 
     def create(self) -> FileSystem:
-        """The quarantine's directory, made if need be."""
+        """Open the quarantine's directory, created if it is missing. Raises `RecoveryRefused` if that fails."""
         try:
             return FileSystem.create(self.place)
         except StorageError as error:
@@ -213,25 +224,38 @@ class Runs:
             ) from error
 
     def begin(self, root: FileSystem, run_id: str, place: str) -> None:
-        """Leave in the log directory that a run, or its undo, is at work on it: before its journal says so."""
+        """Name an execution, or its undo, in the directory's pointer file. This comes before its journal says that it
+        is in progress.
+        """
         known = self._pointer or Pointer(self.owner_of_new)
         places = known.places if place in (self.beside, *known.places) else (*known.places, place)
         unfinished = {run.run_id for run in self.unfinished()}
-        at_work = (*(each for each in known.at_work if each in unfinished and each != run_id), run_id)
+        at_work = (
+            *(
+                unfinished_id
+                for unfinished_id in known.at_work
+                if unfinished_id in unfinished and unfinished_id != run_id
+            ),
+            run_id,
+        )
         self._leave(root, Pointer(known.owner, places, at_work))
 
     def end(self, root: FileSystem, run_id: str, *, stands: bool) -> None:
-        """The directory names the run no more; the pointer goes if nothing is left to which it leads."""
+        """Remove an execution from the pointer file; remove the file if it is no longer needed. `stands` is False if
+        the execution itself is gone.
+        """
         self._clear(root)
         if self._pointer is None:
             return
-        at_work = tuple(each for each in self._pointer.at_work if each != run_id)
+        at_work = tuple(other_id for other_id in self._pointer.at_work if other_id != run_id)
         left = [run for run in self.all() if stands or run.run_id != run_id]
         is_needed = at_work or any(run.journal.owner == self.owner and not run.journal.is_beside for run in left)
         self._leave(root, Pointer(self._pointer.owner, self._pointer.places, at_work) if is_needed else None)
 
     def tidy(self, root: FileSystem) -> None:
-        """Take from the pointer what a run that has ended left there, because it was stopped at its very end."""
+        """Remove executions that have ended from the pointer file. They are left there if a process is killed at its
+        very end.
+        """
         unfinished = {run.run_id for run in self.all() if run.name in (PREPARING, *_UNFINISHED)}
         for run_id in self.at_work:
             if run_id not in unfinished:
@@ -239,11 +263,13 @@ class Runs:
         self._clear(root)
 
     def drop_pointer(self, root: FileSystem) -> None:
-        """The directory's runs are gone: it carries no id any more."""
+        """Remove the pointer file and with it the directory's id, after its last execution was purged."""
         self._leave(root, None)
 
     def _leave(self, root: FileSystem, pointer: Pointer | None) -> None:
-        """Have this pointer in the log directory, whose own time stays."""
+        """Write the pointer file durably, or remove it if `pointer` is None. The directory keeps its
+        modification time.
+        """
         self._clear(root)
         if pointer == self._pointer:
             return
@@ -265,44 +291,48 @@ class Runs:
 
     @staticmethod
     def _clear(root: FileSystem) -> None:
-        """Remove a pointer that was being written when a run was stopped."""
+        """Remove a pointer file that an interrupted execution was still writing."""
         if root.status(POINTER_BEFORE) is not None:
             root.remove(POINTER_BEFORE)
             root.sync_directory("")
 
     def reload(self) -> None:
-        """Look at the quarantines again."""
+        """Forget all that was read, so that the quarantines are read again."""
         self._runs = self._found = None
 
     def knows(self, document: bytes, journal: Journal) -> None:
-        """What a document says that this process wrote."""
+        """Remember the journal of a document that this process wrote."""
         self._journals[hashlib.blake2b(document).digest()] = journal
 
     # -- what is kept ------------------------------------------------------------------------------------------------
 
     def all(self) -> list[KeptRun]:
-        """Every run on this directory that was not undone or set aside, in the order in which they began."""
+        """Executions on this directory in the order in which they began, without those undone, superseded or being
+        purged. Raises `RecoveryRefused` if a document cannot be read.
+        """
         if self._runs is None:
             self._runs = _in_order(run for run in self._readable() if self.is_ours(run))
         return self._runs
 
     def legible(self) -> list[KeptRun]:
-        """The runs without those whose document cannot be read."""
+        """Executions as in `all`, without those whose document cannot be read."""
         return _in_order(run for run in self._kept() if isinstance(run, KeptRun) and self.is_ours(run))
 
     def _kept(self) -> list[KeptRun | RecoveryRefused]:
-        """Every run in the quarantines that has not ended, or why its document cannot be read."""
+        """Executions of any directory in the quarantines, without those undone, superseded or being purged; a refusal
+        in place of each document that cannot be read.
+        """
         if self._found is None:
-            found = [self._read(place, run_id) for place in self._places for run_id in run_ids_in(place)]
-            self._found = [each for each in found if each is not None]
+            kept = [self._read(place, run_id) for place in self._places for run_id in run_ids_in(place)]
+            self._found = [each for each in kept if each is not None]
         return self._found
 
     def _readable(self) -> Iterator[KeptRun]:
-        """The runs of `_kept`; raises `RecoveryRefused` at one that cannot be read."""
-        for each in self._kept():
-            if isinstance(each, RecoveryRefused):
-                raise each
-            yield each
+        """Yield the executions of `_kept`. Raises `RecoveryRefused` at one that cannot be read."""
+        for run in self._kept():
+            if isinstance(run, RecoveryRefused):
+                raise run
+            yield run
 
     def _read(self, place: str, run_id: str) -> KeptRun | RecoveryRefused | None:
         name = document_of(place, run_id)
@@ -318,8 +348,9 @@ class Runs:
             )
 
     def is_ours(self, run: KeptRun) -> bool:
-        """What has ended: by its place beside the directory, else by the id that both carry.  What has not: only if
-        the directory names it, for a backup put in its place does not.
+        """Whether an execution is this directory's. An unfinished one is if the pointer file names it (that of a
+        restored backup does not), or with `moved` if it has the directory's id or path. A finished one is if it lies
+        beside the directory, or has the directory's id; with `moved` the path is enough.
         """
         if run.name in _AT_WORK and run.run_id not in self.at_work:
             return self.moved and self.may_be_ours(run)
@@ -330,37 +361,43 @@ class Runs:
         )
 
     def may_be_ours(self, run: KeptRun) -> bool:
-        """Nothing speaks against it but that nothing speaks for it."""
+        """Whether an execution has the directory's id or its path."""
         return run.journal.owner == self.owner or run.journal.root == self.root
 
     def strangers(self) -> list[KeptRun]:
-        """What began beside this directory or on this path, has not ended, and is not named by what is there now."""
+        """Unfinished executions beside this directory, or on its path, that are not this directory's. Raises
+        `RecoveryRefused` if a document cannot be read.
+        """
         near = (each for each in self._readable() if each.place == self.beside or each.journal.root == self.root)
         return [run for run in near if run.name in _AT_WORK and not self.is_ours(run)]
 
     def missing(self) -> list[str]:
-        """Runs that the directory names and that are in none of its quarantines."""
+        """Ids of executions that the directory names and that are in none of its quarantines."""
         return [run for run in self.at_work if all(document_of(place, run) is None for place in self._places)]
 
     def unfinished(self) -> list[KeptRun]:
-        """Runs, and undos of runs, that began and did not end."""
+        """Executions, and undos of executions, that began and did not end."""
         return [run for run in self.all() if run.name in _UNFINISHED]
 
     def is_announced(self, run: KeptRun) -> bool:
-        """A run that was stopped before it began had named itself in the log directory, or was about to."""
+        """Whether an execution that was interrupted before its first change is named in the pointer file, or was about
+        to be.
+        """
         is_about_to = bool(run.journal.steps) and os.path.lexists(os.path.join(self.root, POINTER_BEFORE))
         return is_about_to or run.run_id in self.at_work
 
     def abandoned(self) -> list[KeptRun]:
-        """Runs that were stopped while they made copies, before anything but the pointer was changed."""
+        """Executions that were interrupted while they copied files: nothing but the pointer file was changed."""
         return [run for run in self.all() if run.name == PREPARING]
 
     def next_sequence(self) -> int:
-        """The number of a new run: higher than that of every run there is."""
+        """Sequence number of a new execution: one above the highest, at least 1."""
         return 1 + max((run.journal.sequence for run in self.all()), default=0)
 
     def undoable(self, run_id: str | None = None, concerns: Callable[[KeptRun], bool] | None = None) -> KeptRun:
-        """The run of this name, or the latest that `concerns` chooses; `RecoveryRefused` if there is none."""
+        """Return the execution with this id, or the latest one that `concerns` accepts (None: any). Raises
+        `RecoveryRefused` if there is none.
+        """
         candidates = [
             run
             for run in self.all()
@@ -374,8 +411,10 @@ class Runs:
         return candidates[-1]
 
     def after(self, run: KeptRun) -> Sequence[KeptRun]:
-        """Runs that began after this one and stand."""
-        return [each for each in self.all() if each.journal.sequence > run.journal.sequence and each.name != PREPARING]
+        """Executions that began after `run`, without those that were only prepared."""
+        return [
+            later for later in self.all() if later.journal.sequence > run.journal.sequence and later.name != PREPARING
+        ]
 
     def _list(self) -> str:
         return " or ".join(self._places)

@@ -1,6 +1,6 @@
-"""Whether a run could be undone, as far as a glance tells: by kinds, sizes and times, without reading a file.
+"""Check quickly whether a run could be undone: kinds, sizes and times are compared, and no file is read.
 
-`undo` compares every byte that it relies on; what is said here can still turn out otherwise then.
+`undo` compares every byte that it relies on, and may then still refuse.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ __all__ = ["why_not_undoable"]
 
 
 def why_not_undoable(runs: Runs, run: KeptRun) -> str | None:
-    """Why `undo` would decline a run that has ended or was cut short; None if nothing is seen that speaks against it.
-
-    Raises nothing for what it finds; a directory or quarantine that cannot be examined is a reason too.
+    """Why `undo` would decline a run that has ended or was cut short; None if nothing is found against it. Raises
+    nothing for what it finds; a directory or quarantine that cannot be examined is a reason too.
     """
     try:
         refuse_others_files(run)
@@ -52,7 +51,7 @@ def why_not_undoable(runs: Runs, run: KeptRun) -> str | None:
 
 
 def _compare(disks: Disks, run: KeptRun) -> None:
-    """Raise `Unexpected` for the first place that is visibly not as the run left it."""
+    """Raise `Unexpected` for the first place whose kind, size or time is not as the run left it."""
     script = describe(run.journal, os.path.join(run.directory, run.name))
     ended = Located(run.journal, script, len(script.operations))
     for place in script.timeline.places():

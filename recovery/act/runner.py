@@ -1,4 +1,4 @@
-"""Runs on one log directory: begun, completed after they were cut short, set aside, undone."""
+"""Begin, complete, supersede and undo executions on one log directory."""
 
 from __future__ import annotations
 
@@ -55,32 +55,32 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class CompletedRuns:
-    """What became of earlier runs that had been cut short."""
+    """Results of completing earlier executions that had been interrupted."""
 
     completed: tuple[str, ...] = ()
-    """run ids; completed, or undone where they were being undone"""
+    """ids of executions that were completed, or whose undo was"""
     superseded: Mapping[str, str] = field(default_factory=dict)
-    """run id -> why it was set aside: the directory was changed since, by a broker for example"""
+    """id of each superseded execution -> why: the directory was changed since, for example by a broker"""
     marker_withheld: str | None = None
     steps: Mapping[str, int] = field(default_factory=dict)
-    """run id -> how many operations were left to be done, or to be undone"""
+    """id of each completed execution -> number of operations that were left to do or undo"""
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What runs have left that were cut short, compared with what is there."""
+    """Interrupted executions, compared with the present files."""
 
     fitting: tuple[tuple[KeptRun, Located], ...] = ()
-    """those that can be brought to their end, and how far they came"""
+    """those that can be completed, with how far they came"""
     stale: tuple[tuple[KeptRun, str], ...] = ()
-    """those that cannot, because the directory was changed since; with the sentence that says so"""
+    """those that cannot because the directory was changed since, with the reason as a sentence"""
     abandoned: tuple[tuple[KeptRun, Located | None], ...] = ()
-    """those that were stopped before they began; None: not everything is as they found it"""
+    """those interrupted before they began; None: something has changed since"""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A run that has ended."""
+    """A completed execution."""
 
     run_id: str
     place: str
@@ -97,7 +97,9 @@ def _quarantine_of(run: KeptRun) -> Iterator[FileSystem]:
 
 
 def refuse_foreign(runs: Runs, allowed: str | None) -> None:
-    """Raise `RecoveryRefused` if an unfinished run was begun on another machine and is not the one that is allowed."""
+    """Raise `RecoveryRefused` if another machine began an unfinished execution other than `allowed`, or if `allowed` is
+    not unfinished.
+    """
     unfinished = runs.unfinished()
     if allowed is not None and allowed not in [run.run_id for run in unfinished]:
         raise RecoveryRefused(f"there is no unfinished run {allowed} on {runs.root}", reason="no_run")
@@ -112,7 +114,7 @@ def refuse_foreign(runs: Runs, allowed: str | None) -> None:
 
 
 def look_at_earlier(root: FileSystem, runs: Runs) -> Earlier:
-    """Compare what runs have left that were cut short, undos too, with what is there; changes nothing."""
+    """Compare interrupted executions and undos with the present files; changes nothing."""
     fitting: list[tuple[KeptRun, Located]] = []
     stale: list[tuple[KeptRun, str]] = []
     for run in runs.unfinished():
@@ -120,19 +122,21 @@ def look_at_earlier(root: FileSystem, runs: Runs) -> Earlier:
             disks = Disks(root, quarantine, run.run_id)
             try:
                 fitting.append((run, _locate(disks, run, to_undo=run.name != JOURNAL)))
-            except Unexpected as found:
-                stale.append((run, _superseded(disks, run, found)))
+            except Unexpected as unexpected:
+                stale.append((run, _superseded(disks, run, unexpected)))
     abandoned = [run for run in runs.abandoned() if runs.is_announced(run) or _is_nobodys(run)]
     return Earlier(tuple(fitting), tuple(stale), tuple((run, _as_before(root, run)) for run in abandoned))
 
 
 def _is_nobodys(run: KeptRun) -> bool:
-    """Whether it had saved less than everything, so that no directory names it; and nobody else is at it."""
+    """Whether an execution stopped before its copies were complete, so that no directory names it, and was begun on
+    this machine.
+    """
     return not run.journal.steps and not run.is_foreign
 
 
 def _as_before(root: FileSystem, run: KeptRun) -> Located | None:
-    """Where nobody has changed anything since a run was stopped that had not begun."""
+    """State of an execution that has done nothing yet; None if it has, or if something has changed since."""
     with _quarantine_of(run) as quarantine:
         try:
             located = _locate(Disks(root, quarantine, run.run_id), run, to_undo=True)
@@ -142,7 +146,7 @@ def _as_before(root: FileSystem, run: KeptRun) -> Located | None:
 
 
 def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> CompletedRuns:
-    """Set aside the runs that no longer fit; of those that had not begun remove what they had copied."""
+    """Supersede executions that no longer fit, and remove the copies of those that had not begun."""
     for run, _why in earlier.stale:
         with _quarantine_of(run) as quarantine:
             finish_document(Disks(root, quarantine, run.run_id), run.name, SUPERSEDED)
@@ -157,9 +161,8 @@ def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> CompletedRuns:
 
 
 def _discard(root: FileSystem, runs: Runs, run: KeptRun, located: Located | None) -> None:
-    """Remove the copies of a run that had changed nothing but the pointer, which goes too, as its time does.
-
-    Nothing is done if it is at work after all, or has begun since it was looked at.
+    """Remove the copies of an execution that had changed only the pointer file, which is restored with the directory's
+    time. Does nothing if the execution is still at work or has begun since.
     """
     with _quarantine_of(run) as quarantine, quarantine.locked_directory(run.run_id) as is_stopped:
         if not is_stopped or document_of(run.place, run.run_id) != PREPARING:
@@ -174,7 +177,7 @@ def _discard(root: FileSystem, runs: Runs, run: KeptRun, located: Located | None
 def complete(
     root: FileSystem, runs: Runs, earlier: Earlier, withhold_marker: Callable[[], str | None]
 ) -> CompletedRuns:
-    """Bring to their end the runs that were cut short, undos too; set aside those that no longer fit."""
+    """Complete interrupted executions and undos; supersede those that no longer fit."""
     superseded = settle(root, runs, earlier).superseded
     completed: dict[str, int] = {}
     withheld = None
@@ -198,7 +201,7 @@ def complete(
 
 
 def _forgetting(root: FileSystem, runs: Runs, run_id: str) -> Callable[[], None]:
-    """What takes a run's name from the log directory, once it is undone."""
+    """Return a function that removes an undone execution from the pointer file."""
     return partial(runs.end, root, run_id, stands=False)
 
 
@@ -231,10 +234,10 @@ def act(
     drops: bool = False,
     lost: Sequence[LossOfRun] | None = None,
 ) -> Done:
-    """Do what a plan says, as a run of its own.
+    """Carry out a plan as a new execution.
 
-    `still` surveys the directory again once everything is saved: what it shows must be what the plan was made from.
-    Raises `RecoveryRefused`, with everything as it was, if it is not.
+    `still` surveys the directory again once everything is saved. Raises `RecoveryRefused` before the first change if it
+    differs from the plan's survey. `lost` and `drops` are noted in the journal.
     """
     with _new_quarantine(runs) as quarantine:
         run_id = new_run_id()
@@ -282,7 +285,7 @@ def act(
 
 
 def _bytes_of(made: Changes, action: RecoveryAction) -> int:
-    """What preparing an action has to read or write, about."""
+    """Approximate number of bytes that preparing an action reads or writes."""
     facts = made.survey.files.get(action.path)
     before = 0 if facts is None else facts.size
     match action.kind:
@@ -295,7 +298,9 @@ def _bytes_of(made: Changes, action: RecoveryAction) -> int:
 
 
 def refuse_place(runs: Runs, made: Changes) -> None:
-    """Raise `RecoveryRefused` if a plan cannot be done, or what it removes not be kept where it would go."""
+    """Raise `RecoveryRefused` if a plan cannot be carried out: the quarantine's place is impossible, or permissions or
+    space are missing.
+    """
     runs.refuse_place()
     refuse_without_permission(made)
     with FileSystem.nearest(runs.place) as existing, FileSystem.nearest(made.root) as root:
@@ -304,7 +309,9 @@ def refuse_place(runs: Runs, made: Changes) -> None:
 
 @contextmanager
 def _new_quarantine(runs: Runs) -> Iterator[FileSystem]:
-    """The quarantine, made if need be, and gone again if nothing came of it."""
+    """Open the quarantine, created if it is missing; directories that were created are removed again if an error leaves
+    them empty.
+    """
     missing = FileSystem.missing(runs.place)
     fs = runs.create()
     try:
@@ -327,9 +334,8 @@ def _refuse_changed(made: Changes, now: Survey) -> None:
 
 
 def take_back(root: FileSystem, runs: Runs, run_id: str | None, partition: str | None = None) -> KeptRun:
-    """Undo a run; everything is compared before anything is changed.
-
-    Default: the latest, or the latest that has changed a partition directory.
+    """Undo an execution after comparing everything; return it. Without `run_id` it is the latest, or the latest that
+    changed `partition`. Raises `RecoveryRefused` before anything is changed.
     """
     with _compared(root, runs, run_id, partition) as (run, disks, located):
         runs.begin(root, run.run_id, run.place)
@@ -338,7 +344,7 @@ def take_back(root: FileSystem, runs: Runs, run_id: str | None, partition: str |
 
 
 def refuse_take_back(root: FileSystem, runs: Runs, run_id: str | None, partition: str | None = None) -> None:
-    """Raise what `take_back` would raise; nothing is changed."""
+    """Raise what `take_back` would raise before its first change; nothing is changed."""
     with _compared(root, runs, run_id, partition):
         pass
 
@@ -347,8 +353,10 @@ def refuse_take_back(root: FileSystem, runs: Runs, run_id: str | None, partition
 def _compared(
     root: FileSystem, runs: Runs, run_id: str | None, partition: str | None
 ) -> Iterator[tuple[KeptRun, Disks, Located]]:
-    """The run that is meant, everything it relies on compared; raises `RecoveryRefused` where it cannot be undone."""
-    run = runs.undoable(run_id, None if partition is None else lambda each: _concerns(each, partition))
+    """Find the execution to undo, and compare everything that undoing relies on. Raises `RecoveryRefused` if it cannot
+    be undone.
+    """
+    run = runs.undoable(run_id, None if partition is None else lambda kept_run: _concerns(kept_run, partition))
     refuse_others_files(run)
     if run.is_foreign and run.name != MANIFEST and run_id is None:
         refuse_foreign(runs, None)
@@ -357,8 +365,8 @@ def _compared(
         disks = Disks(root, quarantine, run.run_id)
         try:
             located = _locate(disks, run, to_undo=True)
-        except Unexpected as found:
-            raise RecoveryRefused(_why_not(disks, run, found), reason="changed") from None
+        except Unexpected as unexpected:
+            raise RecoveryRefused(_why_not(disks, run, unexpected), reason="changed") from None
         yield run, disks, located
 
 
@@ -367,8 +375,8 @@ def _concerns(run: KeptRun, partition: str) -> bool:
 
 
 def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
-    """Raise `RecoveryRefused` if a later run relies on what this one left."""
-    later = next((each for each in runs.after(run) if _relied_on(each) & _touched(run)), None)
+    """Raise `RecoveryRefused` if a later execution relies on what this one left."""
+    later = next((later_run for later_run in runs.after(run) if _relied_on(later_run) & _touched(run)), None)
     other = None if later is None else _found_otherwise(run, later)
     if later is not None and other is not None:
         raise RecoveryRefused(
@@ -385,7 +393,7 @@ def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
 
 
 def _found_otherwise(run: KeptRun, later: KeptRun) -> str | None:
-    """The first path that a later run did not find as this run had left it; None if there is none."""
+    """First path that a later execution did not find as this one had left it; None if there is none."""
     left: dict[str, FileState | int | None] = {}
     for step in run.journal.steps:
         left[step.path] = step.kept_bytes if step.kind is ActionKind.TRUNCATE else step.after
@@ -402,7 +410,9 @@ def _found_otherwise(run: KeptRun, later: KeptRun) -> str | None:
 
 
 def refuse_others_files(run: KeptRun) -> None:
-    """Files that have to be rebuilt are this user's, and could not be given back to another one."""
+    """Raise `RecoveryRefused` if undoing would have to recreate another user's files, as only root can
+    set their owner.
+    """
     user = os.geteuid()
     for step in run.journal.steps if user and not run.journal.same_mount else ():
         if step.before is not None and step.before.attributes.uid != user:

@@ -1,4 +1,4 @@
-"""A journal read as a script: the operations that its steps stand for, in order."""
+"""Translate a journal into a script: the operations that its steps mean, in order."""
 
 from __future__ import annotations
 
@@ -34,30 +34,33 @@ __all__ = ["Script", "describe"]
 
 @dataclass(frozen=True)
 class Script:
-    """A journal's operations and the timeline they make; `ends` is how many operations the steps up to each take.
+    """Operations of a journal, and the timeline of states that they make; `ends` has the number of operations up to the
+    end of each step.
 
-    A broker recovers each partition by itself.  So the operations on files of one partition directory are done in their
-    order, but what is done in one directory does not wait for another.
+    A broker recovers each partition by itself. So operations on files of one partition directory are done in order, but
+    independently of other directories.
     """
 
     operations: list[Operation]
     timeline: Timeline
     ends: list[int]
     stretches: list[tuple[int, int]]
-    """Numbers of the first operation, and of the one after the last, of those that are in order only within each
-    directory; an operation that is in order with all others is a stretch of its own."""
+    """(first, end exclusive) numbers of operations that are ordered only within each directory; an operation that is
+    ordered with all others is a stretch of its own
+    """
     partitions: list[str | None]
-    """The partition directory in which each operation changes files; None: it is in order with all others."""
+    """partition directory in which each operation changes files; None if it is ordered with all others"""
     _of_saved: dict[Place, str] = field(default_factory=dict)
 
     def group(self, place: Place) -> str:
-        """The entry of the log directory in which a place is; of what the run keeps that to which it belongs, or ''."""
+        """Top-level entry of the log directory that a place is in; for a place in the execution's directory the one
+        that it belongs to, or ''.
+        """
         return self._of_saved.get(place, "") if place.in_run else place.path.partition("/")[0]
 
     def waves(self, done: Collection[int], *, back: bool = False) -> Iterator[list[int]]:
-        """Numbers of the operations that are still to be done, or with `back` of those that are to be undone.
-
-        What is in one wave may be flushed together: each operation of it is in another directory.
+        """Yield groups of operations (numbers) that are still to be done, or with `back` to be undone. One wave may be
+        flushed together, because each of its operations is in another directory.
         """
         for first, end in reversed(self.stretches) if back else self.stretches:
             chains: dict[str | None, list[int]] = {}
@@ -92,7 +95,7 @@ class _Writer:
         self.operations.append(operation)
 
     def begin(self, place: Place, state: Whole | Uncut | Tree) -> None:
-        """A state that a step names must be the one that earlier steps have left."""
+        """Record the state that a step expects. Raises `ValueError` if earlier steps leave another one."""
         if self.timeline.knows(place):
             need(self.timeline.state(place) == state)
         else:
@@ -192,7 +195,7 @@ class _Writer:
 
 
 def describe(journal: Journal, source: str) -> Script:
-    """The operations of a journal's steps; `FormatError` if they do not follow from each other."""
+    """Return the script of a journal. Raises `FormatError` if its steps contradict each other."""
     writer = _Writer(journal)
     ends = []
     writer.surroundings()

@@ -1,4 +1,4 @@
-"""Whether there is room for what a recovery copies, on the file systems on which it copies it."""
+"""Check whether the file systems have space for what an execution copies."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ __all__ = ["refuse_if_full", "refuse_without_room"]
 
 _NEW = "new files"
 _STEP_BYTES = 1000
-"""What a journal says of a step or a directory, at most about; it is there twice while it is replaced."""
+"""Approximate upper bound of a journal's bytes for a step or a directory; a journal exists twice while it
+is replaced.
+"""
 _OWN_DIRECTORIES = 4
-"""Of a run, beside those that mirror the log directory's; and the file that names it there."""
+"""Directories of an execution other than those that mirror the log directory's, and its pointer file."""
 
 
 def refuse_without_room(made: Changes, place: str, *, same_mount: bool) -> None:
-    """Raise `RecoveryRefused` if a run would not fit: removed bytes and new files into the quarantine, at `place`.
-
-    Where the quarantine is on another file system, whole files are copied there, and new files once more into the log
+    """Raise `RecoveryRefused` if an execution would not fit: removed bytes and new files go into the quarantine at
+    `place`. If that is on another file system, whole files are copied there, and new files once more into the log
     directory.
     """
     kept: list[int] = []
@@ -40,7 +41,7 @@ def refuse_without_room(made: Changes, place: str, *, same_mount: bool) -> None:
 
 
 def _saved(made: Changes, action: RecoveryAction, *, same_mount: bool) -> list[int]:
-    """The files of this action that are copied into the quarantine: the bytes of each."""
+    """Sizes in bytes of the files that this action copies into the quarantine."""
     before = made.survey.files.get(action.path)
     match action.kind:
         case ActionKind.TRUNCATE if before is not None:
@@ -56,9 +57,8 @@ def _saved(made: Changes, action: RecoveryAction, *, same_mount: bool) -> list[i
 
 
 def refuse_if_full(path: str, sizes: Iterable[int], what: str) -> None:
-    """Raise `RecoveryRefused` if the file system of a path, be it there or not, has no room for files of these sizes.
-
-    Each takes whole blocks.
+    """Raise `RecoveryRefused` if the file system of a path, which need not exist, has no space for files of these sizes
+    in bytes, each rounded up to whole blocks.
     """
     existing = path
     while not os.path.isdir(existing):
@@ -80,7 +80,7 @@ def refuse_if_full(path: str, sizes: Iterable[int], what: str) -> None:
 
 
 def _mount_of(directory: str) -> str:
-    """Where the file system is mounted that a directory is on."""
+    """Mount point of the file system that contains a directory."""
     directory = os.path.realpath(directory)
     while not os.path.ismount(directory):
         directory = os.path.dirname(directory)

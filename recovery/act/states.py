@@ -1,9 +1,9 @@
-"""What may be in a place before, during and after a run, and how far a run has come.
+"""States of files before, during and after an execution, and how far an execution has come.
 
-A run is a sequence of operations, each of which happens whole or not at all.  So for every place that it touches or
-relies on, the state after each operation is known beforehand, and how far a run came that was cut short is found by
-looking: it is the operation after which every place is as it is now.  Where there is none, somebody else has changed
-something since, and nothing may be done on the strength of the journal.
+An execution is a sequence of operations, each of which happens whole or not at all. So for every place that it touches
+or relies on, the state after each operation is known beforehand. How far an interrupted execution came is found by
+looking: it is the operation after which every place is as it is now. If there is none, something else has changed a
+file since, and the journal must not be acted on.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["ABSENT", "A_DIRECTORY", "Cut", "Place", "State", "Timeline", "Tree",
 
 
 class Place(NamedTuple):
-    """A path below the log directory, or (`in_run`) below the run's own directory in the quarantine."""
+    """A path below the log directory, or (`in_run`) below the execution's own directory in the quarantine."""
 
     in_run: bool
     path: str
 
     @property
     def parent(self) -> Place:
-        """The directory it is in."""
+        """Directory that contains the place."""
         return Place(self.in_run, self.path.rpartition("/")[0])
 
 
@@ -36,7 +36,7 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class ADirectory:
-    """A directory; what is in it are places of their own."""
+    """A directory; its entries are places of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Uncut:
-    """A file with all its bytes, of which those from `kept` on are to go."""
+    """A file with all its bytes, before those from `kept` on are removed."""
 
     kept: int
     kept_crc32c: int
@@ -59,7 +59,7 @@ class Uncut:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A file without its last bytes; `tail` is where they are kept, None if they are zeros."""
+    """A file without its last bytes; `tail` is the place that keeps them, None if they are zeros."""
 
     kept: int
     kept_crc32c: int
@@ -69,7 +69,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Tree:
-    """A directory with all that is in it, told by kinds, sizes and times."""
+    """A directory with everything in it, compared by kinds, sizes and times."""
 
     entries: Mapping[str, tuple[str, FileState | None]]
 
@@ -79,7 +79,7 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Untouched:
-    """An entry that the run does not touch, told by kind, size and time."""
+    """An entry that the execution does not touch, compared by kind, size and time."""
 
     kind: str
     size: int
@@ -92,7 +92,9 @@ A_DIRECTORY = ADirectory()
 
 
 class Unexpected(Exception):
-    """A place that is in no state that it could be in."""
+    """Raised for a place whose state fits no step of the execution; `what` says what is wrong, after the
+    place's name.
+    """
 
     def __init__(self, place: Place, what: str) -> None:
         self.place = place
@@ -101,7 +103,7 @@ class Unexpected(Exception):
 
 
 def _note(below: dict[Place, set[Place]], place: Place) -> None:
-    """Note a place in the directory it is in, and that in the one above."""
+    """Add a place to the set of its directory, and every directory to its parent's."""
     parent = place
     while parent.path:
         child, parent = parent, parent.parent
@@ -112,21 +114,21 @@ def _note(below: dict[Place, set[Place]], place: Place) -> None:
 
 
 class Timeline:
-    """The states of every place, by the number of operations that are done."""
+    """State of every place by the number of completed operations."""
 
     def __init__(self) -> None:
         self.now: dict[Place, State] = {}
         self.operations = 0
         self._history: dict[Place, list[tuple[int, State]]] = {}
         self._below: dict[Place, set[Place]] | None = None
-        """directory -> what is in it, once that was asked for"""
+        """directory -> places in it; None until it is needed"""
 
     def begin(self, place: Place, state: State) -> None:
-        """What is in a place before the first operation that touches it."""
+        """Set the state of a place before the first operation that touches it."""
         self._set(place, state, [(0, state)])
 
     def put(self, place: Place, state: State) -> None:
-        """What the operation that is being added leaves in a place."""
+        """Set the state that the operation being added leaves in a place."""
         history = self._history.get(place) or [(0, ABSENT)]
         self._set(place, state, [*history, (self.operations + 1, state)])
 
@@ -137,19 +139,19 @@ class Timeline:
             _note(self._below, place)
 
     def end_operation(self) -> None:
-        """The operation that was described is complete."""
+        """Finish the description of an operation."""
         self.operations += 1
 
     def knows(self, place: Place) -> bool:
-        """Something was said of a place."""
+        """Whether the timeline has a place."""
         return place in self._history
 
     def state(self, place: Place) -> State:
-        """What is in a place by now."""
+        """State of a place after the operations described so far; absent if unknown."""
         return self.now.get(place, ABSENT)
 
     def below(self, place: Place) -> Iterator[Place]:
-        """Every place below a directory that anything was said of."""
+        """Yield every known place below a directory, at any depth."""
         if self._below is None:
             self._below = {}
             for known in self._history:
@@ -160,11 +162,11 @@ class Timeline:
             yield from self.below(child)
 
     def places(self) -> list[Place]:
-        """All places, those of the log directory first."""
+        """All known places, those of the log directory first."""
         return sorted(self._history)
 
     def spans(self, place: Place) -> Iterator[tuple[int, int, State]]:
-        """First and last number of operations after which a place is in a state."""
+        """Yield each state of a place with the first and last number of completed operations at which it has it."""
         history = self._history[place]
         for number, (first, state) in enumerate(history):
             last = history[number + 1][0] - 1 if number + 1 < len(history) else self.operations
@@ -172,7 +174,7 @@ class Timeline:
                 yield first, last, state
 
     def at(self, place: Place, position: int) -> State:
-        """What is in a place after so many operations."""
+        """State of a place after `position` operations; absent if unknown."""
         for first, last, state in self.spans(place):
             if first <= position <= last:
                 return state

@@ -1,8 +1,8 @@
-"""The one way in which anything in a log directory is changed: opened as its writer, with every rule in its order.
+"""Open a log directory as its writer, the only way in which anything in it is changed, with every rule in its order.
 
-The broker's lock; whose the runs are that were here before; what one of them left half done; then, by the command, its
-plan; whether that is still what was agreed to; what it may not do; and only then a journal and the change.  Until
-`settle`, `complete`, `act` or `take_back` is called nothing is changed, so that a refusal on the way changes nothing.
+The broker's lock; whose the earlier executions are; what one of them left half done; then, by the command, its plan;
+whether that is still the agreed one; what it may not do; and only then a journal and the change. Nothing is changed
+until `settle`, `complete`, `act` or `take_back` is called, so a refusal before changes nothing.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ __all__ = ["Keeping", "Transaction", "transaction"]
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """Where a run keeps what it removes, and how the runs of a directory are known."""
+    """Place of the bytes that an execution removes, and the identity of its directory's executions."""
 
     quarantine: str | None = None
-    """None: beside the log directory, or where it was before"""
+    """None: beside the log directory, or where earlier executions are kept"""
     moved: bool = False
-    """the directory is the one that its runs were on, although that cannot be seen"""
+    """caller asserts that earlier executions are this directory's, although nothing shows it"""
 
 
 _BESIDE = Keeping()
 
 
 class Transaction:
-    """One log directory, locked; made by `transaction`."""
+    """One locked log directory; created by `transaction`."""
 
     def __init__(self, fs: FileSystem, runs: Runs, note: str | None) -> None:
         self.fs = fs
         self.runs = runs
         self.note = note
-        """a sentence about where the directory was before, if that was elsewhere"""
+        """a sentence about the directory's former path, if it was elsewhere; else None"""
         self._earlier: Earlier | None = None
 
     @property
@@ -69,17 +69,19 @@ class Transaction:
 
     @property
     def earlier(self) -> Earlier:
-        """What runs have left that were cut short; compared with what is there, and nothing is changed."""
+        """Interrupted executions, compared with the present files when first needed; nothing is changed."""
         if self._earlier is None:
             self._earlier = look_at_earlier(self.fs, self.runs)
         return self._earlier
 
     def refuse_foreign(self, allowed: str | None = None) -> None:
-        """Raise `RecoveryRefused` for a run that another machine has not ended, but the one that is allowed."""
+        """Raise `RecoveryRefused` if another machine began an unfinished execution other than `allowed`."""
         refuse_foreign(self.runs, allowed)
 
     def refuse_unfinished(self) -> None:
-        """Raise `RecoveryRefused` where a run was cut short: only `recover` completes one, only `undo` reverses it."""
+        """Raise `RecoveryRefused` if an execution was interrupted: only `recover` completes one, only `undo` reverses
+        it.
+        """
         self.refuse_foreign()
         for run, _located in self.earlier.fitting:
             raise RecoveryRefused(
@@ -89,24 +91,26 @@ class Transaction:
             )
 
     def refuse_changed(self, expected: Survey | None, found: Survey) -> None:
-        """Raise `RecoveryRefused` where the directory is not what was agreed to."""
+        """Raise `RecoveryRefused` if the directory has changed since the agreed survey. None allows any state."""
         changed = None if expected is None else expected.first_change(found)
         if changed is not None:
             raise RecoveryRefused(f"{changed} changed since the plan was made; make a new one", reason="changed")
 
     def refuse_place(self, made: Changes) -> None:
-        """Raise `RecoveryRefused` if a plan cannot be done, or what it removes not be kept where it would go."""
+        """Raise `RecoveryRefused` if a plan cannot be carried out: the quarantine's place is impossible, or permissions
+        or space are missing.
+        """
         if made.actions:
             refuse_place(self.runs, made)
 
     def settle(self) -> CompletedRuns:
-        """Set aside what no longer fits, and remove what a run had copied that was stopped before it began."""
+        """Supersede interrupted executions that no longer fit, and remove the copies of those that had not begun."""
         done = settle(self.fs, self.runs, self.earlier)
         self._earlier = Earlier(self.earlier.fitting)
         return done
 
     def complete(self, withhold_marker: Callable[[], str | None]) -> CompletedRuns:
-        """Bring runs to their end that were cut short; `withhold_marker` as of `act`."""
+        """Complete interrupted executions; `withhold_marker` as in `act`."""
         return complete(self.fs, self.runs, self.earlier, withhold_marker)
 
     def act(
@@ -119,11 +123,11 @@ class Transaction:
         drops: bool = False,
         lost: Sequence[LossOfRun] | None = None,
     ) -> Done:
-        """Do what a plan says, as a run of its own; `still` surveys the directory again.
+        """Carry out a plan as a new execution; `still` surveys the directory again.
 
-        `withhold_marker` says before a clean-shutdown marker is written why it would not be true; `drops`: records go
-        that could still be read; `lost`: what the plan has counted.  Raises `RecoveryRefused`, with everything as it
-        was, if the directory has changed.
+        `withhold_marker` is called before a clean-shutdown marker is written, and returns why it would be untrue, or
+        None. `drops`: readable records are lost. `lost` is the loss that the plan has counted. Raises `RecoveryRefused`
+        before the first change if the directory has changed.
         """
         self.settle()
         return act(
@@ -139,11 +143,13 @@ class Transaction:
         )
 
     def refuse_take_back(self, run_id: str | None, partition: str | None) -> None:
-        """Raise what `take_back` would raise; nothing is changed."""
+        """Raise what `take_back` would raise before its first change; nothing is changed."""
         refuse_take_back(self.fs, self.runs, run_id, partition)
 
     def take_back(self, run_id: str | None, partition: str | None) -> KeptRun:
-        """Undo a run, by default the latest, or the latest that has changed a partition directory."""
+        """Undo an execution; without `run_id` the latest, or the latest that changed `partition`. Raises
+        `RecoveryRefused`.
+        """
         run = take_back(self.fs, self.runs, run_id, partition)
         self.runs.reload()
         return run
@@ -151,7 +157,9 @@ class Transaction:
 
 @contextmanager
 def transaction(root: str, keeping: Keeping = _BESIDE) -> Iterator[Transaction]:
-    """Open a log directory as its writer; `RecoveryRefused` if it is in use, or not the one that its runs were on."""
+    """Open a log directory as its writer. Raises `RecoveryRefused` if it is in use, or not the one that its executions
+    were on.
+    """
     fs = FileSystem(root)
     try:
         with BrokerLock(fs):

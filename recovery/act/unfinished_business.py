@@ -1,6 +1,6 @@
-"""How a log directory stands with recovery: a run that did not end, an undo that is possible, a lock that is held.
+"""State of a log directory's recoveries: interrupted executions, a possible undo, a held lock.
 
-For whoever shows the directory: reads only, needs no right to write, and raises nothing for what it finds.
+For commands that show the directory: reads only, needs no permission to write, and raises nothing for what it finds.
 """
 
 from __future__ import annotations
@@ -39,41 +39,41 @@ class UnfinishedRun(Struct, frozen=True):
 
     @property
     def detail(self) -> Sentence:
-        """What it is, and what to do."""
+        """Sentence that describes the business, and says what to do."""
         return cut_short(self.run_id, is_foreign=self.is_foreign, is_undo=self.is_undo)
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What an operator should know of a log directory before anything is done to it."""
+    """Unfinished business in a log directory, for an operator to know before changing it."""
 
     unfinished: tuple[UnfinishedRun, ...] = ()
     undoable: str | None = None
-    """the latest run, if it has ended and nothing is seen that speaks against undoing it"""
+    """id of the latest execution, if it has ended and nothing is known to prevent undoing it; else None"""
     locked: bool | None = False
-    """somebody holds the broker's lock, a broker or a recovery; None if unknown"""
+    """whether a broker or a job holds the broker's lock; None if unknown"""
     problem: str | None = None
-    """why the runs cannot be told"""
+    """why the executions are unknown; None if they are known"""
     root: str = field(default="", compare=False)
     """the log directory"""
     notes: tuple[str, ...] = ()
-    """of runs that were cut short here on another directory, and of a commit that has not ended: sentences"""
+    """sentences about interrupted executions on another directory that was here, and about an unfinished commit"""
 
     def sentences(self, words: Callable[[Advice], str] = in_python) -> list[str]:
-        """One for each thing that stands out; none if nothing does."""
-        told = []
+        """Sentences for an operator, one for each fact; empty if there is nothing to say. `words` renders advice."""
+        sentences = []
         if self.locked:
-            told.append("the broker's lock is held: a broker is running on it, or a recovery")
+            sentences.append("the broker's lock is held: a broker is running on it, or a recovery")
         elif self.locked is None:
-            told.append("it is unknown whether a broker is running on it: its lock file cannot be examined")
-        told += [str(said(run.detail, words)) for run in self.unfinished]
-        told += self.notes
+            sentences.append("it is unknown whether a broker is running on it: its lock file cannot be examined")
+        sentences += [str(said(run.detail, words)) for run in self.unfinished]
+        sentences += self.notes
         if self.undoable is not None:
             undo = Advice("{}", Ask.UNDO_OF, {"root": self.root, "run": self.undoable})
-            told.append(f"run {self.undoable} can be undone: {words(undo)}")
+            sentences.append(f"run {self.undoable} can be undone: {words(undo)}")
         if self.problem is not None:
-            told.append(f"its recoveries are unknown: {self.problem}")
-        return told
+            sentences.append(f"its recoveries are unknown: {self.problem}")
+        return sentences
 
 
 class StandingJson(Struct, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ class StandingJson(Struct, frozen=True, kw_only=True):
 
 
 def sentence_of_stranger(run: KeptRun) -> str:
-    """What is said of a run that was cut short, where what is there now does not name it."""
+    """Sentence about an interrupted execution that the present directory does not name."""
     return (
         f"run {run.run_id} in {run.place} was cut short on another directory that was here, or after this backup of it "
         "was made: it is left as it is, and what it saved stays there"
@@ -98,7 +98,9 @@ def sentence_of_stranger(run: KeptRun) -> str:
 
 
 def standing(root: PathLike, quarantine: PathLike | None = None) -> Standing:
-    """How the log directory `root` stands; looks beside it, where its pointer leads, and into `quarantine`."""
+    """Return the state of the log directory `root`. Looks beside it, at the places in its pointer file, and in
+    `quarantine`.
+    """
     path = os.path.realpath(root)
     locked = _locked(path)
     commit = unfinished_commit(path)

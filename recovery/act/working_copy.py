@@ -1,7 +1,6 @@
-"""Working on a copy of a log directory: made first, and gone again if nothing came of the work.
+"""Work on a copy of a log directory, which is removed again if the work fails.
 
-Only what this process has made goes: a file that somebody else puts there meanwhile stays, and so do the directories
-that hold it.
+Only what this process created is removed: a file that another process puts there stays, and so do its directories.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ Result = TypeVar("Result")
 
 @contextlib.contextmanager
 def new_tree(destination: str) -> Iterator[FileSystem]:
-    """Make the directory `destination`, and those above it, and give it to be filled.
+    """Create the directory `destination`, with missing parents, as a file system to fill.
 
-    If the block raises `RecoveryRefused`, `StorageError` or `KeyboardInterrupt`, every file and directory that a
-    `FileSystem` has made below it within the block is removed again, if it still is the one that was made.  A run of
-    recovery that was cut short there needs what is there: then nothing is removed.
+    If the block raises `RecoveryRefused`, `StorageError` or `KeyboardInterrupt`, everything that a `FileSystem` created
+    below it within the block is removed again, unless it was replaced since. Nothing is removed if an interrupted
+    execution needs it.
     """
     missing = FileSystem.missing(destination)
     fs = FileSystem.create(destination)
@@ -69,9 +68,11 @@ def _remove(fs: FileSystem, made: dict[str, int]) -> None:
 
 
 def copy_for(path: PathLike, target: PathLike, work: Callable[[str, Mapping[str, StorageError]], Result]) -> Result:
-    """Copy a log directory to `target`, which must be new or empty, and work there.
+    """Copy a log directory to `target`, which must be new or empty, and return the result of `work` on the copy.
 
-    `work` is given the copy's path, and the directories that are not in it, because they could not be read, with why.
+    `work` gets the copy's path, and the directories that are not in it because they could not be read, with the error.
+    Raises `UsageError` for a partition directory, `RecoveryRefused` if the directory is in use or contains special
+    files.
     """
     root, only = root_of(path)
     if only is not None:
@@ -90,10 +91,8 @@ def copy_for(path: PathLike, target: PathLike, work: Callable[[str, Mapping[str,
 
 
 def _copy_tree(target: FileSystem, source: str) -> dict[str, StorageError]:
-    """Copy another directory, which `_refuse_special` lets pass, into this one, with all attributes.
-
-    The lock and the pointer to its runs stay behind.  Gives the directories in it that are not copied, because they
-    cannot be read or hold what is not a file; and why.
+    """Copy a log directory with all attributes, without the lock and the pointer file. Return the directories that were
+    not copied because they cannot be read or contain something other than files, with the error.
     """
     unreadable = {}
     with FileSystem(source) as other:
@@ -114,7 +113,7 @@ def _copy_tree(target: FileSystem, source: str) -> dict[str, StorageError]:
 
 
 def _copy(target: FileSystem, other: FileSystem, top: str, status: os.stat_result) -> None:
-    """A file, or a directory with all that is in it."""
+    """Copy a file, or a directory with everything in it. Raises `NotRegularFileError` for other kinds."""
     directories = []
     is_directory = stat.S_ISDIR(status.st_mode)
     for path, each in [(top, status), *(other.walk(top) if is_directory else ())]:
@@ -132,15 +131,14 @@ def _copy(target: FileSystem, other: FileSystem, top: str, status: os.stat_resul
 
 
 def _is_about(root: str, error: StorageError, directory: str) -> bool:
-    """An error is about a directory of this root, or about a file in it."""
+    """Whether an error is about a directory of this root, or about a file in it."""
     path, above = str(error.filename), os.path.join(root, directory)
     return path == above or path.startswith(above + "/")
 
 
 def _refuse_special(source: str) -> None:
-    """Raise `RecoveryRefused` if directly in a directory stands what is neither: a copy would lack it.
-
-    What stands so in a directory below keeps only that one out of the copy.
+    """Raise `RecoveryRefused` for an entry of the log directory that is neither a file nor a directory, which a copy
+    would lack. Such an entry in a subdirectory only excludes that subdirectory from the copy.
     """
     with FileSystem(source) as fs:
         for name in fs.names(""):

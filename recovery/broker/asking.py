@@ -1,4 +1,4 @@
-"""The question about a node's start as commands ask it: about one log directory that they have read already."""
+"""Predict a node's start for a command that has already read one of its log directories."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["ANYTHING", "StartQuestion", "directories_of_node", "findings_for", "
 
 @dataclass(frozen=True, slots=True)
 class StartQuestion:
-    """What is known of a node beside its directories: the release that is asked about, and its properties."""
+    """Facts about a node besides its directories: the release to ask about (None: all), and its properties."""
 
     release: str | None = None
     properties: Mapping[str, str] | None = None
 
 
 ANYTHING = StartQuestion()
-"""every release, and no properties"""
+"""all releases, no properties"""
 
 
 def start_with(
@@ -39,11 +39,11 @@ def start_with(
     controllers: Sequence[str] = (),
     apart: Sequence[str] = (),
 ) -> NodeStart:
-    """What the node does that `root` belongs to, among the log directories `roots` that are known of it.
+    """Predict the start of the node that `root` belongs to, among its known log directories `roots`.
 
-    `loaded` is what loading the logs comes to, by log directory; those of other directories are not loaded here.
-    `controllers` are log directories of other nodes of the cluster, for the metadata that they have; `apart` are
-    directories that name another broker and may be this one's all the same, so that the answer is not known.
+    `loaded` are results of loading logs, by log directory; logs of other directories are not loaded. `controllers` are
+    log directories of other nodes of the cluster, for their metadata. `apart` are directories that name another broker
+    but may be this one's, in which case the outcome is unknown.
     """
     start = node_start(
         directories_of_node(root, roots),
@@ -63,9 +63,8 @@ def start_with(
 
 
 def directories_of_node(root: str, roots: Sequence[str]) -> list[str]:
-    """`root` and the other log directories of its node, in the order of `roots`; copies of `root` are left out.
-
-    A copy, such as the same directory before and after something, has its directory id and some of its partitions.
+    """`root` and the other log directories of its node, in the order of `roots`, without copies of `root`. A copy, such
+    as an earlier state of the directory, has its directory id and shares partitions.
     """
     real = os.path.realpath(root)
     found = [
@@ -77,7 +76,7 @@ def directories_of_node(root: str, roots: Sequence[str]) -> list[str]:
 
 
 def _log_directory_of(path: str) -> str:
-    """The directory of a partition directory that was given by itself; any other path as it is."""
+    """Log directory of a partition directory that was given itself; any other path unchanged."""
     whole = os.path.abspath(path)
     is_partition = parse_partition_directory(os.path.basename(whole)) is not None
     return os.path.dirname(whole) if is_partition and not os.path.exists(os.path.join(whole, META_PROPERTIES)) else path
@@ -91,7 +90,7 @@ def _is_copy(root: str, other: str) -> bool:
 
 
 def _live(root: str) -> frozenset[str]:
-    """Names of the live partition directories in a log directory; none if it cannot be listed."""
+    """Names of the live partition directories in a log directory; empty if it cannot be listed."""
     try:
         names = os.listdir(root)
     except OSError:
@@ -101,16 +100,16 @@ def _live(root: str) -> frozenset[str]:
 
 
 def findings_for(start: NodeStart, root: str, roots: Sequence[str]) -> list[Finding]:
-    """The findings about a start that are to be told of one of a node's directories: each is told of one only."""
+    """Findings about a start that are reported for `root`: each is reported for only one of the node's directories."""
     real = os.path.realpath(root)
     first = os.path.realpath(roots[0]) if roots else real
-    found = []
+    findings = []
     for finding in node_findings(start):
         place = os.path.realpath(finding.file or first)
-        owner = next((each for each in start.roots if _is_in(place, os.path.realpath(each))), first)
+        owner = next((node_root for node_root in start.roots if _is_in(place, os.path.realpath(node_root))), first)
         if os.path.realpath(owner) == real:
-            found.append(finding)
-    return found
+            findings.append(finding)
+    return findings
 
 
 def _is_in(path: str, directory: str) -> bool:

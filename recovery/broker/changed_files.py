@@ -1,6 +1,6 @@
-"""What became of the files of one directory, told by what is different: for most partitions that is nothing.
+"""Differences in the files of one directory after a start: for most partitions there are none.
 
-A process that examines partitions sends this back instead of everything that a directory holds.
+A process that examines partitions returns these instead of everything that a directory holds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["ChangedFiles", "changed_files"]
 
 @dataclass(frozen=True, slots=True)
 class ChangedFiles:
-    """Names in a directory whose files are new or hold something else, with what they hold; and names that are gone."""
+    """Content of new and changed files of a directory by name, and names of removed files."""
 
     changed: Mapping[str, Content] = field(default_factory=dict)
     gone: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class ChangedFiles:
         return bool(self.changed or self.gone)
 
     def put(self, tree: Tree, loaded: LoadedPartition) -> None:
-        """Let the directory of a tree, which is as it was before, be as it is afterwards, its name too."""
+        """Apply the changes, and the directory's new name, to a tree that has the directory unchanged."""
         directory = loaded.name
         tree.forget_times(directory)
         for name in self.gone:
@@ -43,10 +43,10 @@ _UNCHANGED = ChangedFiles()
 
 
 def changed_files(before: Tree, after: Tree, loaded: LoadedPartition) -> ChangedFiles:
-    """What is different in a directory after a start, which has another name then if it is a stray.
+    """Return the differences in a directory after a start, which renames it if it is a stray.
 
-    A file that was rewritten with the same bytes does not count, and one with fewer of them is cut; except a log: the
-    bytes of logs are not compared.
+    A file that was rewritten with equal bytes does not count, and one with fewer is a truncation; except logs, whose
+    bytes are not compared.
     """
     directory, its_name = loaded.name, loaded.stray or loaded.name
     names = before.all_names(directory)

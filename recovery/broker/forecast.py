@@ -1,7 +1,7 @@
-"""What the broker makes of a whole log directory, several partitions at a time.
+"""Simulate a broker's start on a whole log directory, several partitions at a time.
 
-A broker's start is one sequence: the first failure decides.  As long as nothing fails, though, each topic-partition is
-loaded and closed for itself, so they are tried apart; where one of them fails, all is done again in the broker's order.
+A broker's start is one sequence: the first failure decides. While nothing fails, each topic-partition is loaded and
+closed independently, so they are simulated separately; if one fails, everything is repeated in the broker's order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kafkalog.recovery.facts.recovery_request import Rules
 __all__ = ["Forecast", "Started", "load_directory"]
 
 Started = list[tuple[LoadedPartition, ChangedFiles]]
-"""Each directory of one topic-partition after the broker's start and stop, and what is different in it."""
+"""Each directory of one topic-partition after the broker's start and stop, with its changed files."""
 
 
 class Forecast:
@@ -40,11 +40,11 @@ class Forecast:
 
     @property
     def is_divisible(self) -> bool:
-        """Every directory is of a topic-partition, so that each of these can be started by itself."""
+        """Whether every directory is of a topic-partition, so that each can be started by itself."""
         return all(parse_partition_directory(name) is not None for name in self._directories)
 
     def load(self, tree: Tree, on_partition: Callable[[str], None] = lambda directory: None) -> BrokerResult:
-        """What the broker makes of a part of the tree, which is changed."""
+        """Start the broker on a part of the tree, which is changed."""
         return load_log_directory(
             tree,
             checkpoints=self._checkpoints,
@@ -56,7 +56,9 @@ class Forecast:
         )
 
     def started(self, result: BrokerResult, *, keeps_files: bool = True) -> Started | None:
-        """The start on one topic-partition in few words; None if it failed.  `keeps_files`: tell what is different."""
+        """Return compact results of a start on one topic-partition; None if it failed. Without `keeps_files` changed
+        files are omitted.
+        """
         if not result.is_loaded:
             return None
         return [
@@ -65,8 +67,8 @@ class Forecast:
         ]
 
     def whole(self, parts: Sequence[Started | None]) -> BrokerResult:
-        """The start on the whole tree, which is changed, from those on all of its parts; in the broker's order if one
-        of them failed.
+        """Combine the starts on all parts into the start on the whole tree, which is changed. If one failed, start on
+        the whole tree in the broker's order.
         """
         tree = self._tree
         found = [part for part in parts if part is not None]
@@ -88,9 +90,8 @@ class Forecast:
 
 
 def load_directory(tree: Tree, rules: Rules, workers: Workers, *, keeps_files: bool = True) -> BrokerResult:
-    """Load as `load_log_directory` does, with the same result.
-
-    Without `keeps_files` its tree may be the one before the start.
+    """Load as `load_log_directory` does, with an equal result. Without `keeps_files` its tree may be the one before the
+    start.
     """
     forecast = Forecast(tree, rules)
     if not workers.is_worthwhile(forecast.groups) or not forecast.is_divisible:

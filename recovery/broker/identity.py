@@ -1,4 +1,6 @@
-"""What a broker makes of `meta.properties` before it opens a log (`KafkaRaftServer.initializeLogDirs` of Kafka 4.1)."""
+"""Predict what a broker does with `meta.properties` before it opens a log (`KafkaRaftServer.initializeLogDirs` of Kafka
+4.1).
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,14 @@ __all__ = ["meta_properties_finding", "names_newer_version", "with_identity"]
 
 
 def with_identity(result: BrokerResult, tree: Tree, root: str, facts: TopicFacts = NO_FACTS) -> BrokerResult:
-    """The result of loading the logs, or the one that comes before it; `tree` is the directory as it is, at `root`.
+    """Return the result of loading the logs, or the one in which a start ends before; `tree` is the directory as it is,
+    at `root`.
 
-    Without the file a broker of ZooKeeper's time writes a new one, and one with KRaft does not start
-    (`MetaPropertiesEnsemble.verify`): it is one where the metadata log is here, or in another directory
-    that `facts` are from.
-
-    A file that cannot be understood takes its log directory offline, and ends the start where the metadata log is in
-    it.  A wrong directory id ends the start.  So does a missing id of version 0; in a directory without topic ids, as a
-    broker of ZooKeeper's time leaves it, that is not judged here.
+    Without the file a broker with ZooKeeper writes a new one, and a KRaft broker does not start
+    (`MetaPropertiesEnsemble.verify`): it is one if the metadata log is here, or in another directory that `facts` are
+    from. A file that cannot be parsed takes its log directory offline, and ends the start if the metadata log is in it.
+    A wrong directory id ends the start. So does a missing id of version 0; in a directory without topic ids, as a
+    broker with ZooKeeper leaves it, that is not judged here.
     """
     meta = _read(tree, root)
     if meta is None:
@@ -51,7 +52,9 @@ def with_identity(result: BrokerResult, tree: Tree, root: str, facts: TopicFacts
 
 
 def _without(result: BrokerResult, root: str, facts: TopicFacts) -> BrokerResult:
-    """What a start with KRaft ends with: it wants the file in every directory, and says so first if none has it."""
+    """Result of a KRaft start without the file, which it needs in every directory; the message is another one if no
+    directory has it.
+    """
     message = "No readable meta.properties files found."
     if any(other != root and meta_properties_of(other) is not None for other in facts.roots):
         message = f"No `meta.properties` found in {root} (have you run `kafka-storage.sh` to format the directory?)"
@@ -64,7 +67,7 @@ def _is_kraft(tree: Tree, facts: TopicFacts) -> bool:
 
 
 def meta_properties_finding(tree: Tree, root: str, facts: TopicFacts) -> Finding | None:
-    """What is wrong with the file, in the words and with the severity of `verify`; its path is relative to `root`."""
+    """Return the finding about the file as in `verify`, with a path relative to `root`; None if there is none."""
     meta = _read(tree, root)
     if isinstance(meta, MetaProperties):
         refused = refused_id(meta, root, has_topic_ids=_has_topic_ids(tree))
@@ -77,7 +80,9 @@ def meta_properties_finding(tree: Tree, root: str, facts: TopicFacts) -> Finding
 
 
 def _read(tree: Tree, root: str) -> MetaProperties | str | None:
-    """The file, or why it cannot be understood, or None where there is none; a broker follows a link."""
+    """Return the file, or why it cannot be parsed, or None if it is missing. A symbolic link is followed, as by a
+    broker.
+    """
     if META_PROPERTIES not in tree.files:
         path = os.path.join(root, META_PROPERTIES)
         return meta_properties_of(os.path.dirname(os.path.realpath(path))) if os.path.islink(path) else None
@@ -90,7 +95,7 @@ def _read(tree: Tree, root: str) -> MetaProperties | str | None:
 
 
 def names_newer_version(tree: Tree) -> bool:
-    """Whether `meta.properties` has a version that is not known here: a newer Kafka's, or damaged."""
+    """Whether `meta.properties` has an unknown version: a newer Kafka's, or damaged."""
     try:
         text = decode_properties(tree.read(META_PROPERTIES)).get("version") if META_PROPERTIES in tree.files else None
     except (FormatError, TooLargeError):

@@ -1,4 +1,4 @@
-"""Loading and closing a whole log directory (`LogManager`): the broker's outcome, and the tree it leaves."""
+"""Load and close a whole log directory as a broker does (`LogManager`); return its outcome and the tree it leaves."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ _COLON = re.compile(r":[ \t\n\x0b\f\r]+")
 _MAX_UUID_TEXT = 24
 _LONGEST_NAME = 255
 _SMALL_BYTES = 1024
-"""Files up to this are parsed only once."""
+"""Files up to this size in bytes are parsed only once."""
 _UUID_LENGTH = 32
 
 
 class StartResult:
-    """How a broker's start ends for this directory."""
+    """Outcome of a broker's start for one directory."""
 
     LOADED = "loaded"
     START_FAILS = "start_fails"
@@ -84,13 +84,13 @@ class LoadedPartition:
     cut_at: int | None = None
     """base offset of the segment in which the loader cut the log; None if it cut nothing"""
     emptied: tuple[str, int] | None = None
-    """log file and position of the batch because of which a segment was emptied"""
+    """log file and position of the batch that made the loader empty its segment; None if it emptied none"""
     stray: str | None = None
 
 
 @dataclass(slots=True)
 class BrokerResult:
-    """What the broker makes of a directory; `tree` is what it leaves after an orderly stop, if it starts."""
+    """Result of a broker's start on a directory. `tree` is the state after a clean stop, if the broker starts."""
 
     outcome: str
     tree: Tree
@@ -98,11 +98,11 @@ class BrokerResult:
     exception: str | None = None
     message: str | None = None
     partitions: dict[str, LoadedPartition] = field(default_factory=dict)
-    """by directory, in the order in which they are loaded"""
+    """partitions by directory, in the order in which they are loaded"""
     error: JavaError | None = None
-    """the exception itself, which may say what batch caused it"""
+    """the exception itself, which may name the batch that caused it; None if there is none"""
     is_before_logs: bool = False
-    """it ended before a log was opened, so it ends like this whatever is in the logs"""
+    """whether it ended before any log was opened, so that its end does not depend on the logs"""
 
     @property
     def is_loaded(self) -> bool:
@@ -111,7 +111,9 @@ class BrokerResult:
 
 
 def read_topic_id(tree: Tree, directory: str) -> str | None:
-    """`PartitionMetadataFile.read`: the topic id, None without a file, or the broker's exception."""
+    """Return the topic id as `PartitionMetadataFile.read` does; None without a file. Raises the broker's exception if
+    it cannot be read.
+    """
     path = f"{directory}/{PARTITION_METADATA}"
     if path in tree.directories:
         raise KafkaStorageError(f"Error while reading partition metadata file {path}")
@@ -125,7 +127,7 @@ def read_topic_id(tree: Tree, directory: str) -> str | None:
 
 
 def topic_id_or_none(tree: Tree, directory: str) -> str | None:
-    """The topic's id for who only wants to know it: None, too, where the broker would stumble."""
+    """Return the topic id; None also if the file cannot be read."""
     try:
         return read_topic_id(tree, directory)
     except JavaError:
@@ -134,7 +136,7 @@ def topic_id_or_none(tree: Tree, directory: str) -> str | None:
 
 @lru_cache(maxsize=64)
 def _topic_id(data: bytes) -> str:
-    """Every start of a broker asks again, and so does who compares what they leave."""
+    """Parse `partition.metadata`; cached, because every simulated start asks again."""
     return _parse_metadata(java_lines(data))
 
 
@@ -171,7 +173,7 @@ def _parse_metadata(lines: list[str]) -> str:
 
 
 def is_kraft(tree: Tree) -> bool:
-    """`meta.properties` version 1."""
+    """Whether `meta.properties` has version 1; False if it is missing or cannot be read."""
     if META_PROPERTIES not in tree.files:
         return False
     try:
@@ -182,7 +184,7 @@ def is_kraft(tree: Tree) -> bool:
 
 @lru_cache(maxsize=1)
 def _is_version_1(data: bytes) -> bool:
-    """Asked for every partition of a directory."""
+    """Whether `meta.properties` has version 1; cached, because every partition asks."""
     try:
         return decode_meta_properties(data).version == 1
     except FormatError:
@@ -195,7 +197,7 @@ def _stray_name(name: PartitionName, unique: str) -> str:
 
 
 class _Directory:
-    """The state of loading one log directory."""
+    """State of loading one log directory."""
 
     def __init__(self, tree: Tree, settings: Callable[[str], LogSettings], now_ms: int, unique: Callable[[str], str]):
         self.tree = tree
@@ -210,7 +212,7 @@ class _Directory:
         self.results: list[LoadedPartition] = []
 
     def checkpoint(self, name: str) -> dict[tuple[str, int], int]:
-        """An offset checkpoint; an unreadable one counts as empty, and may take the directory offline."""
+        """Return an offset checkpoint; empty if it is missing or cannot be read, which may set `offline`."""
         if name in self.tree.directories or name in self.tree.links:
             self.offline = self.offline or KafkaStorageError(f"Error while reading checkpoint file {name}")
             return {}
@@ -227,7 +229,7 @@ class _Directory:
             return {}
 
     def load(self, directory: str, name: PartitionName, points: Offsets, starts: Offsets) -> None:
-        """`LogManager.loadLog`."""
+        """Load one partition as `LogManager.loadLog` does. Raises `JavaError`."""
         key = (name.topic, name.partition)
         is_metadata = name.topic == CLUSTER_METADATA_TOPIC
         if is_metadata:
@@ -273,7 +275,9 @@ class _Directory:
         self.live[key] = directory
 
     def close(self) -> None:
-        """Flush epochs, close (of a replica and its future copy the latter only, as the broker), rename strays."""
+        """Stop cleanly: flush epochs, close logs (as in the broker only the future copy if a replica has one), rename
+        strays.
+        """
         by_partition = {(topic, partition): name for (topic, partition, _future), name in sorted(self.live.items())}
         closing = frozenset(by_partition.values())
         for result, (name, loader, loaded) in zip(self.results, self.loaded, strict=True):
@@ -301,12 +305,12 @@ def load_log_directory(
     on_partition: Callable[[str], None] = lambda directory: None,
     checkpoints: tuple[Offsets, Offsets] | None = None,
 ) -> BrokerResult:
-    """Load every partition and stop in order, in the virtual tree; never raises for what the directory holds.
+    """Load every partition and stop cleanly, on a tree in memory. Never raises for the content of the directory.
 
-    `settings` gives the settings of a topic, `unique` the 32 hexadecimal digits in the name of a stray directory.  With
-    `cluster_metadata` the metadata log is loaded too, as its own loader does: always scanned from its start.
-    `on_partition` is told of each that is done.  `checkpoints` are recovery points and log starts that were read
-    before from the same files.
+    `settings` returns the settings of a topic, `unique` the 32 hexadecimal digits in the name of a stray directory.
+    With `cluster_metadata` the metadata log is loaded too, always scanned from its start as its own loader does.
+    `on_partition` is called after each partition. `checkpoints` are recovery points and log starts that were already
+    read from these files.
     """
     directory = _Directory(tree, settings, now_ms, unique)
     result = BrokerResult(StartResult.LOADED, tree, directory.clean)
@@ -344,7 +348,7 @@ def load_log_directory(
 
 
 def read_checkpoints(tree: Tree) -> tuple[Offsets, Offsets] | None:
-    """Recovery points and log starts, for those who load many parts of a tree; None unless all of them can be read."""
+    """Return recovery points and log starts; None if one of them cannot be read. Missing files are empty."""
     names = RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT
     if any(name in tree.directories or name in tree.links for name in names):
         return None
@@ -356,7 +360,9 @@ def read_checkpoints(tree: Tree) -> tuple[Offsets, Offsets] | None:
 
 
 def _delete_marker(tree: Tree) -> None:
-    """`Files.deleteIfExists`, which takes an empty directory too."""
+    """Delete the clean-shutdown marker as `Files.deleteIfExists`, which also removes an empty directory. Raises
+    `JavaIOError` if that is not empty.
+    """
     tree.delete(CLEAN_SHUTDOWN_FILE)
     if CLEAN_SHUTDOWN_FILE in tree.directories:
         if any(path.startswith(CLEAN_SHUTDOWN_FILE + "/") for path in [*tree.files, *tree.directories]):
@@ -365,7 +371,7 @@ def _delete_marker(tree: Tree) -> None:
 
 
 def _partitions(tree: Tree, cluster_metadata: bool) -> list[tuple[str, PartitionName]]:
-    found: list[tuple[str, PartitionName]] = []
+    partitions: list[tuple[str, PartitionName]] = []
     for name in tree.subdirectories():
         if name == REMOTE_INDEX_CACHE:
             continue
@@ -374,5 +380,5 @@ def _partitions(tree: Tree, cluster_metadata: bool) -> list[tuple[str, Partition
             form = "topic-partition or topic-partition.uniqueId-delete (if marked for deletion)"
             raise KafkaError(f"Found directory {name}, '{name}' is not in the form of {form}")
         if parsed.topic != CLUSTER_METADATA_TOPIC or (cluster_metadata and parsed.state is DirectoryState.LIVE):
-            found.append((name, parsed))
-    return found
+            partitions.append((name, parsed))
+    return partitions

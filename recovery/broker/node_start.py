@@ -1,8 +1,8 @@
-"""What a node does when it is started on its log directories: the one model that every command asks.
+"""Predict what a node does when it is started on its log directories; every command uses this one model.
 
 A start is a sequence: `meta.properties`, `bootstrap.checkpoint`, the metadata log with its snapshots, voters and
-`quorum-state`, the replay of the metadata, and then the partitions.  The first part that fails decides.  Each release
-is asked by itself; releases that answer alike are one group.
+`quorum-state`, the replay of the metadata, and then the partitions. The first part that fails decides. Each release is
+computed separately; releases with equal answers form a group.
 """
 
 from __future__ import annotations
@@ -80,15 +80,14 @@ def node_start(
     controllers: Sequence[str] = (),
     now_ms: int | None = None,
 ) -> NodeStart:
-    """What a node does when it is started on these directories, all of one node; reads only.
+    """Predict what a node does when it is started on these directories, all of one node. Reads only. Raises
+    `UsageError` for an unknown `release`.
 
-    `properties` are the server's; `release` asks about one release only (default: every release from the floor on, the
-    lowest that can have written the files); `loaded` are what loading logs is known to come to, by log directory; the
-    logs of other directories are loaded too, or only looked at without their segments if `loads_others` is false;
-    `controllers` are log
-    directories of other voters, whose metadata the node follows if they are a majority, or data directories of its
-    ZooKeeper; `now_ms` is the time to
-    treat as now.  Raises `UsageError` for a `release` that is none.
+    `properties` are the server's. `release` asks about one release only; by default every release from the lowest that
+    can have written the files is asked. `loaded` are known results of loading logs, by log directory. Logs of other
+    directories are loaded too; if `loads_others` is False, only listed without reading their segments. `controllers`
+    are log directories of other voters, whose metadata the node follows if they are a majority, or data directories of
+    its ZooKeeper. `now_ms` is the time to treat as now.
     """
     files = node_files(roots, properties)
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
@@ -115,41 +114,41 @@ def node_start(
 
 @dataclass(slots=True)
 class _Context:
-    """What is read once for all releases."""
+    """Data that is read once for all releases."""
 
     files: NodeFiles
     results: Mapping[str, BrokerResult]
     now_ms: int
     loads_others: bool
     leaders: Leaders
-    """the other voters, as far as their directories were given"""
+    """the other voters whose directories were given"""
     _metadata: LoadedMetadata | StartEndsError | None = None
     _best: Replay | None = None
     explained: Explained = field(default_factory=Explained)
     replays: list[Replay] = field(default_factory=list)
-    """whole replays of the newest snapshot and the log, without a contradiction"""
+    """complete replays of the newest snapshot and the log, without a contradiction"""
     _loaded: dict[str, BrokerResult] = field(default_factory=dict)
     _unserved: dict[str, list[Unserved]] = field(default_factory=dict)
 
     def logs(self, roots: Sequence[str]) -> dict[str, BrokerResult]:
-        """What a start makes of the logs in each of these directories."""
-        found = {}
+        """Return the result of loading the logs of each directory; each is loaded once."""
+        results = {}
         for root in roots:
             result = self.results.get(root) or self._loaded.get(root)
             if result is None:
                 result = loaded_logs(self.files, root, self.now_ms, is_outline=not self.loads_others)
                 self._loaded[root] = result
-            found[root] = result
-        return found
+            results[root] = result
+        return results
 
     def unserved(self, root: str, result: BrokerResult) -> list[Unserved]:
-        """What coordinators cannot load of one directory."""
+        """Partitions of one directory that coordinators cannot load."""
         if root not in self._unserved:
             self._unserved[root] = unserved_partitions(root, result)
         return self._unserved[root]
 
     def metadata(self) -> LoadedMetadata:
-        """The metadata log; raises `StartEndsError` if loading it ends a start."""
+        """Return the metadata log. Raises `StartEndsError` if loading it ends the start."""
         if self._metadata is None:
             try:
                 self._metadata = load_metadata_log(self.files, self.now_ms)
@@ -160,7 +159,9 @@ class _Context:
         return self._metadata
 
     def best(self) -> Replay:
-        """The metadata as well as the files tell it, with what they show of partitions that went away."""
+        """Return the metadata as far as it can be read, for any release. Fills `explained` with partitions that were
+        removed or moved.
+        """
         if self._best is None:
             self._best = self._replayed()
         return self._best
@@ -196,23 +197,25 @@ class _Context:
 
 
 def _floor(context: _Context) -> Release:
-    """The lowest release that the files can be of: finalized features, ids of directories, versions of files."""
+    """Return the lowest release that can have written the files, by finalized features, directory ids and file
+    versions.
+    """
     level = _level(context)
-    found = next((each for each in GROUPS if newest_metadata_version(each) >= level), GROUPS[-1])
+    release = next((group for group in GROUPS if newest_metadata_version(group) >= level), GROUPS[-1])
     has_ids = any(
         isinstance(meta, MetaProperties) and meta.directory_id is not None for meta in context.files.meta.values()
     )
-    if has_ids and not found.at_least("3.7.0"):
-        found = release_of("3.7.0")
+    if has_ids and not release.at_least("3.7.0"):
+        release = release_of("3.7.0")
     try:
         voters = read_control_records(context.metadata(), release_of(NEWEST))
     except StartEndsError:
-        return found
-    return release_of("3.9") if voters.kraft_version and not found.at_least("3.9") else found
+        return release
+    return release_of("3.9") if voters.kraft_version and not release.at_least("3.9") else release
 
 
 def _level(context: _Context) -> int:
-    """The highest `metadata.version` in the node's own metadata and in that of its controllers; 0 without one."""
+    """Return the highest `metadata.version` in the node's own metadata and its controllers'; 0 if there is none."""
     levels = [context.best().image.features.get(_METADATA_VERSION, 0), _level_of_bootstrap(context.files)]
     leader = context.leaders.metadata()
     if leader is not None:
@@ -228,7 +231,7 @@ def _level(context: _Context) -> int:
 
 
 def _level_of_bootstrap(files: NodeFiles) -> int:
-    """The `metadata.version` in `bootstrap.checkpoint`; 0 without one that can be read."""
+    """Return the `metadata.version` in `bootstrap.checkpoint`; 0 if it is missing or cannot be read."""
     try:
         return bootstrap_of_start(files, release_of(NEWEST)).level
     except (StartEndsError, StorageError):
@@ -236,7 +239,7 @@ def _level_of_bootstrap(files: NodeFiles) -> int:
 
 
 def _newer_than_known(context: _Context) -> NodeAnswer | None:
-    """The answer about metadata of a release that is newer than all that are known here; None if it is not."""
+    """Return the answer "unknown" if the metadata is of a release newer than all known ones; else None."""
     level = _level(context)
     if level <= newest_metadata_version(release_of(NEWEST)):
         return None
@@ -245,7 +248,7 @@ def _newer_than_known(context: _Context) -> NodeAnswer | None:
 
 
 def _role(context: _Context) -> Role:
-    """The role that the properties say, else the one that the files show."""
+    """Return the role that the properties name, else the one that the files indicate."""
     files = context.files
     if files.stated_role is not None:
         return files.stated_role
@@ -316,7 +319,7 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
 
 
 def _answer_of(consequences: Sequence[StartConsequence], faults: Sequence[Fault], condition: str | None) -> NodeAnswer:
-    """The answer about a start that goes through; the gravest consequence decides."""
+    """Return the answer about a start that succeeds; the gravest consequence determines the outcome."""
     kinds = {each.kind for each in consequences}
     outcome = next((each for kind, each in _OUTCOMES if kind in kinds), StartOutcome.STARTS)
     unforeseen = (each.detail for each in consequences if each.kind is ConsequenceKind.UNFORESEEN)
@@ -330,7 +333,7 @@ def _answer_of(consequences: Sequence[StartConsequence], faults: Sequence[Fault]
 
 
 class _Start:
-    """One start of one KRaft node by one release."""
+    """One start of one KRaft node with one release."""
 
     def __init__(self, context: _Context, role: Role, release: Release) -> None:
         self.context = context
@@ -342,7 +345,9 @@ class _Start:
         self.condition: str | None = None
 
     def run(self) -> NodeAnswer:
-        """Go through the parts of the start in their order."""
+        """Go through the parts of the start in order, and return the answer. Raises `StartEndsError` if a
+        part fails.
+        """
         refuse_incomplete_properties(self.files, self.role, self.release)
         refuse_voters(self.files, self.role)
         identity = identity_of_start(self.files, self.release)
@@ -382,7 +387,7 @@ class _Start:
         return self._done()
 
     def _serves_no_partition(self) -> None:
-        """Note the partitions in the directories of a node whose properties make it no broker."""
+        """Add a consequence if the directories have partitions although the properties make the node no broker."""
         names = tuple(each.name for each in list_partitions(self.files, _readable(self.files)))
         if names:
             detail = f"process.roles makes it no broker: nobody serves {names[0]} and {len(names) - 1} more"
@@ -393,7 +398,7 @@ class _Start:
         self.faults += faults
 
     def _end(self, error: StartEndsError) -> StartEndsError:
-        """The end of a start with what happened before it."""
+        """Return the error with the consequences and faults noted before it."""
         answer = error.answer
         return StartEndsError(
             replace(
@@ -404,7 +409,9 @@ class _Start:
         )
 
     def _is_without_metadata(self) -> bool:
-        """Whether nothing is known of the metadata: another directory or the controllers have it."""
+        """Whether the metadata log is elsewhere: in another directory or with the controllers. Sets
+        `condition` then.
+        """
         if self.files.metadata_directory is not None:
             return False
         if self.role is not Role.BROKER and self.files.stated_role is not None:
@@ -429,7 +436,9 @@ class _Start:
     _leads = False
 
     def _election(self, identity: Identity, voters: Voters, state: StateFile) -> NodeAnswer | None:
-        """Whether it becomes leader, or what it waits for: an answer if that is forever."""
+        """Decide whether the node becomes leader (`_leads`). Return an answer if it waits for a leader forever, else
+        None.
+        """
         node = self.files.node_id
         if voters.kraft_version or voters.dynamic:
             members = {number for number, _directory in voters.dynamic}
@@ -483,10 +492,10 @@ class _Start:
         return self._done()
 
     _is_led = False
-    """a majority of the voters is given, and decides about the metadata"""
+    """whether a majority of the voters was given, so that their metadata decides"""
 
     def _leader(self, voters: Voters, state: StateFile) -> LoadedMetadata | None:
-        """The metadata that the node follows; None if it leads, or if its voters are not known."""
+        """Return the metadata that the node follows; None if it leads, or if a majority of its voters was not given."""
         if self._leads:
             return None
         static = static_voters(self.files.properties) or state.voters or tuple(self._registered_controllers())
@@ -502,7 +511,9 @@ class _Start:
         return leader
 
     def _is_of_another_cluster(self) -> bool:
-        """Whether the controllers that were given refuse the node (`INCONSISTENT_CLUSTER_ID`)."""
+        """Whether the given controllers have another cluster id and refuse the node (`INCONSISTENT_CLUSTER_ID`). Adds a
+        fault then.
+        """
         own, theirs = self.files.cluster_id, self.context.leaders.cluster_id
         if own is None or theirs is None or own == theirs:
             return False
@@ -513,10 +524,10 @@ class _Start:
         return True
 
     def _is_begun_anew(self, loaded: LoadedMetadata, leader: LoadedMetadata) -> bool:
-        """Whether the controllers that were given have no record of the metadata that a broker has.
+        """Whether the given controllers have no metadata records although this broker has some. Adds a fault then.
 
-        A broker does not follow a leader of an epoch before its own (`KafkaRaftClient`); a leader that has come to a
-        later one by elections has the broker truncate all it knows.
+        A broker does not follow a leader with an older epoch than its own (`KafkaRaftClient`). A leader that has
+        reached a later epoch by elections makes the broker truncate all its metadata.
         """
         if self.role is not Role.BROKER or leader.end or not loaded.end:
             return False
@@ -584,10 +595,10 @@ class _Start:
         )
 
     def _goes_back(self, loaded: LoadedMetadata) -> None:
-        """Note that the only voter's metadata goes back to its snapshot.
+        """Add the consequence that the only voter's metadata goes back to its snapshot.
 
-        Whether that loses anything is shown by the partitions of a node that is a broker too; nothing shows it of a
-        controller alone.
+        On a node that is a broker too, the partitions show whether something is lost. On a controller alone nothing
+        shows it.
         """
         detail = f"the only voter's metadata goes back to offset {loaded.end}: what came after it, if anything, is lost"
         is_alone = self.role is Role.CONTROLLER
@@ -595,7 +606,7 @@ class _Start:
         self.consequences.append(StartConsequence(kind, detail, loaded.directory))
 
     def _begun_anew(self, replay: Replay, bootstrap: Bootstrap) -> Replay:
-        """A controller that leads and finds the metadata empty appends its bootstrap records."""
+        """Return the metadata after a leading controller finds it empty and appends its bootstrap records."""
         known = self.context.best().image
         directories = [] if self.role is Role.CONTROLLER else list_partitions(self.files, _readable(self.files))
         if not known.topics and not known.brokers and not directories:
@@ -614,7 +625,9 @@ class _Start:
     # partitions
 
     def _open(self, identity: Identity, image: MetadataImage | None) -> None:
-        """Open the partitions; `image` is None if nothing is known of the metadata."""
+        """Open the partitions; `image` is None if the metadata is unknown. Raises `StartEndsError` if that ends the
+        start.
+        """
         node = self.files.node_id
         online = [root for root in identity.online if root in _readable(self.files)]
         try:
@@ -651,7 +664,7 @@ class _Start:
 
 _FOOTER = 4
 _WITH_ZOOKEEPER = ("2.8", "3.9")
-"""the last release that compares whole `meta.properties` and is recorded, and the last one that knows ZooKeeper"""
+"""recorded releases: the last that compares whole `meta.properties`, and the last that supports ZooKeeper"""
 _OF_ZOOKEEPER = "if its ZooKeeper is the one of this cluster; what ZooKeeper says is not in these directories"
 _OUTCOMES = (
     (ConsequenceKind.METADATA_OVERWRITTEN, StartOutcome.OVERWRITES_METADATA),
@@ -663,11 +676,11 @@ _OUTCOMES = (
     (ConsequenceKind.NOT_SERVING, StartOutcome.NOT_SERVING),
     (ConsequenceKind.UNFORESEEN, StartOutcome.UNKNOWN),
 )
-"""the outcome that a consequence makes, the gravest first"""
+"""outcome of each kind of consequence, the gravest first"""
 
 
 def _voters_of(leader: LoadedMetadata) -> set[int]:
-    """The voters that a controller's own files name."""
+    """Voters in a controller's own files; empty if they cannot be read."""
     newest = release_of(NEWEST)
     try:
         dynamic = {number for number, _directory in read_control_records(leader, newest).dynamic}

@@ -1,1 +1,1 @@
-"""Every check there is, read-only, each with a finding."""
+"""Check log directories without changing them; each check gives findings."""

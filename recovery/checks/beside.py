@@ -1,4 +1,4 @@
-"""What is beside a partition in its log directory, and what of that does not agree with the partition."""
+"""Compare a partition with the files beside it in its log directory."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ __all__ = ["Beside", "Told", "verify_beside"]
 
 
 class Told(Struct, frozen=True):
-    """What a log directory tells of one live partition in it: no more than another process needs to check that."""
+    """Facts of a log directory about one of its live partitions, as little as another process needs to check it."""
 
     log_start: int
-    """by log-start-offset-checkpoint; 0 without an entry"""
+    """log start offset in log-start-offset-checkpoint; 0 without an entry"""
     high_watermark: int | None
-    """by replication-offset-checkpoint; None without an entry"""
+    """high watermark in replication-offset-checkpoint; None without an entry"""
     local_start: LocalStart | None
-    """where the log begins; also None where nobody asks, because none of its start is lost"""
+    """where the log begins; also None if not computed because nothing of its start is lost"""
 
     def findings(self, partition: Partition, report: PartitionReport) -> Iterator[Finding]:
-        """What does not agree with the partition, whose log the report is about; nothing if that could not be read."""
+        """Yield contradictions with the partition that `report` is about; nothing if its log could not be read."""
         if partition.name is None or not report.is_log_read:
             return
         if partition.name.has_blanks:
@@ -52,7 +52,7 @@ class Told(Struct, frozen=True):
 
 
 class Beside(Struct, frozen=True):
-    """What is beside a partition in its log directory."""
+    """Files beside the partitions in a log directory."""
 
     log_starts: Offsets = {}
     high_watermarks: Offsets = {}
@@ -60,7 +60,7 @@ class Beside(Struct, frozen=True):
     """with the names and the checkpoint of the log directory"""
 
     def local_start(self, partition: Partition, end: int) -> LocalStart | None:
-        """Where the local part of a live partition's log begins, which ends at `end`; None without a segment."""
+        """Start of the local part of a live partition's log; `end` is the log end offset. None without a segment."""
         name = partition.name
         if name is None or not partition.segments:
             return None
@@ -70,7 +70,7 @@ class Beside(Struct, frozen=True):
         return self.tiering.of((name.topic, name.partition), names, begins, epochs, end)
 
     def told_of(self, partition: Partition, found: LocalStart | None) -> Told | None:
-        """What is told of a partition whose log begins as found; None if it is not live."""
+        """Facts for a partition whose log begins as `found`; None if it is not live."""
         name = partition.name
         if name is None or partition.state is not DirectoryState.LIVE:
             return None
@@ -87,9 +87,8 @@ def verify_beside(
     on_read: Callable[[int], None] | None = None,
     tables: HeaderTables | None = None,
 ) -> PartitionReport:
-    """What is wrong with one partition, and with what its log directory tells of it.
-
-    None if it is looked at by itself.
+    """Check one partition, and compare it with its log directory. Pass `beside=None` to ignore the rest of the log
+    directory.
     """
     report = verify_partition(partition, deep=deep, limits=limits, on_read=on_read, tables=tables)
     if beside is not None and report.is_log_read:

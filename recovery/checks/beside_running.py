@@ -1,7 +1,7 @@
-"""What is found in a log directory that a running broker has open: only what is still wrong when it is looked at again.
+"""Filter findings in a log directory that a running broker has open: only those that persist when it is examined again.
 
-A broker appends, rolls, deletes and compacts while its files are read, so a single look finds indexes ahead of their
-log, files that are gone, and checkpoints of a few seconds ago.  Damage stays where it is.
+A broker appends, rolls, deletes and compacts while its files are read, so a single pass finds indexes ahead of their
+log, missing files, and checkpoints of a few seconds ago. Damage persists.
 """
 
 from __future__ import annotations
@@ -24,29 +24,28 @@ __all__ = ["is_in_use", "look_again", "read_again", "settled_findings"]
 _T = TypeVar("_T")
 
 _LOOKS = 4
-"""How often something doubtful is looked at before it is reported."""
+"""Number of passes before a doubtful finding is reported."""
 _PAUSE_SECONDS = 0.3
 _READS = 40
-"""How often a log is read whose files a broker replaces or deletes meanwhile."""
+"""Number of times that a log is read whose files a broker replaces or deletes meanwhile."""
 _PAUSE_OF_READS_SECONDS = 0.05
 _REPLACED = (errno.ESTALE, errno.ENOENT)
-"""Errors of a file that became shorter or is gone since it was listed: the cleaner puts another in its place."""
+"""Errors of a file that was truncated or removed since it was listed: the cleaner replaces files."""
 _OF_A_MOMENT = codes_with(Trait.OF_A_MOMENT)
-"""Findings that compare files which a running broker writes at different times, or are about what it has yet to do."""
+"""Findings that compare files which a running broker writes at different times, or are about its pending work."""
 _BESIDE_THE_LOG = frozenset({FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX,
                              FileKind.PRODUCER_SNAPSHOT})  # fmt: skip
 
 
 def is_in_use(root: str) -> bool:
-    """Whether another process holds the lock of a log directory; False if that cannot be told."""
+    """Whether another process holds the lock of a log directory; False if unknown."""
     return told_held_by_others(root) is True
 
 
 def read_again(read: Callable[[Partition], _T], partition: Partition) -> _T:
-    """The answer of `read` for a partition; it reads again what a running broker has replaced meanwhile.
+    """Return `read(partition)`, repeated with a new listing of the partition while a running broker replaces its files.
 
-    Each time after the first it is given a new listing of the partition.  Raises the `StorageError` of `read` if no
-    broker runs, if the error is another one, or if it is the same every time.
+    Raises the `StorageError` of `read` if no broker is running, if the error has another cause, or if it persists.
     """
     name, start, limits = partition.name, partition.checkpointed_log_start_offset, partition.limits
     for _ in range(_READS - 1):
@@ -61,13 +60,12 @@ def read_again(read: Callable[[Partition], _T], partition: Partition) -> _T:
 
 
 def settled_findings(findings: Iterable[Finding], partition: Partition | None = None) -> list[Finding]:
-    """The findings that can be damage although a broker is running.
-
-    Left out are those about the indexes and the snapshots of the active segment of `partition`, which are flushed when
-    it is closed, and those that compare files of different moments.
+    """Return the findings that can be damage although a broker is running. Findings about indexes and snapshots of the
+    active segment of `partition`, which are flushed when it is closed, and findings that compare files of different
+    moments are dropped.
     """
     active = partition.segments[-1].base_offset if partition is not None and partition.segments else None
-    return [each for each in findings if each.code not in _OF_A_MOMENT and not _is_active(each, active)]
+    return [finding for finding in findings if finding.code not in _OF_A_MOMENT and not _is_active(finding, active)]
 
 
 def _is_active(finding: Finding, active: int | None) -> bool:
@@ -78,9 +76,11 @@ def _is_active(finding: Finding, active: int | None) -> bool:
 
 
 def _lasting(before: Sequence[Finding], after: Iterable[Finding]) -> list[Finding]:
-    """The findings of an earlier look that a later one has too, by code, file and place; information is not asked."""
-    still = {_key(each) for each in after}
-    return [each for each in before if each.severity is Severity.INFO or _key(each) in still]
+    """Findings of an earlier pass that a later one has too, by code, file and place. Infos are kept
+    without comparison.
+    """
+    still = {_key(finding) for finding in after}
+    return [finding for finding in before if finding.severity is Severity.INFO or _key(finding) in still]
 
 
 def _key(finding: Finding) -> tuple[FindingCode, str | None, int | None, int | None]:
@@ -88,19 +88,23 @@ def _key(finding: Finding) -> tuple[FindingCode, str | None, int | None, int | N
 
 
 def _is_doubtful(findings: Iterable[Finding]) -> bool:
-    """Whether there is something to look at again."""
-    return any(each.severity is not Severity.INFO for each in findings)
+    """Whether there is a warning or an error."""
+    return any(finding.severity is not Severity.INFO for finding in findings)
 
 
 Look = Callable[[frozenset[str]], dict[str, Sequence[Finding]]]
-"""Looks again at partition and log directories; gives what is found in each that is still there."""
+"""Function that examines partition and log directories again; returns the findings of each that still exists."""
 
 
 def look_again(found: dict[str, list[Finding]], look: Look) -> dict[str, list[Finding] | None]:
-    """What stays of findings by partition or log directory; None for a directory that is gone."""
+    """Return the findings that persist, by partition or log directory; None for a directory that no longer exists."""
     left: dict[str, list[Finding] | None] = dict(found)
     for _ in range(_LOOKS - 1):
-        doubtful = frozenset(path for path, each in left.items() if each is not None and _is_doubtful(each))
+        doubtful = frozenset(
+            path
+            for path, directory_findings in left.items()
+            if directory_findings is not None and _is_doubtful(directory_findings)
+        )
         if not doubtful:
             break
         time.sleep(_PAUSE_SECONDS)

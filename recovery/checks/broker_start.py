@@ -1,10 +1,10 @@
-"""Whether a broker would start on a log directory as it is: asked of the model of the broker, with default settings."""
+"""Predict with the model of the broker, with default settings, whether it would start on a log directory as it is."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -18,16 +18,18 @@ from kafkalog.recovery.checks.report import BrokerStart
 from kafkalog.recovery.checks.started_over import findings_of_starting_over
 from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.survey import Survey, survey
-from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
+from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts, identity_of
 
 __all__ = ["Loading", "broker_start", "loading", "surveyed"]
 
 Loading = tuple[BrokerResult, BrokerResult] | StorageError
-"""What loading the logs of a log directory comes to, and the same after what comes before it; or what is unreadable."""
+"""Result of loading the logs of a log directory, and the result with `meta.properties` considered; or the error if it
+cannot be read.
+"""
 
 
 def surveyed(path: str) -> Survey | StorageError:
-    """A log directory as `broker_start` takes it."""
+    """Survey a log directory for `broker_start`; return the error if it cannot be read."""
     try:
         return survey(path)
     except StorageError as error:
@@ -37,20 +39,21 @@ def surveyed(path: str) -> Survey | StorageError:
 def broker_start(
     path: str, loadings: Mapping[str, Loading], facts: TopicFacts = NO_FACTS, asked: StartQuestion = ANYTHING
 ) -> tuple[BrokerStart, list[Finding]]:
-    """Whether a broker would start on a directory, and the findings about that.
+    """Return whether a broker would start on a directory, and the findings about that.
 
-    `loadings` are of all directories that were looked at, by their paths; `facts` are what the broker's metadata log
-    says; `asked` is what is known of its node beside its directories.
+    `loadings` are of all examined directories, by path; `facts` are from the broker's metadata log; `asked` has what is
+    known about its node besides its directories.
     """
     try:
         own = loadings[path]
         if isinstance(own, StorageError):
             raise own
         _loaded, result = own
-        roots = {os.path.realpath(path), *map(os.path.realpath, facts.roots)}
+        together = _together(path, facts)
+        roots = {os.path.realpath(path), *map(os.path.realpath, together)}
         loaded = {root: each[0] for root, each in loadings.items()
                   if not isinstance(each, StorageError) and os.path.realpath(root) in roots}  # fmt: skip
-        node = start_with(path, facts.roots, loaded, asked, controllers=facts.controllers, apart=facts.apart)
+        node = start_with(path, together, loaded, asked, controllers=facts.controllers, apart=facts.apart)
     except StorageError as error:
         if error.errno is None:
             raise
@@ -62,19 +65,23 @@ def broker_start(
         last = node.answers[-1]
         start = BrokerStart(str(StartResult.START_FAILS), last.exception, last.message, node)
     if result.outcome == StartResult.LOADED:
-        return start, [*findings_for(node, path, facts.roots), *findings_of_starting_over(path)]
+        return start, [*findings_for(node, path, together), *findings_of_starting_over(path)]
     end = "not start" if result.outcome == StartResult.START_FAILS else "take the directory offline"
     detail = f"Kafka 4.1 would {end}: {result.exception}: {result.message}"
     return start, [Finding.of(FindingCode.BROKER_REFUSES, None, None, detail, path)]
 
 
+def _together(path: str, facts: TopicFacts) -> Sequence[str]:
+    """Return the directories that start together: `path` alone if nothing says that the others are of its broker."""
+    is_known = facts.source is not None or any(identity_of(root) is not None for root in facts.roots)
+    return facts.roots if is_known else (path,)
+
+
 def loading(
     seen: Survey | StorageError, tables: HeaderTables | None = None, *, jobs: int = 1, facts: TopicFacts = NO_FACTS
 ) -> Loading:
-    """Load the logs of a directory as it was `surveyed`, with default settings.
-
-    `tables` are of logs that were just read; `jobs` partitions are loaded at a time; `facts` are what the broker's
-    metadata log says.
+    """Load the logs of a surveyed directory with default settings. `tables` are headers of logs that were just read;
+    `jobs` partitions are loaded at a time; `facts` are from the broker's metadata log.
     """
     if isinstance(seen, StorageError):
         return seen

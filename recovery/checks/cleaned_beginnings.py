@@ -1,6 +1,6 @@
-"""Whether transactions may have begun earlier than the log still shows.
+"""Check whether transactions may have begun earlier than the log still shows.
 
-Compaction takes away the first batches of an aborted transaction, and deletion the first segments of a log, while the
+Compaction removes the first batches of an aborted transaction, and deletion the first segments of a log, while the
 `.txnindex` keeps the offset at which it began (`CleanedTransactionMetadata.onControlBatchRead`).
 """
 
@@ -24,38 +24,37 @@ __all__ = ["Beginning", "untrue_beginnings"]
 
 
 class Beginning(NamedTuple):
-    """A transaction that is said to have begun below the first batch that is there of it."""
+    """A transaction whose listed first offset is below its first batch in the log."""
 
     producer_id: int
     said: int
-    """first offset, as an index has it"""
+    """first offset in an index"""
     there: int
-    """first offset of what is there"""
+    """first offset of its batches in the log"""
 
 
 def untrue_beginnings(
     partition: Partition, beginnings: Collection[Beginning], *, limits: Limits = DEFAULT_LIMITS
 ) -> set[Beginning]:
-    """The beginnings that the log contradicts.
+    """Return the beginnings that the log contradicts: their offset belongs to another batch, or their producer wrote
+    something else after it.
 
-    The offset is that of a batch, or its producer still wrote something else there.
-
-    Each is of a transaction that the log itself has, see `Partition.transactions`.  The log is read from the lowest of
-    the offsets up to the highest; memory grows with the beginnings only.
+    All must be of transactions in the log, see `Partition.transactions`. The log is read from the lowest of the offsets
+    up to the highest; memory grows only with the number of beginnings.
     """
     return _Walk(beginnings, limits).over(partition) if beginnings else set()
 
 
 class _Walk:
-    """Through the batches in order."""
+    """Walk over the batches in order."""
 
     def __init__(self, beginnings: Collection[Beginning], limits: Limits) -> None:
         self._limits = limits
-        self._by_offset = sorted(beginnings, key=lambda each: each.said)
-        self._said = [each.said for each in self._by_offset]
-        self._by_batch = {(each.producer_id, each.there): each for each in beginnings}
-        self._written: dict[int, int] = {each.producer_id: -1 for each in beginnings}
-        """last offset of what each of the producers wrote so far"""
+        self._by_offset = sorted(beginnings, key=lambda beginning: beginning.said)
+        self._said = [beginning.said for beginning in self._by_offset]
+        self._by_batch = {(beginning.producer_id, beginning.there): beginning for beginning in beginnings}
+        self._written: dict[int, int] = {beginning.producer_id: -1 for beginning in beginnings}
+        """last offset written so far by each producer; -1 before the first"""
         self._untrue: set[Beginning] = set()
 
     def over(self, partition: Partition) -> set[Beginning]:
@@ -74,7 +73,7 @@ class _Walk:
         return self._untrue
 
     def _covered(self, first: int, last: int) -> None:
-        """Count offsets as those of a batch."""
+        """Note that a batch has these offsets."""
         begin, end = bisect_left(self._said, first), bisect_right(self._said, last)
         self._untrue.update(self._by_offset[begin:end])
 
@@ -82,9 +81,9 @@ class _Walk:
         first, last = run["base_offset"], run.last_offsets
         begin, end = bisect_left(self._said, int(first[0])), bisect_right(self._said, int(last[-1]))
         numbers = first.searchsorted(self._said[begin:end], "right") - 1
-        for each, number in zip(self._by_offset[begin:end], numbers.tolist(), strict=True):
-            if each.said <= last[number]:
-                self._untrue.add(each)
+        for beginning, number in zip(self._by_offset[begin:end], numbers.tolist(), strict=True):
+            if beginning.said <= last[number]:
+                self._untrue.add(beginning)
         for batch in run.of_transactions():
             self._transactional(batch)
 

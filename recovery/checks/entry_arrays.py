@@ -1,4 +1,4 @@
-"""The entries of an index as arrays: for a walk whose batches are columns, where numpy is loaded already."""
+"""Read the entries of an index as arrays, for checks that have loaded numpy already."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["EntryArrays"]
 
 
 class EntryArrays(Entries):
-    """Entries of an index whose pieces are arrays, as `arrays_by_piece` gives them."""
+    """Entries of an index whose pieces are arrays, as `arrays_by_piece` yields them."""
 
     def _columns(self, entries: Any) -> tuple[Any, Any]:
         first, second = entries.dtype.names

@@ -1,6 +1,6 @@
-"""The entries of an index as far as they increase: the next one, or thousands of them at a time as columns.
+"""Iterate over the increasing entries of an index: one by one, or thousands at a time as columns.
 
-`EntryArrays` in `entry_arrays` does the same with numpy's columns, where batches come as columns too.
+`EntryArrays` in `entry_arrays` does so with numpy columns, for batches that are columns too.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ __all__ = ["Entries", "Entry", "Order", "Passed"]
 
 
 class Order(NamedTuple):
-    """How the entries of a kind of index increase: the first field always, the second one as said."""
+    """Order of the entries of a kind of index: the first field strictly increases; the second as given here."""
 
     before: tuple[int, int]
-    """what the first entry must be larger than"""
+    """values that the first entry must exceed"""
     may_repeat: bool
-    """whether the second field may stay the same"""
+    """whether the second field may stay equal"""
     never: tuple[int, int] | None = None
-    """what never counts as one, wherever it stands"""
+    """values of an entry that never counts, wherever it is; None if there are none"""
 
 
 class Entry(NamedTuple):
@@ -34,7 +34,7 @@ class Entry(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """Consecutive entries by field, and the number of the first one's slot."""
+    """Columns of consecutive entries that were passed, and the slot number of the first."""
 
     slot: int
     firsts: Sequence[int]
@@ -42,9 +42,8 @@ class Passed(NamedTuple):
 
 
 class Entries:
-    """Entries from the beginning of an index on, read piece by piece (`slots_by_piece`); the next one is always known.
-
-    `at_end` is called with the number of the slot that does not increase, once all entries before it were passed.
+    """Cursor over the entries of an index from its beginning, read piece by piece (`slots_by_piece`). `at_end` is
+    called with the number of the first slot that does not increase, once all entries before it were passed.
     """
 
     def __init__(self, pieces: Iterator[tuple[int, Any]], order: Order, at_end: Callable[[int], None]) -> None:
@@ -52,44 +51,44 @@ class Entries:
         self._order = order
         self._at_end = at_end
         self._slot = -1
-        """of the first entry in the columns; at the beginning that is what stands before all entries"""
+        """slot of the first entry in the columns; at the beginning the columns hold `Order.before`"""
         self._firsts: Sequence[int] = order.before[:1]
         self._seconds: Sequence[int] = order.before[1:]
         self._at = 1
         self._before: Entry | None = None
-        """the one before the columns"""
+        """the entry before the columns; None before the first"""
         self._stops_behind = False
-        """whether a slot that does not increase comes after the columns"""
+        """whether the slot after the columns does not increase"""
         self._fill()
 
     @property
     def next(self) -> Entry | None:
-        """The entry that was not passed yet; None behind the last one."""
+        """The next entry, which was not passed yet; None at the end."""
         if self._at == len(self._firsts):
             return None
         return self._entry(self._at)
 
     @property
     def last(self) -> Entry | None:
-        """The entry that was passed last, and so is the largest of those; None before the first one."""
+        """The entry that was passed last, the largest so far; None before the first."""
         return self._entry(self._at - 1) if self._at and self._slot >= 0 else self._before
 
     def _entry(self, number: int) -> Entry:
         return Entry(self._slot + number, int(self._firsts[number]), int(self._seconds[number]))
 
     def pass_one(self) -> None:
-        """Go on to the entry after the next one."""
+        """Pass the next entry."""
         self._at += 1
         self._fill()
 
     def pass_all(self) -> None:
-        """Go on to the end."""
+        """Pass all entries."""
         while self._at < len(self._firsts):
             self._at = len(self._firsts)
             self._fill()
 
     def pass_up_to(self, bound: int, *, and_next: bool = False) -> Passed:
-        """Go on to the first entry whose second field is larger; those before it, `and_next` that one too."""
+        """Pass the entries whose second field is at most `bound`, `and_next` the one after them too; return them."""
         begin = self._slot + self._at
         firsts: list[Sequence[int]] = []
         seconds: list[Sequence[int]] = []
@@ -105,7 +104,7 @@ class Entries:
         return Passed(begin, self._joined(firsts), self._joined(seconds))
 
     def _fill(self) -> None:
-        """Read the next piece where all of this one was passed; it is kept where there is none."""
+        """Read the next piece if all of the present one was passed; keep the present one at the end."""
         while self._at == len(self._firsts):
             if self._stops_behind:
                 self._stops_behind, self._pieces = False, iter(())
@@ -123,12 +122,12 @@ class Entries:
                 self._slot, self._at = slot, 0
 
     def _columns(self, entries: Any) -> tuple[Sequence[int], Sequence[int]]:
-        """Both fields of the entries of a piece, and before them those of the last one of the columns so far."""
+        """Both fields of the entries of a piece, preceded by those of the last entry in the present columns."""
         firsts, seconds = map(list, zip((self._firsts[-1], self._seconds[-1]), *entries, strict=True))
         return firsts, seconds
 
     def _increasing(self, firsts: Sequence[int], seconds: Sequence[int]) -> int:
-        """How many entries after the first one increase from it on."""
+        """Number of entries after the first that increase without interruption."""
         of_second = le if self._order.may_repeat else lt
         increase = map(and_, map(lt, firsts, firsts[1:]), map(of_second, seconds, seconds[1:]))
         if self._order.never is not None:
@@ -136,5 +135,5 @@ class Entries:
         return next((number for number, is_larger in enumerate(increase) if not is_larger), len(firsts) - 1)
 
     def _joined(self, parts: list[Sequence[int]]) -> Sequence[int]:
-        """Parts of a column as one."""
+        """Join parts of a column."""
         return parts[0] if len(parts) == 1 else [*chain.from_iterable(parts)]

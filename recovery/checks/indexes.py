@@ -1,6 +1,6 @@
-"""Whether index entries describe the log beside them: meaning, not bytes.
+"""Check whether index entries describe the log beside them: their meaning, not their bytes.
 
-Indexes that a broker wrote while it ran differ between versions and appenders; what all of them promise is checked
+Indexes that a broker wrote while running differ between versions and appenders; what all of them guarantee is checked
 here, in step with a walk over the batches (`OffsetIndex`, `TimeIndex`).
 """
 
@@ -22,9 +22,8 @@ __all__ = ["OffsetIndexCheck", "TimeIndexCheck"]
 
 
 class _EntryCheck:
-    """Entries of one index, read in order as the walk passes them; `index` stays open as long.
-
-    `in_columns` where the walk will come to `run`s, which needs numpy.
+    """Check of one index, whose entries are read in order as the walk passes them; `index` stays open meanwhile.
+    `in_columns` must be True if `run` will be called, which needs numpy.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class _EntryCheck:
 
     @property
     def findings(self) -> list[Finding]:
-        """What was found so far; entries first, then how they end."""
+        """Findings so far: about entries, then about how they end."""
         return self._of_entries + self._of_end
 
     def _finding(
@@ -68,7 +67,7 @@ class _EntryCheck:
         return Finding(code, severity, position, offset, detail, self.file)
 
     def _end_of_entries(self, slot: int) -> None:
-        """Entry `slot` does not increase: zeros of a preallocated file, or nonsense."""
+        """Add a finding about entry `slot`, which does not increase: zeros of a preallocated file, or nonsense."""
         start = slot * self._size
         if start < self._end and zeros_end(self._index, start, self._end) == self._end:
             detail = f"{self._end - start} zero bytes after {slot} entries: the broker did not close it"
@@ -86,16 +85,17 @@ class _EntryCheck:
 
 
 class OffsetIndexCheck(_EntryCheck):
-    """Every entry's position is the start of a batch, all offsets before it are smaller than its key, and some is not.
+    """Check of an offset index: every entry's position is the start of a batch, all offsets before it are below its
+    key, and some offset reaches the key.
 
-    A key may be higher than the offsets of the batch at the position: a broker may have written several at once.
+    A key may exceed the offsets of the batch at its position: a broker may have written several batches at once.
     """
 
     def __init__(self, file: str, base_offset: int, index: Source, *, in_columns: bool = False) -> None:
         super().__init__(file, base_offset, index, OFFSET_ENTRY, Order((-1, 0), may_repeat=False), in_columns)
 
     def batch(self, batch: RecordBatch, last_offset_before: int) -> None:
-        """The walk has come to a batch."""
+        """Check the entries up to the next batch. `last_offset_before` is the highest offset before it."""
         while (entry := self._entries.next) is not None and entry.second <= batch.position:
             key = self._base + entry.first
             if entry.second < batch.position:
@@ -105,7 +105,7 @@ class OffsetIndexCheck(_EntryCheck):
             self._entries.pass_one()
 
     def run(self, run: HeaderRun, last_offset_before: int) -> None:
-        """The walk has come to many batches, their offsets increasing."""
+        """Check the entries up to the end of a run of batches with increasing offsets."""
         from kafkalog.codec.headers.index_agreement import first_wrong_position
 
         passed = self._entries.pass_up_to(int(run.positions[-1]))
@@ -128,7 +128,7 @@ class OffsetIndexCheck(_EntryCheck):
         self._mismatch(slot, key, f"offset {key} at position {position}, but {before} is before it")
 
     def end(self, last_offset: int) -> None:
-        """The walk has come to the end of the valid batches."""
+        """Check the remaining entries at the end of the valid batches."""
         if (last := self._entries.last) is not None and self._base + last.first > last_offset:
             key = self._base + last.first
             detail = f"offset {key} at position {last.second}, but the log ends with {last_offset}"
@@ -141,16 +141,18 @@ class OffsetIndexCheck(_EntryCheck):
 
 
 class TimeIndexCheck(_EntryCheck):
-    """No batch up to an entry's offset has a larger timestamp than the entry, and some batch has as large a one."""
+    """Check of a time index: no batch up to an entry's offset has a later timestamp than the entry, and some batch has
+    it.
+    """
 
     def __init__(self, file: str, base_offset: int, index: Source, *, in_columns: bool = False) -> None:
         order = Order((-(2**63), 0), may_repeat=True, never=(0, 0))
         super().__init__(file, base_offset, index, TIME_ENTRY, order, in_columns)
         self._newest = order.before[0]
-        """the largest timestamp of a batch"""
+        """largest timestamp of a batch so far"""
 
     def batch(self, batch: RecordBatch, last_offset_before: int) -> None:
-        """The walk has come to a batch."""
+        """Check the entries up to the next batch. `last_offset_before` is the highest offset before it."""
         self._newest = max(self._newest, batch.header.max_timestamp)
         while (entry := self._entries.next) is not None and self._base + entry.second <= last_offset_before:
             self._entries.pass_one()
@@ -160,7 +162,7 @@ class TimeIndexCheck(_EntryCheck):
             self._later(entry.slot, entry.first, self._base + entry.second, batch.last_offset)
 
     def run(self, run: HeaderRun, last_offset_before: int) -> None:
-        """The walk has come to many batches, their offsets increasing."""
+        """Check the entries up to the end of a run of batches with increasing offsets."""
         from kafkalog.codec.headers.index_agreement import first_later_batch
 
         self._newest = max(self._newest, int(run["max_timestamp"].max()))
@@ -177,7 +179,7 @@ class TimeIndexCheck(_EntryCheck):
         self._mismatch(slot, offset, detail)
 
     def end(self, last_offset: int) -> None:
-        """The walk has come to the end of the valid batches."""
+        """Check the remaining entries at the end of the valid batches."""
         self._entries.pass_up_to(last_offset - self._base)
         if (last := self._entries.last) is not None and last.first > self._newest:
             offset = self._base + last.second

@@ -1,4 +1,4 @@
-"""What one `.txnindex` lists, against the aborted transactions that the log itself has (`TransactionIndex`)."""
+"""Compare the entries of one `.txnindex` with the aborted transactions in the log (`TransactionIndex`)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ __all__ = ["ListedTransactions"]
 
 
 class ListedTransactions:
-    """Told of the entries in their order; `wanted` are first offsets by producer id and last offset.
-
-    What lies below the log's start offset may be listed and not be there.
+    """Comparison of an index's entries, added in order, with `wanted`: first offset by producer id and last offset.
+    Entries below the log start offset may be of deleted transactions.
     """
 
     def __init__(self, wanted: Mapping[tuple[int, int], int], log_start_offset: int = 0) -> None:
@@ -24,10 +23,10 @@ class ListedTransactions:
         self._extra = 0
         self._before: tuple[int, int, int] | None = None
         self.earlier: dict[tuple[int, int], Beginning] = {}
-        """those that are listed with a lower first offset"""
+        """wanted transactions that are listed with a lower first offset"""
 
     def entry(self, entry: AbortedTransaction) -> None:
-        """The next one; in a version that does not exist it lists nothing (Kafka 4.4 does not start on it)."""
+        """Add the next entry; one with an unknown version lists nothing (Kafka 4.4 does not start on it)."""
         if entry.version != ABORTED_TRANSACTION_VERSION:
             self._extra += 1
             return
@@ -48,9 +47,8 @@ class ListedTransactions:
             self._extra += 1
 
     def differences(self, untrue: Set[Beginning]) -> tuple[int, int]:
-        """How many of the wanted transactions are not listed, and how many are that are not there; asked for once.
-
-        `untrue` are beginnings that the log contradicts.
+        """Return the number of wanted transactions that are not listed, and of listed ones that do not exist. To be
+        called once; `untrue` are beginnings that the log contradicts.
         """
         for key, beginning in self.earlier.items():
             if beginning in untrue or key not in self._missing:

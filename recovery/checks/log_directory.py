@@ -1,7 +1,7 @@
-"""What is found of a log directory as a whole, and what it tells of the partitions in it: said here for all who check.
+"""Check a log directory as a whole, and collect what it says about its partitions, in one place for all commands.
 
-Whoever checks a directory and its partitions one after the other, or each of them in a process of its own, finds the
-same.
+The findings do not depend on whether a directory and its partitions are checked one after another or in separate
+processes.
 """
 
 from __future__ import annotations
@@ -37,23 +37,22 @@ __all__ = ["AsListed", "beside_of", "in_no_log_directory", "listed_findings", "l
 
 
 def listed_findings(log_dir: LogDir, facts: TopicFacts | None) -> list[Finding]:
-    """Findings about a log directory that need no log to be read.
-
-    `facts` are what the metadata log of its broker says; None where only some of the partitions are meant.
+    """Findings about a log directory for which no log is read. `facts` are from its broker's metadata log; None if only
+    some of the partitions are selected.
     """
-    found = [*log_dir.findings]
+    findings = [*log_dir.findings]
     if facts is not None:
-        found += missing_partitions_of(log_dir, facts)
-        found += unfinished_moves(
-            log_dir.path, (os.path.basename(each.path) for each in log_dir.partitions), facts.roots
+        findings += missing_partitions_of(log_dir, facts)
+        findings += unfinished_moves(
+            log_dir.path, (os.path.basename(partition.path) for partition in log_dir.partitions), facts.roots
         )
-        found += read_only_finding(log_dir.path, facts)
-        found += other_owners(log_dir.path, facts)
-    return found
+        findings += read_only_finding(log_dir.path, facts)
+        findings += other_owners(log_dir.path, facts)
+    return findings
 
 
 class AsListed:
-    """A log directory as it was when it was listed, before its logs are read; `facts` are as in `listed_findings`."""
+    """A log directory at the time of listing, before its logs are read; `facts` as in `listed_findings`."""
 
     def __init__(self, log_dir: LogDir, facts: TopicFacts, asked: StartQuestion = ANYTHING) -> None:
         from kafkalog.recovery.checks import broker_start  # the whole model of the broker
@@ -68,10 +67,10 @@ class AsListed:
     def checked(
         self, ends_at: EndsAt, reached: Reached, tables: HeaderTables | None = None, *, jobs: int = 1
     ) -> tuple[Loading, list[Finding]]:
-        """What loading its logs comes to, and what is found of the directory as a whole, but for its start.
+        """Return the result of loading its logs, and the findings about the directory as a whole, without its start.
 
-        `ends_at` is asked where the logs end, `reached` how far they may have gone; `tables` are of logs that were
-        read since, `jobs` partitions are loaded at a time.
+        `ends_at` and `reached` answer where the logs end, and how far they may have been written. `tables` are headers
+        of logs that were read since; `jobs` partitions are loaded at a time.
         """
         outside = batches_outside(self._log_dir, ends_at)
         loaded = self._start.loading(self._survey, tables, jobs=jobs, facts=self._facts)
@@ -79,14 +78,15 @@ class AsListed:
         return loaded, [*self._findings, *outside, *moments]
 
     def started(self, loadings: Mapping[str, Loading]) -> tuple[BrokerStart, list[Finding]]:
-        """Whether a broker would start on it, by what `checked` says of all directories, and the findings."""
+        """Return whether a broker would start on the directory, and the findings, from the results of `checked` of all
+        directories.
+        """
         return self._start.broker_start(self._log_dir.path, loadings, self._facts, self._asked)
 
 
 def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFacts | None = None) -> Beside:
-    """What is beside the partitions of a log directory; `log_dirs` may be others of the same broker.
-
-    `facts` are what the broker's metadata log says, where somebody has read it.
+    """Return the files beside the partitions of a log directory. `log_dirs` may be others of its broker; `facts` are
+    from the broker's metadata log, None to read it if needed.
     """
     names = [entry.name for entry in scan_directory(log_dir.path)]
     begin_late = any(each.segments and each.segments[0].base_offset for each in log_dir.partitions)
@@ -98,9 +98,9 @@ def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFact
 
 
 def lost_starts(broker: Sequence[LogDir]) -> Mapping[str, LocalStart]:
-    """Where the live logs of a broker's log directories begin that have lost their start, by partition directory.
+    """Local starts of the live logs of a broker's directories that have lost their start, by partition directory.
 
-    Logs of the broker's own topics are read only where one of these could say that a start is not lost, or is.
+    Logs of the broker's own topics are read only if they can show whether a start is lost.
     """
     late = {log_dir.path: [each for each in log_dir.partitions if _begins_late(each)] for log_dir in broker}
     if any(late.values()) and not any(map(_has_remote_metadata, broker)):  # then a start that is there stays so
@@ -109,15 +109,15 @@ def lost_starts(broker: Sequence[LogDir]) -> Mapping[str, LocalStart]:
     if not any(late.values()):
         return {}
     facts = read_topic_facts([real(each.path) for each in broker])
-    found = {}
+    starts = {}
     for log_dir in broker:
         beside = beside_of(log_dir, facts=facts)
         for each in late[log_dir.path]:
             # where the log ends decides only where its start is said to be, not what is lost below the first segment
             start = beside.local_start(each, 0)
             if start is not None and _is_lost(start):
-                found[each.path] = start
-    return found
+                starts[each.path] = start
+    return starts
 
 
 def _begins_late(partition: Partition) -> bool:
@@ -134,7 +134,7 @@ def _is_lost(found: LocalStart | None) -> bool:
 
 
 def in_no_log_directory(inventory: Inventory) -> list[Partition]:
-    """Partitions that were pointed at themselves, and are in no log directory that is checked."""
+    """Partitions that were given themselves and are in no checked log directory."""
     if not inventory.standalone:
         return []
     counted = {real(each.path) for log_dir in inventory.log_dirs for each in log_dir.partitions}

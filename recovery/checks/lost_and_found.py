@@ -1,7 +1,8 @@
-"""Batches outside of partitions: what a file system's repair has put into `lost+found`, and files that are not Kafka's.
+"""Find batches outside partitions: files that a file system's repair put into `lost+found`, and files that are not
+Kafka's.
 
-A batch does not name its topic.  What a file holds fits a partition whose log ends where the file begins, or has a
-segment that begins where the file ends (`LogSegments` of a partition follow each other).
+A batch does not name its topic. A file fits a partition whose log ends where the file begins, or has a segment that
+begins where the file ends (`LogSegments` of a partition are contiguous).
 """
 
 from __future__ import annotations
@@ -24,16 +25,18 @@ from kafkalog.log.disk.files import FileSource, is_directory, unreadable
 __all__ = ["EndsAt", "batches_outside", "known_ends", "lost_places"]
 
 EndsAt = Callable[[Partition, int], bool]
-"""Whether the log of a partition ends at an offset, the one that the next record gets; False where that is not known"""
+"""Function that returns whether the log of a partition ends at an offset, the one of the next record;
+False if unknown
+"""
 
 _MOST_FILES = 1000
-"""of a lost+found"""
+"""most files of a lost+found that are read"""
 _SMALLEST_BATCH = 26
 """bytes of an empty message of magic 0, with its offset and size (`Records.LOG_OVERHEAD`, `LegacyRecord`)"""
 
 
 class _Held(Struct, frozen=True):
-    """The sound batches at the beginning of a file."""
+    """Sound batches at the beginning of a file."""
 
     batches: int
     first: int
@@ -46,12 +49,12 @@ class _Held(Struct, frozen=True):
 
 
 def known_ends(ends: Mapping[str, int | None]) -> EndsAt:
-    """The log end offsets of partitions by their paths, to be asked for."""
+    """Return a function that looks up log end offsets by the partition's path."""
     return lambda partition, offset: ends.get(partition.path) == offset
 
 
 def batches_outside(log_dir: LogDir, ends_at: EndsAt) -> list[Finding]:
-    """A finding for each file that holds batches; nobody is asked for the end of a log where there is none."""
+    """Return a finding for each file that holds batches. `ends_at` is called only if there is such a file."""
     found = []
     lost = (path for place in lost_places(log_dir.path) for path in islice(_files(place), _MOST_FILES))
     for path in dict.fromkeys([*lost, *_foreign(log_dir)]):
@@ -67,13 +70,15 @@ def batches_outside(log_dir: LogDir, ends_at: EndsAt) -> list[Finding]:
 
 
 def lost_places(root: str) -> list[str]:
-    """The lost+found in a log directory, and beside it where it is a directory of a larger file system."""
+    """The lost+found in a log directory, and the one beside it if it is a directory of a larger file system."""
     around = (root, os.path.dirname(os.path.abspath(root)))
     return [place for each in around if is_directory(place := os.path.join(each, LOST_AND_FOUND))]
 
 
 def _files(place: str) -> Iterator[str]:
-    """Regular files in a directory and in directories in it, no link followed; what cannot be listed is passed over."""
+    """Yield the regular files in a directory and in its subdirectories, sorted. Links are not followed; unreadable
+    directories are skipped.
+    """
     for directory, names, files in os.walk(place):
         names.sort()
         if directory != place:

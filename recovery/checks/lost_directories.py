@@ -1,9 +1,9 @@
-"""One of a broker's log directories cannot be used: which partitions were in it, and what a start makes of that.
+"""Describe what was in a log directory that cannot be used, and what a start does without it.
 
-The cluster's metadata has the id of the log directory of each replica, so what is assigned to an id that no readable
-directory has was in one that is missing.  A broker with KRaft does not start where a directory lacks `meta.properties`
-(`KafkaRaftServer.initializeLogDirs`), and one with ZooKeeper creates the directory and begins its logs again, empty
-(`LogManager.createAndValidateLogDirs`).  A directory that gives I/O errors goes offline, and the others start.
+The cluster's metadata has the id of the log directory of each replica, so replicas assigned to an id that no readable
+directory has were in a missing one. A KRaft broker does not start if a directory lacks `meta.properties`
+(`KafkaRaftServer.initializeLogDirs`); one with ZooKeeper creates the directory and begins its logs again, empty
+(`LogManager.createAndValidateLogDirs`). A directory with I/O errors goes offline, and the others start.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ _LOST = codes_with(Trait.HIDES_DIRECTORY)
 
 
 def with_what_was_there(findings: Iterable[Finding], roots: Sequence[str]) -> list[Finding]:
-    """Findings about whole paths; those of log directories that cannot be used say what was there.
-
-    `roots` are the log directories that can be read.  Of several brokers nobody knows whose directory is missing.
+    """Return findings about whole paths; those about unusable log directories say what was there. `roots` are the
+    readable log directories. If these are of several brokers, findings are unchanged.
     """
     found = list(findings)
     lost = [each for each in found if each.code in _LOST]
@@ -41,7 +40,7 @@ def with_what_was_there(findings: Iterable[Finding], roots: Sequence[str]) -> li
 
 
 def read_only_finding(root: str, facts: TopicFacts) -> list[Finding]:
-    """Information that a log directory's file system is mounted read-only, where it is."""
+    """Return an info finding if a log directory's file system is mounted read-only, else an empty list."""
     try:
         is_read_only = bool(os.statvfs(root).f_flag & os.ST_RDONLY)
     except OSError:
@@ -57,7 +56,7 @@ def read_only_finding(root: str, facts: TopicFacts) -> list[Finding]:
 
 
 def _partitions(facts: TopicFacts, roots: Sequence[str]) -> list[tuple[str, int]]:
-    """The broker's partitions in directories that are none of these; nothing where a directory does not tell its id."""
+    """The broker's partitions in directories other than these; empty if one of these has no directory id."""
     known = {directory_id_of(root) for root in roots}
     return [] if None in known else sorted(key for key, each in facts.assigned.items() if each not in known)
 
@@ -86,13 +85,15 @@ def _names(keys: Sequence[tuple[str, int]]) -> str:
 
 
 def _alone(keys: Sequence[tuple[str, int]], facts: TopicFacts) -> str:
-    """The partitions without a replica on another broker, which nobody can fetch again."""
+    """Text about the partitions without a replica on another broker, which cannot be fetched again; empty if there are
+    none.
+    """
     alone = [key for key in keys if len(facts.replicas.get(key, ())) == 1]
     return f"; no other broker has a replica of {_names(alone)}" if alone else ""
 
 
 def _start(finding: Finding, roots: Sequence[str]) -> str:
-    """What a broker's start makes of the directory as it is."""
+    """Text about a broker's start with the directory as it is."""
     versions = {meta.version for root in roots if (meta := meta_properties_of(root)) is not None}
     if finding.code is FindingCode.UNREADABLE:
         return "a broker takes it offline and starts with the others, unless its metadata log is in it"

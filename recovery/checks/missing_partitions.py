@@ -1,4 +1,4 @@
-"""The partitions that a log directory should hold, and does not: see `missing_directories`."""
+"""Check which partitions a log directory should hold but does not (`missing_directories`)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of
 __all__ = ["missing_partitions", "missing_partitions_of"]
 
 _MOST = 1000
-"""Findings; a checkpoint that names more than so many directories is one of another place."""
+"""Most findings; a checkpoint that names more missing directories is of another place."""
 
 Offsets = Mapping[tuple[str, int], int]
 
 
 def missing_partitions_of(log_dir: LogDir, facts: TopicFacts) -> list[Finding]:
-    """Findings of a log directory, their files whole paths; `facts` are what its broker's metadata says."""
+    """Findings of a log directory, with absolute paths; `facts` are from its broker's metadata."""
     checkpoints = {
         RECOVERY_POINT_CHECKPOINT: log_dir.recovery_points,
         LOG_START_OFFSET_CHECKPOINT: log_dir.log_start_offsets,
@@ -43,11 +43,11 @@ def missing_partitions_of(log_dir: LogDir, facts: TopicFacts) -> list[Finding]:
 def missing_partitions(
     root: str, names: Mapping[str, bool], checkpoints: Mapping[str, Offsets], facts: TopicFacts
 ) -> list[Finding]:
-    """Findings of the log directory `root`; their files are relative to it.
+    """Findings of the log directory `root`, with paths relative to it.
 
-    `names` are all that are in it, and whether each is a directory or a link to one; `checkpoints` are the offsets by
-    the name of their file.  A `-delete`, `-future` or `-stray` directory explains why there is no other; so does a
-    partition in another log directory of the broker, which tells the controller of that when it starts
+    `names` are all its entries, and whether each is a directory or a link to one; `checkpoints` are the offsets by file
+    name. A `-delete`, `-future` or `-stray` directory explains a missing one; so does a partition in another log
+    directory of the broker, which reports it to the controller when it starts
     (`ReplicaManager.maybeUpdateTopicAssignment`).
     """
     beside = (each for other in facts.roots if other != root for each in scan_directory(other) if each.is_dir())

@@ -1,4 +1,4 @@
-"""Segments of which only the batches tell that they are gone, and where that proves nothing."""
+"""Find segments that are missing according to the batches alone, except where a gap proves nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["missing_from"]
 
 
 def missing_from(partition: Partition, missing: Sequence[tuple[int, int]]) -> list[Finding]:
-    """Findings of a live partition, unless the cluster's memory beside it knows that its topic is compacted."""
+    """Findings of a live partition; none if the cluster's memory beside it shows that its topic is compacted."""
     name = partition.name
     if not missing or name is None or partition.state is not DirectoryState.LIVE:
         return []

@@ -1,9 +1,9 @@
-"""A log directory whose files are of different moments: it was copied while a broker wrote to it.
+"""Detect a log directory whose files are of different moments, because it was copied while a broker wrote to it.
 
 A broker writes an offset to `recovery-point-offset-checkpoint` after it has flushed the log up to it
 (`UnifiedLog.flush`, `LogManager.checkpointRecoveryOffsetsInDir`), and again at once after it has truncated the log
-(`LogManager.truncateTo`).  So neither a killed broker nor a power cut leaves an undamaged log that ends below that
-offset.  A copy that reads the log first and the checkpoint later does.
+(`LogManager.truncateTo`). So neither a killed broker nor a power failure leaves an undamaged log that ends below that
+offset. A copy that reads the log first and the checkpoint later does.
 """
 
 from __future__ import annotations
@@ -20,29 +20,27 @@ __all__ = ["Reached", "different_moments", "moments_differ", "offset_reached"]
 
 _NAMED = 3
 Offsets = Mapping[tuple[str, int], int]
-"""by topic and partition"""
+"""offset by topic and partition"""
 Reached = Callable[[str], int | None]
-"""The answer of `offset_reached` for the log in a partition directory."""
+"""Function that returns `offset_reached` for the log in a partition directory."""
 _DAMAGE_AT_THE_END = (FindingCode.ZERO_TAIL, FindingCode.UNREADABLE)
 
 
 def offset_reached(end: int, findings: Iterable[Finding]) -> int | None:
-    """Offset up to which a log may have gone; None if it is damaged, so that its end tells nothing.
-
-    `end` is the offset after its last sound batch; a torn batch behind that counts by what its header claims.
+    """Offset up to which a log may have been written; None if it is damaged, so that its end is unknown. `end` is the
+    offset after its last sound batch; a torn batch after it counts with the offsets in its header.
     """
-    for each in findings:
-        if each.severity is Severity.ERROR or each.code in _DAMAGE_AT_THE_END:
+    for finding in findings:
+        if finding.severity is Severity.ERROR or finding.code in _DAMAGE_AT_THE_END:
             return None
-        if each.code is FindingCode.TORN_TAIL and each.batch is not None:
-            end = max(end, each.batch.last_offset + 1)
+        if finding.code is FindingCode.TORN_TAIL and finding.batch is not None:
+            end = max(end, finding.batch.last_offset + 1)
     return end
 
 
 def different_moments(log_dir: LogDir, reached: Reached) -> list[Finding]:
-    """The one finding of a log directory that was copied while a broker ran, or none; its file is a whole path.
-
-    `reached` is asked only about logs whose last segment begins before what was flushed.
+    """Return the finding, or none, about a log directory that was copied while a broker ran; its file is absolute.
+    `reached` is called only for logs whose last segment begins below the recovery point.
     """
     if log_dir.clean_shutdown is not None:
         return []
@@ -59,7 +57,9 @@ def different_moments(log_dir: LogDir, reached: Reached) -> list[Finding]:
 
 
 def moments_differ(recovery_points: Offsets, ends: Offsets) -> list[Finding]:
-    """The finding of a directory without a mark of a clean stop, its file relative; `ends` are of undamaged logs."""
+    """Return the finding, or none, about a directory without a clean-shutdown marker; its file is relative. `ends` must
+    be of undamaged logs.
+    """
     short = [(key, end, recovery_points[key]) for key, end in ends.items() if recovery_points.get(key, 0) > end]
     if not short:
         return []

@@ -1,4 +1,4 @@
-"""The finding about files that the broker's user may not open."""
+"""Find files that the broker's user may not open."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ _NAMED = 3
 
 
 def other_owners(root: str, facts: TopicFacts) -> list[Finding]:
-    """The one finding of a log directory in which something belongs to another user; its file is a whole path.
-
-    The broker's other directories, which `facts` name, are asked for its user too.
+    """Finding of a log directory in which something belongs to another user; its file is a whole path. The user of the
+    broker's other directories, which `facts` names, is compared too.
     """
     found = closed_files(root, facts.roots)
     if found is None:

@@ -1,6 +1,6 @@
-"""The checks of one partition directory: its log, records, indexes, snapshots and epochs.
+"""Check one partition directory: its log, records, indexes, snapshots and epochs.
 
-One walk over the batches feeds them all; it goes by stretches of many batches that continue each other.
+One walk over the batches feeds all checks; it goes by runs of many consecutive batches.
 """
 
 from __future__ import annotations
@@ -52,15 +52,16 @@ __all__ = ["header_tables", "verify_partition"]
 _IndexCheck = OffsetIndexCheck | TimeIndexCheck
 
 _LARGE_OFFSET = 2**62
-"""Segments from here on are examined batch by batch: sums with their offsets may not fit into 64 bits."""
+"""Segments from this base offset on are checked batch by batch: sums with their offsets may exceed 64 bits."""
 
 _READ_AHEAD = 4 * MIB
-"""Bytes of batches that were read and checked, and whose records nobody has examined yet: of a window, beside the one
-that is being read and the one that is being examined.  Fresh memory for more costs more than waiting does."""
+"""Bytes of batches of a window that are read ahead of the check of their records, besides the window being read and the
+one being checked. More fresh memory costs more than waiting does.
+"""
 
 
 def _held(found: BatchRun | RecordBatch) -> int:
-    """The bytes of the log that this keeps in memory."""
+    """Number of bytes of the log that these batches keep in memory."""
     return found.size if isinstance(found, RecordBatch) else len(found.window)
 
 
@@ -72,12 +73,14 @@ def verify_partition(
     on_read: Callable[[int], None] | None = None,
     tables: HeaderTables | None = None,
 ) -> PartitionReport:
-    """What is wrong with one partition, its log directory left aside; `tables` to leave what is read to others."""
+    """Check one partition without its log directory; return counts and findings. With `deep` records are decoded.
+    `on_read` is called with the size of every batch; `tables` collect headers for later users.
+    """
     return _PartitionVerifier(partition, deep, limits, on_read, tables or header_tables([partition])).run()
 
 
 def header_tables(partitions: Sequence[Partition]) -> HeaderTables:
-    """What is read of the headers of these logs, for all who examine them."""
+    """Return empty header tables for these logs, to be filled by the first walk and used by later ones."""
     segments = [segment for partition in partitions for segment in partition.segments]
 
     def batch_bytes() -> int:
@@ -89,7 +92,7 @@ def header_tables(partitions: Sequence[Partition]) -> HeaderTables:
 
 
 def _largest(base: int, deltas: Sequence[int]) -> int:
-    """The largest timestamp of records; each is the sum of the header's and its own, in 64 bits."""
+    """Largest timestamp of records: base timestamp plus each delta, as wrapping 64-bit sums."""
     low, high = base + min(deltas), base + max(deltas)
     if (to_int64(low), to_int64(high)) == (low, high):
         return high
@@ -97,7 +100,7 @@ def _largest(base: int, deltas: Sequence[int]) -> int:
 
 
 class _PartitionVerifier:
-    """Walks one partition and keeps what it finds."""
+    """Walk over one partition that collects counts and findings."""
 
     def __init__(
         self,
@@ -123,9 +126,9 @@ class _PartitionVerifier:
         self._epochs = _Epochs(partition.leader_epochs)
         self._deleted: tuple[str, int] | None = None
         self._repeat: RecordBatch | None = None
-        """the batch that was seen last, if what it holds was there before"""
+        """the previous batch, if its offsets are repeated"""
         self._placed: int | None = None
-        """the largest offset of the segment, of batches that are in their place"""
+        """highest offset in the segment of batches that are in place; None before the first"""
         self._repeats = Repeats()
         self._records_of_runs: RecordsOfRuns | None = None
         self._deleted_batches = 0
@@ -167,7 +170,7 @@ class _PartitionVerifier:
 
     @property
     def _is_live(self) -> bool:
-        """A live directory, and no segment that is looked at by itself."""
+        """Whether this is a live partition directory, and not a segment that was given itself."""
         partition = self.partition
         is_directory = all(each.path != partition.path for each in partition.segments)
         return is_directory and partition.name is not None and partition.state is DirectoryState.LIVE
@@ -215,7 +218,7 @@ class _PartitionVerifier:
         report.log_end_offset = max(report.log_end_offset, end)
 
     def _behind_damage(self) -> None:
-        """Say what comes after the first damage, which is where a consumer stops."""
+        """Count the sound batches after the first damage, where a consumer stops, and add the findings."""
         report, partition = self.report, self.partition
         found = tell_what_is_behind(
             report.findings, partition.segments, log_start=partition.log_start_offset, limits=self.limits
@@ -227,7 +230,7 @@ class _PartitionVerifier:
     def _walked(
         self, batch: RecordBatch, file: str, cursor: Cursor, checks: list[_IndexCheck], last_offset: int
     ) -> int:
-        """The walk has come to a batch; gives the largest offset up to there."""
+        """Check the next batch; return the highest offset so far."""
         self.report.batches += 1
         if self.on_read is not None:
             self.on_read(batch.size)
@@ -253,7 +256,9 @@ class _PartitionVerifier:
         return max(last_offset, offset)
 
     def _runs(self, segment: Segment, source: Source) -> Iterable[BatchRun | RecordBatch] | None:
-        """With their records, if these are to be examined; None where a scanner had better give batches one by one."""
+        """Runs of the segment, with their records if those are checked; None if a scanner should read
+        batch by batch.
+        """
         if self.limits != DEFAULT_LIMITS or segment.base_offset >= _LARGE_OFFSET:
             return None
         if self.deep and not kernel_is_worth_it(source.size):
@@ -269,7 +274,7 @@ class _PartitionVerifier:
         return found if table is None else table.noting(found)
 
     def _walked_run(self, found: BatchRun, file: str, checks: list[_IndexCheck], last_offset: int) -> int:
-        """The walk has come to batches that continue each other; gives the largest offset up to there."""
+        """Check a run of consecutive batches; return the highest offset so far."""
         from kafkalog.codec.headers.table import HeaderRun
 
         run, told = HeaderRun.of(found), len(self.report.findings)
@@ -295,7 +300,9 @@ class _PartitionVerifier:
         return self._reached(int(last_offsets[-1]), last_offset)
 
     def _of_each(self, checks: list[_IndexCheck], step: Callable[[_IndexCheck], None]) -> None:
-        """Take a step in all indexes; one that cannot be read any further is a finding, and is left out from there."""
+        """Advance every index check. A check whose index can no longer be read is removed; its error
+        becomes a finding.
+        """
         for check in [*checks]:
             try:
                 step(check)
@@ -318,7 +325,7 @@ class _PartitionVerifier:
     def _index_check(
         self, kind: type[_IndexCheck], path: str, base_offset: int, opened: ExitStack, in_columns: bool
     ) -> Iterator[_IndexCheck]:
-        """The check of an index whose first entries can be read."""
+        """Yield the check of an index; nothing, but a finding, if its first entries cannot be read."""
         index = self._index(path, opened)
         try:
             check = None if index is None else kind(path, base_offset, index, in_columns=in_columns)
@@ -328,7 +335,9 @@ class _PartitionVerifier:
             yield from () if check is None else (check,)
 
     def _index(self, path: str, opened: ExitStack) -> Source | None:
-        """The file, opened; empty where it is larger than any index, None if it cannot be opened."""
+        """Open an index. An empty source if it is larger than any index can be, None if it cannot be opened; adds a
+        finding.
+        """
         try:
             index = opened.enter_context(FileSource(path))
         except StorageError as error:
@@ -353,7 +362,9 @@ class _PartitionVerifier:
             self._records(batch, file)
 
     def _records_of(self, run: BatchRun, examined: RecordsOfRuns, file: str) -> None:
-        """Look into the batches of a run; those are opened one by one that are doubtful or reach below the log."""
+        """Check the records of a run. Batches that are doubtful or begin below the log start offset are decoded one by
+        one.
+        """
         below = int((run["base_offset"] < self.partition.log_start_offset).sum())
         alone = [*range(below), *(below + number for number in examined.doubtful(run.part(below, len(run))))]
         is_counted = run["attributes"] & CONTROL_FLAG == 0
@@ -393,7 +404,9 @@ class _PartitionVerifier:
             self.report.findings.append(Finding(code, Severity.WARNING, position, header.base_offset, detail, file))
 
     def _transaction_indexes(self) -> None:
-        """Each lists the aborted transactions whose marker lies in its segment."""
+        """Compare the transaction indexes, which list the aborted transactions whose marker is in their segment, with
+        the batches.
+        """
         derived = self.partition.transactions(limits=self.limits).aborted if self._has_markers else ()
         bases = [segment.base_offset for segment in self.partition.segments]
         expected: dict[int, dict[tuple[int, int], int]] = {base: {} for base in bases}
@@ -422,7 +435,9 @@ class _PartitionVerifier:
                 self._found(FindingCode.TXN_INDEX_MISMATCH, detail, path)
 
     def _listed(self, path: str, wanted: Mapping[tuple[int, int], int]) -> ListedTransactions:
-        """What an index lists of the wanted transactions, and how many others from the log's start on."""
+        """Compare an index with the wanted transactions; it also counts others from the log start on. Read errors
+        become findings.
+        """
         listed = ListedTransactions(wanted, self.partition.log_start_offset)
         with ExitStack() as opened:
             index = self._index(path, opened)
@@ -444,13 +459,13 @@ class _PartitionVerifier:
 
 
 def _parts(runs: Iterable[BatchRun | RecordBatch], cursor: Cursor) -> Generator[BatchRun | RecordBatch, None, None]:
-    """Stretches of batches that continue each other, and what lies between."""
+    """Yield runs of consecutive batches, and the single batches between them."""
     for found in runs:
         yield from cursor.parts(found, gaps=False)
 
 
 class _Epochs:
-    """The leader epoch of an offset."""
+    """Leader epoch of an offset, according to the epoch checkpoint."""
 
     def __init__(self, entries: Sequence[LeaderEpoch]) -> None:
         self._entries = sorted(entries, key=lambda entry: entry.start_offset)
@@ -461,7 +476,9 @@ class _Epochs:
         return None if found < 0 else self._entries[found].epoch
 
     def disagreeing(self, run: BatchRun) -> Iterator[int]:
-        """Numbers of batches, their offsets increasing, that have a leader epoch which is neither that nor unknown."""
+        """Yield the numbers of batches whose leader epoch is neither the listed one nor unknown (-1). Their offsets
+        must increase.
+        """
         offsets, epochs = run["base_offset"], run["partition_leader_epoch"]
         first = max(bisect.bisect_right(self._starts, int(offsets[0])) - 1, 0)
         behind = bisect.bisect_right(self._starts, int(offsets[-1]))

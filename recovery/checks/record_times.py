@@ -1,4 +1,4 @@
-"""Whether the times of a partition's records look like another unit than milliseconds."""
+"""Check whether timestamps of a partition's records look like another unit than milliseconds."""
 
 from __future__ import annotations
 
@@ -14,28 +14,30 @@ __all__ = ["RecordTimes"]
 
 
 class RecordTimes:
-    """Counts batches by the unit that their largest times look like."""
+    """Counter of batches by the unit that their largest timestamps look like."""
 
     def __init__(self) -> None:
         self._batches: Counter[str] = Counter()
         self._first: dict[str, tuple[int, str]] = {}
 
     def note(self, max_timestamp: int, last_offset: int, file: str) -> None:
-        """Take in one batch."""
+        """Add one batch."""
         unit = unit_of(max_timestamp)
         if unit is not None:
             self._batches[unit] += 1
             self._first.setdefault(unit, (last_offset, file))
 
     def note_run(self, max_timestamps: Any, last_offsets: Any, file: str) -> None:
-        """Take in many batches, as arrays; each is looked at if any of their times may be no milliseconds."""
+        """Add many batches as arrays; they are examined one by one only if some timestamp may not be in
+        milliseconds.
+        """
         if not len(max_timestamps) or _are_usual(int(max_timestamps.min()), int(max_timestamps.max())):
             return
         for time, offset in zip(max_timestamps.tolist(), last_offsets.tolist(), strict=True):
             self.note(time, offset, file)
 
     def findings(self) -> Iterator[Finding]:
-        """One for each unit."""
+        """Yield one finding for each unit."""
         for unit, count in self._batches.items():
             offset, file = self._first[unit]
             detail = (
@@ -46,7 +48,7 @@ class RecordTimes:
 
 
 _USUAL_FROM, _USUAL_TO = 4_102_444_801, 315_532_799_999_999
-"""no unit but milliseconds gives such numbers for a moment of the years 1980 to 2100"""
+"""only numbers of milliseconds are in this range for a moment from 1980 to 2100"""
 
 
 def _are_usual(least: int, largest: int) -> bool:

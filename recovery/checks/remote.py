@@ -1,4 +1,4 @@
-"""The remote part of tiered logs, checked as local logs are: checksums, records, indexes, epochs, snapshots."""
+"""Check the remote part of tiered logs as local logs are checked: checksums, records, indexes, epochs, snapshots."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def verify_remote(
 
 
 def _others(both: BothTiers, partition: Partition) -> Iterator[Finding]:
-    """Logs of others in the places of those that were copied."""
+    """Findings about logs of other segments in the places of the copied ones."""
     for item, segment in both.others_in_place((partition.topic or "", partition.partition or 0)):
         detail = (
             f"this is the log of another segment: its timestamps are not those of segment {segment.id}, "

@@ -1,7 +1,7 @@
-"""Batches that every reader passes over, because their offsets were there before, and that are no copies.
+"""Detect batches that every reader skips because their offsets are repeated, and that are no copies.
 
-A retried append leaves the same batch twice, and nothing is missing then.  One with other bytes holds records that no
-consumer gets: its base offset, which no checksum covers, is lower than it was, or parts of two logs were put together.
+A retried append leaves a batch twice, and nothing is missing then. A batch with other bytes holds records that no
+consumer gets: its base offset, which no checksum covers, was lowered by damage, or parts of two logs were joined.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from kafkalog.codec.source import Source
 __all__ = ["Repeats"]
 
 _MOST = 100_000
-"""Batches that are compared; of more, the first so many."""
+"""Most batches that are compared; further ones are ignored."""
 _Same = tuple[int, int, int, int]
 
 
 class Repeats:
-    """The repeats of one segment; `unlike` says afterwards which of them are found nowhere else in it."""
+    """Repeated batches of one segment; `unlike` reports those without a copy in it."""
 
     def __init__(self) -> None:
         self._met: dict[_Same, int] = {}
         self._told = range(0)
 
     def told(self, offsets: range) -> None:
-        """A batch that leaves a gap of these offsets was said to hide what comes late."""
+        """Note that a finding about a gap of these offsets has already announced batches that come late."""
         self._told = offsets
 
     def met(self, batch: RecordBatch) -> None:
-        """One that is passed over."""
+        """Add a batch that readers skip."""
         header = batch.header
         holds_records = not isinstance(header, BatchHeader) or (header.records_count > 0 and not header.is_control)
         is_told = header.first_offset in self._told and header.last_offset in self._told
@@ -41,7 +41,9 @@ class Repeats:
             self._met.setdefault(_key(batch), batch.position)
 
     def unlike(self, source: Source, end: int, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[Finding]:
-        """What is said, once, of those that are no copies; reads all up to `end` again if there were any."""
+        """Yield one finding about the batches that are no copies. Reads everything up to `end` again if there were
+        repeats.
+        """
         if not self._met:
             return
         copied = set()

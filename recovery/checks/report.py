@@ -1,4 +1,4 @@
-"""What the checks of directories saw, and what they found."""
+"""Results of `verify`: what was read of directories and partitions, with the findings."""
 
 from __future__ import annotations
 
@@ -21,80 +21,84 @@ __all__ = ["IN_USE", "BrokerStart", "DirectoryJson", "DirectoryReport", "Partiti
 
 
 class PartitionReport(Struct):
-    """What the checks of one partition directory saw."""
+    """Counts and findings of one partition directory."""
 
     path: str
     log_end_offset: int = 0
     segments: int = 0
     batches: int = 0
     records: int = 0
-    """from the log start on, that a consumer would see: markers of transactions and other control records are none"""
+    """records from the log start on, without control records, as a consumer sees them"""
     log_bytes: int = 0
     valid_bytes: int = 0
-    """up to the first damage of each segment"""
+    """bytes up to the first damage of each segment"""
     sound_batches_behind_damage: int = 0
-    """that no consumer reaches: they come after the first damage, in the same segment or in later ones"""
+    """sound batches after the first damage, in its segment or in later ones: no consumer reaches them"""
     sound_records_behind_damage: int = 0
-    """that a consumer would see of those"""
+    """records in those batches, without control records"""
     end_behind_damage: int = 0
-    """the offset after the last of those; 0 where there is none"""
+    """offset after the last of those batches; 0 if there are none"""
     insides: Insides = Insides.NOT_EXAMINED
     """whether the records of all batches up to the damage can be read"""
     findings: list[Finding] = []
     local_start: LocalStart | None = None
-    """where a tiered log's local part begins; None if the log is not tiered, as far as is known"""
+    """where the local part of a tiered log begins; None if the log is not known to be tiered"""
 
     @property
     def is_log_read(self) -> bool:
-        """Whether nothing could not be read but indexes and snapshots: then the log's end is known."""
+        """Whether every log could be read, so that the log's end is known. Only unreadable indexes and snapshots are
+        tolerated.
+        """
         unread = [each.file or "" for each in self.findings if each.code is FindingCode.UNREADABLE]
         kinds = [parse_segment_file(os.path.basename(file)) for file in unread]
         return all(each is not None and each.kind is not FileKind.LOG for each in kinds)
 
     @property
     def offset_reached(self) -> int | None:
-        """Offset up to which the log may have gone; None if it is damaged."""
+        """Offset up to which the log may have been written; None if it is damaged."""
         return offset_reached(max(self.log_end_offset, self.end_behind_damage), self.findings)
 
 
 class BrokerStart(Struct, frozen=True):
-    """What a broker with default settings would make of a log directory."""
+    """Forecast of a broker's start on a log directory, with default settings."""
 
     outcome: str | None
-    """`loaded`, or what happens instead; None if it could not be predicted"""
+    """`loaded`, or how the start fails; None if it could not be predicted"""
     exception: str | None = None
     message: str | None = None
     node: NodeStart | None = None
-    """what the whole node does when it is started; None if that was not asked"""
+    """forecast of the whole node's start; None if it was not requested"""
 
 
 IN_USE = "another process, such as a running broker, has the directory open"
-"""In place of what a start would do, if a process holds the lock."""
+"""Message of a `BrokerStart` if another process holds the lock of the directory."""
 
 
 class DirectoryReport(Struct):
-    """One log directory; or what was pointed at itself: a partition directory, a segment, a path not to be read."""
+    """Results for one log directory, or for a partition directory, a segment or an unreadable path that was given
+    itself.
+    """
 
     path: str
     partitions: list[PartitionReport] = []
     directory_findings: list[Finding] = []
-    """about the directory itself; each partition has its own"""
+    """findings about the directory itself; each partition has its own"""
     broker: BrokerStart | None = None
-    """None where `path` is not a log directory, or only some of its partitions were chosen"""
+    """None if `path` is not a log directory, or only some of its partitions were chosen"""
 
     @property
     def findings(self) -> list[Finding]:
-        """Everything that was found."""
-        return [*self.directory_findings, *(found for each in self.partitions for found in each.findings)]
+        """Findings of the directory, then those of its partitions."""
+        return [*self.directory_findings, *(finding for partition in self.partitions for finding in partition.findings)]
 
     @property
     def is_in_use(self) -> bool:
-        """Whether a running broker had the directory open."""
+        """Whether another process, such as a running broker, had the directory open."""
         return self.broker is not None and self.broker.message == IN_USE
 
     @property
     def is_clean(self) -> bool:
-        """Nothing but information was found."""
+        """Whether no finding is a warning or an error."""
         return all(finding.severity is Severity.INFO for finding in self.findings)
 
 
@@ -167,27 +171,27 @@ class DirectoryJson(Struct, frozen=True, kw_only=True):
 
 
 class VerifyReport(Struct):
-    """All directories that were checked."""
+    """Results for all directories that were checked."""
 
     paths: Sequence[str]
-    """as they were given"""
+    """paths as the caller gave them"""
     directories: list[DirectoryReport]
 
     @property
     def partitions(self) -> list[PartitionReport]:
-        """The partitions of all directories."""
-        return [each for directory in self.directories for each in directory.partitions]
+        """Partitions of all directories."""
+        return [partition for directory in self.directories for partition in directory.partitions]
 
     @property
     def findings(self) -> list[Finding]:
-        """Everything that was found."""
-        return [found for directory in self.directories for found in directory.findings]
+        """Findings of all directories."""
+        return [finding for directory in self.directories for finding in directory.findings]
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing but information was found."""
+        """Whether no finding is a warning or an error."""
         return all(directory.is_clean for directory in self.directories)
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """The line of each directory as plain values, for programs."""
+        """Return one dictionary of plain values per directory, in the shape of `DirectoryJson`."""
         return plain(shaped(self.directories, list[DirectoryJson]))  # type: ignore[no-any-return]

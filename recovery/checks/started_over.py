@@ -1,4 +1,4 @@
-"""Whether a controller has started the metadata over over what was there, for `verify` and plans."""
+"""Find whether a controller has started the metadata again over existing logs, for `verify` and plans."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["findings_of_starting_over"]
 
 
 def findings_of_starting_over(root: str) -> list[Finding]:
-    """A finding about a log directory whose metadata starts over; none if it does not, or cannot be read."""
+    """Finding about a log directory whose metadata starts over; none if it does not, or cannot be read."""
     if not os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY)):
         return []
     from kafkalog.cluster.kraft.quorum_log import read_quorum_log  # most directories have no metadata log

@@ -1,7 +1,7 @@
-"""Moves of replicas between log directories that were never finished: a `-future` directory is left.
+"""Find moves of replicas between log directories that were never finished: a `-future` directory is left.
 
-A broker that runs copies into it, and renames it when it has caught up (`ReplicaAlterLogDirsThread`).  In a directory
-that nobody writes to, the move was cut short.
+A running broker copies into this directory, and renames it when the copy is complete (`ReplicaAlterLogDirsThread`). In
+a directory that nobody writes to, the move was cut short.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Every check there is, read-only: logs, records, indexes, snapshots, epochs, checkpoints, directories.
+"""Run all checks, read-only: logs, records, indexes, snapshots, epochs, checkpoints, directories.
 
-What is found are `Finding`s with stable codes; nothing here raises for bad data.
+Results are `Finding`s with stable codes; nothing here raises for bad data.
 """
 
 from __future__ import annotations
@@ -45,17 +45,16 @@ def verify(
     on_read: Callable[[int], None] | None = None,
     asked: StartQuestion = ANYTHING,
 ) -> VerifyReport:
-    """Check log directories, partition directories or segments; changes nothing.
+    """Check log directories, partition directories or segments; change nothing.
 
-    `deep` also decodes every record; `select` selects partitions (if not all are selected, checks of a log directory as
-    a whole are left out); `jobs` partitions are read at a time; `on_read` is called with the number of log bytes read.
-    A file or directory that cannot be read is a finding (`unreadable`), and everything else is still checked.  Raises
-    `UsageError` for paths without Kafka data, `UnknownName` for a topic or partition that does not exist.
+    `deep` also decodes every record. `select` selects partitions; if not all are selected, checks of a log directory as
+    a whole are left out. `jobs` partitions are read at a time; `on_read` is called with the number of log bytes read.
+    `asked` names the release whose start is predicted, and the node's properties. A file or directory that cannot be
+    read is a finding (`unreadable`), and everything else is still checked.
 
-    `asked` names the release whose start is asked about, and the node's properties.
-
-    Beside a running broker, whose lock tells, only what is still wrong after several looks is a finding, and what the
-    broker's next start would do is not asked.
+    If a running broker holds the lock, only problems that persist in several passes are findings, and the broker's next
+    start is not predicted. Raises `UsageError` for paths without Kafka data, `UnknownName` for a topic or partition
+    that does not exist.
 
     * `paths`: log directories, partition directories or segments
     * `limits`: what a batch or file may hold at most (`Limits`)
@@ -72,7 +71,9 @@ def verify(
 
 
 def _settle(directory: DirectoryReport, look: Callable[[frozenset[str]], VerifyReport]) -> None:
-    """Keep of a directory that a broker has open what is found again, and the partitions that are still there."""
+    """Reduce the report of a directory that a broker has open to findings that persist, and to partitions that still
+    exist.
+    """
 
     def again(paths: frozenset[str]) -> dict[str, Sequence[Finding]]:
         report = look(paths)
@@ -98,7 +99,7 @@ def _look(
     asked: StartQuestion,
     only: frozenset[str] | None,
 ) -> VerifyReport:
-    """Check once, as `verify` does; of the partitions only those whose directories are in `only`, if it is given."""
+    """Check once, as `verify` does; with `only`, of the partitions only those with these directories."""
     with listed_once():  # and no longer: what was listed goes before others are forked
         inventory = open_all(*paths, tolerant=True, missing_too=True, limits=limits)
         select.check(inventory.names)
@@ -175,9 +176,8 @@ def _look(
 def _ask(
     unasked: Sequence[tuple[DirectoryReport, int]], listed: Mapping[str, AsListed], loadings: Mapping[str, Loading]
 ) -> None:
-    """Add what each node does when it is started, once the logs of all its directories are loaded.
-
-    Findings about the start follow as many of the directory's own as each number says.
+    """Add the prediction of each node's start, once the logs of all its directories are loaded. The findings about it
+    follow the given number of the directory's own findings.
     """
     for directory, own in unasked:
         directory.broker, of_start = listed[directory.path].started(loadings)

@@ -1,1 +1,1 @@
-"""What of a damaged log is sound, what comes behind the damage, and what can be mended."""
+"""Find the sound parts of a damaged log, what follows the damage, and what can be repaired."""

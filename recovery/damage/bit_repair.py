@@ -1,9 +1,9 @@
-"""Finding the one flipped bit of a batch, with a proof that says how sure it is.
+"""Find the one flipped bit of a batch, with a level of proof.
 
-The syndrome of CRC-32C (stored xor computed) tells the position of a single flipped bit exactly, for any batch below
-256 MiB: the order of x modulo the polynomial is 2^31 - 1.  An odd number of flips of three or more looks like one with
-probability n / 2^31 for n bits, which is why structure and neighbors are asked too.  Flips in the 17 header bytes that
-the checksum does not cover are found by trying each and letting the checksum judge.
+The syndrome of CRC-32C (stored xor computed) gives the position of a single flipped bit exactly, for any batch below
+256 MiB: the order of x modulo the polynomial is 2^31 - 1. An odd number of three or more flips looks like one with
+probability n / 2^31 for n bits, which is why structure and neighbors are checked too. Flips in the 17 header bytes that
+the checksum does not cover are found by trying each and verifying the checksum.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_BYTES = 256 * 1024 * 1024
-"""Beyond this a syndrome no longer means one bit."""
+"""Largest batch in bytes; above it a syndrome no longer identifies one bit."""
 _POLYNOMIAL = 0x82F63B78
 _MASK = 0xFFFFFFFF
 _CRC = BATCH["crc"]
 _size_of, _SIZE_END = LOG_OVERHEAD.reader("size"), LOG_OVERHEAD.end("size")
 _MAGIC = 2
 _PIECE = 1 << 20
-"""Bytes that are held at a time where only their checksum is wanted."""
+"""Bytes that are held at a time if only their checksum is needed."""
 
 
 class Proof(enum.IntEnum):
-    """How well a repair is proven; each level includes those before it."""
+    """Strength of the proof of a repair; each level includes the lower ones."""
 
     CRC_ONLY = 1
     """the syndrome fits exactly one bit"""
@@ -52,30 +52,32 @@ class Proof(enum.IntEnum):
 
 
 class BitRepair(Struct, frozen=True):
-    """One bit to turn over: `position` is a byte from the start of the batch, `bit` 0 is the lowest."""
+    """One bit to flip: `position` is a byte from the start of the batch, bit 0 is the lowest."""
 
     position: int
     bit: int
     field: str
     proof: Proof
     chance: float
-    """that damage of three or more bits looks like this"""
+    """probability that damage of three or more bits looks like this"""
 
     def apply(self, data: bytes) -> bytes:
-        """The repaired bytes."""
+        """Return a copy of `data` with the bit flipped."""
         repaired = bytearray(data)
         repaired[self.position] ^= 1 << self.bit
         return bytes(repaired)
 
 
 class Neighbors(Struct, frozen=True):
-    """What is around a damaged batch: offset that it should begin with, and base offset of the batch after it."""
+    """Facts around a damaged batch: the offset at which it should begin, and the base offset of the next batch. None if
+    unknown.
+    """
 
     next_offset: int | None = None
     following: int | None = None
     leader_epoch: int | None = None
     unknown_magics: frozenset[int] = frozenset()
-    """of other batches of the log: one that has such a magic too is of a format to come, and not damaged"""
+    """unknown magics of other batches in the log: a batch with such a magic is of a future format, not damaged"""
 
 
 def _step(register: int) -> int:
@@ -90,7 +92,7 @@ def _step_back(register: int) -> int:
 
 @lru_cache(maxsize=64)
 def _tables(stride: int) -> tuple[dict[int, int], tuple[int, ...]]:
-    """Registers of the first `stride` distances, and the linear map that goes `stride` steps back."""
+    """Registers of the first `stride` distances, and the linear map that goes back `stride` steps."""
     near: dict[int, int] = {}
     register = _POLYNOMIAL
     for distance in range(stride):
@@ -106,9 +108,8 @@ def _tables(stride: int) -> tuple[dict[int, int], tuple[int, ...]]:
 
 
 def flipped_bit(syndrome: int, bits: int) -> int | None:
-    """How many bits follow the flipped one in a message of `bits` bits; None if it is not one flipped bit of these.
-
-    Bits count in the order in which the checksum takes them: from the first byte, lowest bit first.
+    """Number of bits after the flipped one in a message of `bits` bits; None if no single flip in it explains the
+    syndrome. Bits count in the order of the checksum: from the first byte, lowest bit first.
     """
     stride = max(1 << max(math.isqrt(max(bits, 1)).bit_length(), 6), 1)
     near, columns = _tables(stride)
@@ -134,7 +135,9 @@ def _apply(columns: tuple[int, ...], register: int) -> int:
 
 
 def _covered(data: bytes) -> Iterator[tuple[int, int, str]]:
-    """The one bit under the checksum, or in the checksum itself, that explains a mismatch."""
+    """Yield position, bit and field of the one flipped bit that explains a mismatch, in the bytes under the checksum or
+    in the checksum itself; nothing if no single bit does.
+    """
     covered = data[BATCH_CRC_START:]
     syndrome = crc32c(covered) ^ int.from_bytes(data[_CRC.position : _CRC.position + _CRC.size], "big")
     if syndrome == 0 or len(covered) > MAX_BYTES:
@@ -158,7 +161,7 @@ def _field_of(position: int) -> str:
 
 
 def _uncovered(source: Source, start: int, left: int, head: bytes) -> list[tuple[int, int, str, int]]:
-    """Bits of length and magic with which the checksum fits; with the size of the batch then."""
+    """Flips in length and magic with which the checksum matches: position, bit, field and resulting size in bytes."""
     length = _size_of(head, 0)
     guesses = [
         (_SIZE_END - 1 - bit // 8, bit % 8, "batch_length", LOG_OVERHEAD.size + _signed(length ^ 1 << bit))
@@ -179,7 +182,9 @@ def _signed(value: int) -> int:
 
 
 def _valid_sizes(source: Source, start: int, sizes: Sequence[int], stored: int) -> set[int]:
-    """The sizes, smallest first, with which the batch at `start` has this checksum: all in one pass."""
+    """The sizes, of those given in ascending order, with which the batch at `start` has the stored checksum. Reads
+    once.
+    """
     valid: set[int] = set()
     value, done = 0, BATCH_CRC_START
     for size in sizes:
@@ -220,10 +225,10 @@ def _proof(data: bytes, neighbors: Neighbors) -> Proof:
 
 
 def repair_batch(window: bytes, neighbors: Neighbors, following_at: int | None = None) -> tuple[BitRepair, int] | None:
-    """The repair of the damaged v2 batch at the start of `window`, and the batch's size then; None if there is none.
+    """Return the repair of the damaged magic-2 batch at the start of `window`, and the batch's size; None unless
+    exactly one repair is possible.
 
-    `window` reaches as far as the batch may; `following_at` is where the next sound batch begins, if that is known.
-    Only an answer that is the only one counts.
+    `window` reaches as far as the batch may; `following_at` is the position of the next sound batch, if known.
     """
     return repair_at(BufferSource(window), 0, neighbors, following_at)
 
@@ -231,43 +236,44 @@ def repair_batch(window: bytes, neighbors: Neighbors, following_at: int | None =
 def repair_at(
     source: Source, start: int, neighbors: Neighbors, following_at: int | None = None
 ) -> tuple[BitRepair, int] | None:
-    """Repair the batch at `start` as `repair_batch` does; no more is held than a batch of the size that is tried."""
+    """Repair the batch at `start` as `repair_batch` does; holds at most one batch of the tried size in memory."""
     left = min(source.size - start, MAX_BYTES)
     head = bytes(source.read(start, BATCH.size))
     if len(head) < BATCH.size or _is_of_a_format_to_come(source, start, head, neighbors):
         return None
-    found: list[tuple[BitRepair, int]] = []
+    repairs: list[tuple[BitRepair, int]] = []
     size = LOG_OVERHEAD.size + _size_of(head, 0)
     if BATCH.size <= size <= left and head[MAGIC_POSITION] == _MAGIC:
         data = bytes(source.read(start, size))
         chance = min(8 * size / 2**31, 1.0)
-        found += [_judged(data, *place, neighbors, chance) for place in _covered(data)]
-    if not found:
+        repairs += [_judged(data, *place, neighbors, chance) for place in _covered(data)]
+    if not repairs:
         for position, bit, field, right_size in _uncovered(source, start, left, head):
             data = bytes(source.read(start, right_size))
-            found.append(_judged(data, position, bit, field, neighbors, 2.0**-32))
+            repairs.append(_judged(data, position, bit, field, neighbors, 2.0**-32))
     if following_at is not None:
-        found = [(repair, size) for repair, size in found if size == following_at]
-    return found[0] if len(found) == 1 else None
+        repairs = [(repair, size) for repair, size in repairs if size == following_at]
+    return repairs[0] if len(repairs) == 1 else None
 
 
 def _is_of_a_format_to_come(source: Source, start: int, head: bytes, neighbors: Neighbors) -> bool:
-    """Whether a batch has an unknown magic that others have, or the one behind it: no bit flips twice in one place."""
+    """Whether a batch has an unknown magic that other batches, or the next one, have too: one flip does not repeat."""
     magic = head[MAGIC_POSITION]
     if magic in MAGICS:
         return False
     behind = start + LOG_OVERHEAD.size + _size_of(head, 0)
-    at = behind + MAGIC_POSITION
-    is_like = start < behind and at < source.size and source.read(at, 1)[0] == magic
+    magic_position = behind + MAGIC_POSITION
+    is_like = start < behind and magic_position < source.size and source.read(magic_position, 1)[0] == magic
     return is_like or magic in neighbors.unknown_magics
 
 
 def outside_checksum(header: BatchHeader, around: Neighbors, previous_epoch: int | None) -> BitRepair | None:
-    """The one bit of a sound batch's base offset or leader epoch that its neighbors prove wrong; None if none is.
+    """Return the one flipped bit of a sound batch's base offset or leader epoch that its neighbors prove; None if there
+    is none.
 
-    No checksum covers these two.  A base offset is proven where the batch fits exactly between its neighbors with one
-    bit turned over, and not as it is; an epoch where both neighbors have the same one, which is a bit away.  Without a
-    neighbor after it (`Proof.STRUCTURE`) a base offset counts that is lower than it may be.
+    No checksum covers these two. A base offset is proven if the batch fits exactly between its neighbors with one bit
+    flipped, and not as it is. An epoch is proven if both neighbors have the same one, a bit away. Without a following
+    neighbor (`Proof.STRUCTURE`) only a base offset that is too low counts.
     """
     expected, following = around.next_offset, around.following
     if expected is not None and header.base_offset != expected:

@@ -1,9 +1,11 @@
-"""The records of a partition that can be read: how many, which offsets, and what damage lies between them.
+"""Census of a partition: how many records can be read, their offsets, and the damage between them.
 
-Every log is walked with checksums from its start to its end.  After damage the walk goes on at the next batch that is
-proven to continue the log, as mode salvage does; so what is counted here is what recovery could give back at best
-without repairing anything.  Counted is what a consumer sees (`CompletedFetch`): no control records, nothing below the
-log start offset, no offset twice.  A displaced batch counts where it claims to be, as a broker serves it (ADR 19).
+Every log is walked with checksums from its start to its end. After damage the walk continues at the next batch that is
+proven to continue the log, as in mode salvage. So the census is the most that a recovery can keep without repairing
+anything.
+
+Only records that a consumer sees count (`CompletedFetch`): no control records, nothing below the log start offset, no
+offset twice. A displaced batch counts at the offsets that it claims, as a broker serves it (ADR 19).
 """
 
 from __future__ import annotations
@@ -43,17 +45,19 @@ __all__ = [
 
 _V2 = 2
 _MOST_REPEATS = 100_000
-"""Batches whose offsets were there before that are told from copies; of more it is not asked."""
+"""Most batches with repeated offsets that are compared to tell copies from other records. Further ones
+are not counted.
+"""
 
 Identity: TypeAlias = tuple[int, int, int, int]
-"""First and last offset, checksum, size."""
+"""First offset, last offset, checksum and size (bytes) of a batch."""
 Unopened: TypeAlias = tuple[int, int, int]
-"""Last offset, checksum, size of a compressed message of format 0 or 1 that cannot be opened."""
+"""Last offset, checksum and size of a compressed message of magic 0 or 1 that cannot be decompressed."""
 NOTHING_UNOPENED: Mapping[Unopened, int] = MappingProxyType({})
 
 
 class Span(Struct, frozen=True):
-    """Bytes of a log that hold sound batches, one after the other."""
+    """Byte range of a log that holds consecutive sound batches; `end` is exclusive."""
 
     path: str
     start: int
@@ -61,7 +65,7 @@ class Span(Struct, frozen=True):
 
 
 class Damage(Struct, frozen=True):
-    """Bytes of a log that cannot be read, and what is known of the records that were in them."""
+    """Byte range of a log that cannot be read, with what is known of the records in it; `end` is exclusive."""
 
     path: str
     position: int
@@ -69,74 +73,76 @@ class Damage(Struct, frozen=True):
     code: FindingCode
     detail: str
     is_tail: bool
-    """a batch at the log's end that was not written whole, or zeros; offsets and records are those that its header
-    claims
-    """
+    """whether it is an incomplete batch or zeros at the log's end; offsets and records are then as its header claims"""
     first_offset: int | None = None
     last_offset: int | None = None
-    """None: not known"""
+    """None if unknown"""
     records: int | None = None
-    """that are gone; where `last_offset` is not known, at least so many; None: not known"""
+    """number of lost records; a minimum if `last_offset` is None; None if unknown"""
     markers: int = 0
-    """damaged batches that ended a transaction, by their headers"""
+    """number of damaged batches that ended a transaction, according to their headers"""
     is_exact: bool = False
-    """`records` comes from the headers of the damaged batches, not from the offsets that are missing"""
+    """whether `records` comes from the headers of the damaged batches, not from the missing offsets"""
     checksum: int | None = None
-    """of a batch whose checksum is right, so that only what lies outside of it is wrong; None of other damage"""
+    """checksum of a displaced batch, whose own bytes are right; None for other damage"""
     expected_offset: int = 0
-    """the offset that should come there"""
+    """offset that the log should have at this position"""
 
     @property
     def is_readable(self) -> bool:
-        """Whether the records in it can be read."""
+        """Whether this is a displaced batch, whose records can be read."""
         return self.checksum is not None
 
     def reaches(self, log_start: int) -> bool:
-        """Whether something in it was not deleted already; of a batch out of its place, its place decides."""
+        """Whether some of its records may be at or above `log_start`. For a displaced batch the expected offset counts
+        too.
+        """
         last = self.last_offset
         return last is None or max(last, self.expected_offset if self.is_readable else last) >= log_start
 
 
 class Census(Struct):
-    """What can be read of one partition."""
+    """Records that can be read of one partition, and its damage."""
 
     records: int = 0
     hidden: int = 0
-    """of those, records that who reads in order passes over: after ones with higher offsets, or above the log's end"""
+    """records among `records` that a consumer reading in order skips: after higher offsets, or above the log's end"""
     epoch_falls: int = 0
-    """batches whose leader epoch is lower than one before: one of the two is wrong"""
+    """batches with a lower leader epoch than the batch before: one of the two is wrong"""
     offsets: OffsetRanges = msgspec.field(default_factory=OffsetRanges)
     spans: list[Span] = []
     damages: list[Damage] = []
     epoch: int = -1
-    """the largest leader epoch of a sound batch"""
+    """highest leader epoch of a sound batch; -1 if there is none"""
     missing: list[tuple[int, int]] = []
-    """offsets between two segments of a log that has no other gap: a segment is gone, or the end of one"""
+    """offset ranges (first, last) missing between two segments of a log without other gaps: a segment or its end is
+    lost
+    """
     unopened: dict[Unopened, int] = {}
-    """messages that cannot be opened, and the offset after the batch before each: it has the offsets from there on"""
+    """messages that cannot be decompressed -> first offset that each is assumed to have"""
 
     @property
     def is_damaged(self) -> bool:
-        """More is wrong than an append that was cut short."""
-        return any(not each.is_tail for each in self.damages)
+        """Whether there is damage other than an incomplete write at the log's end."""
+        return any(not damage.is_tail for damage in self.damages)
 
     @property
     def ends_in_damage(self) -> bool:
-        """Whether the log ends in bytes of which it is not known how many records they held."""
-        return any(each.is_tail or each.last_offset is None for each in self.damages)
+        """Whether the log ends in bytes that held an unknown number of records."""
+        return any(damage.is_tail or damage.last_offset is None for damage in self.damages)
 
     @property
     def end_offset(self) -> int:
-        """After the largest offset that can be read; 0 without any."""
+        """Offset after the highest that can be read; 0 if there is none."""
         return max((last for _first, last in self.offsets), default=-1) + 1
 
 
 def live_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
-    """Base offset and path of the logs that hold a partition's data, by base offset.
+    """Return base offset and path of the logs that hold a partition's data, sorted by base offset.
 
-    An unfinished replacement (`.swap`) counts in place of the segments that it replaces, unless a start deletes it: it
-    does if a file is `.cleaned` still, of the same segment or one before.  A replacement that is empty or damaged does
-    not count beside the original: a start puts it in place all the same, and what it lacks is lost then.
+    An unfinished replacement (`.swap`) counts in place of the segments that it replaces, unless a start would delete
+    it, which it does if a `.cleaned` file has the same or a lower base offset. An empty or damaged replacement does not
+    count if the original exists: a start would put it in place all the same and lose the rest.
     """
     originals = {base for base, _path in tree.logs(directory)}
     swaps = []
@@ -165,9 +171,8 @@ def live_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
 
 
 def census(tree: Tree, directories: Sequence[str], log_start: int, log_end: int = NO_END) -> Census:
-    """Count what can be read of one topic-partition, in one directory or, where two claim it, in all of them.
-
-    `log_end` is where a broker goes on: from there on nobody reads, and offsets are given again.
+    """Count the records that can be read of one topic-partition. If several directories claim it, all are counted as
+    one. From `log_end` on nothing is read: a broker writes new records there.
     """
     walk = _Walk(tree, log_start, log_end)
     for directory in directories:
@@ -181,35 +186,34 @@ def census(tree: Tree, directories: Sequence[str], log_start: int, log_end: int 
 def sound_batches(
     tree: Tree, span: Span, unopened: Mapping[Unopened, int] = NOTHING_UNOPENED
 ) -> Iterator[tuple[RecordBatch, int, int]]:
-    """The batches of a span that was proven before, with first and last offset.
-
-    `unopened` is what a census found of messages that cannot be opened.
+    """Yield each batch of a span that a census has found sound, with its first and last offset. Checksums are not
+    verified again. `unopened` is from that census.
     """
     for batch in Scanner(tree.source(span.path), position=span.start, end=span.end, check_crc=False):
         yield batch, *_offsets(batch, unopened)
 
 
 def identity(batch: RecordBatch, first: int) -> Identity:
-    """What two copies of a batch have in common, and two batches with the same offsets not."""
+    """Return the key that is equal for copies of a batch, and differs for other batches with the same offsets."""
     return first, batch.header.last_offset, batch.header.crc, batch.size
 
 
 def times_of(
     tree: Tree, spans: Iterable[Span], keys: Collection[Identity], unopened: Mapping[Unopened, int] = NOTHING_UNOPENED
 ) -> Counter[Identity]:
-    """How often batches of these identities are in the spans."""
-    found: Counter[Identity] = Counter()
+    """Count the batches with each of these identities in `spans`."""
+    counts: Counter[Identity] = Counter()
     if keys:
         for span in spans:
             for batch, first, _last in sound_batches(tree, span, unopened):
                 key = identity(batch, first)
                 if key in keys:
-                    found[key] += 1
-    return found
+                    counts[key] += 1
+    return counts
 
 
 def has_bytes(tree: Tree, spans: Iterable[Span], checksum: int, size: int) -> bool:
-    """Whether a batch with this checksum and size is in the spans, whatever its offsets."""
+    """Whether `spans` hold a batch with this checksum and size, whatever its offsets."""
     return any(
         batch.size == size and batch.header.crc == checksum
         for span in spans
@@ -218,7 +222,9 @@ def has_bytes(tree: Tree, spans: Iterable[Span], checksum: int, size: int) -> bo
 
 
 def _offsets(batch: RecordBatch, unopened: Mapping[Unopened, int] = NOTHING_UNOPENED) -> tuple[int, int]:
-    """First and last offset; the first one of a message that cannot be opened is the last if `unopened` has none."""
+    """First and last offset of a batch. If a message cannot be decompressed, its first offset is from `unopened`, else
+    equal to its last.
+    """
     header = batch.header
     if isinstance(header, BatchHeader):
         return header.base_offset, header.last_offset
@@ -237,7 +243,7 @@ def _unopened_key(batch: RecordBatch) -> Unopened:
 
 
 def cannot_be_opened(batch: RecordBatch) -> bool:
-    """Whether this is a compressed message of format 0 or 1 of which not all records can be read."""
+    """Whether this is a compressed message of magic 0 or 1 of which some records cannot be read."""
     header = batch.header
     if isinstance(header, BatchHeader) or not header.attributes & CODEC_MASK:
         return False
@@ -245,7 +251,9 @@ def cannot_be_opened(batch: RecordBatch) -> bool:
 
 
 def count_of(batch: RecordBatch, first: int, log_start: int) -> int:
-    """Records of a batch, whose first offset is `first`, that a consumer sees from a log start on."""
+    """Number of records of a batch that a consumer sees from offset `log_start` on; 0 for control batches and unknown
+    codecs. If a message of magic 0 or 1 cannot be decompressed, its offsets from `first` on are counted.
+    """
     header = batch.header
     if header.attributes & CONTROL_FLAG and isinstance(header, BatchHeader):
         return 0
@@ -259,7 +267,7 @@ def count_of(batch: RecordBatch, first: int, log_start: int) -> int:
     decoded = decode_batch(batch)
     if decoded.finding is not None and not isinstance(header, BatchHeader):
         return max(header.last_offset - max(first, log_start) + 1, 0)  # by its offsets: nothing else tells
-    return sum(each.offset >= log_start for each in decoded.records)
+    return sum(record.offset >= log_start for record in decoded.records)
 
 
 class _Walk:
@@ -268,23 +276,23 @@ class _Walk:
         self._log_start = log_start
         self._log_end = log_end
         self._next_offset = 0
-        """after the offsets so far, those that do not fit between their neighbors left aside"""
+        """offset after the last batch, ignoring batches whose offsets do not fit between their neighbors"""
         self._reached = log_start
-        """after the highest offset so far, where a consumer who reads in order would ask next"""
+        """offset after the highest so far, at which a consumer reading in order would fetch next"""
         self._epoch_before = -1
-        """of the batch before"""
+        """leader epoch of the previous batch"""
         self._pending: list[int] = []
-        """numbers of damages that are misplaced batches, since the last batch that is not"""
+        """indexes in `damages` of the displaced batches since the last batch in place"""
         self._repeats: dict[Identity, tuple[int, int, int]] = {}
-        """batches whose offsets were there before: how often, records, those of them that are passed over"""
+        """batches with repeated offsets -> how often they occur, their records, and how many of those are hidden"""
         self._missing = MissingOffsets()
         self._path = ""
         self._start = 0
-        """of the span that is being walked"""
+        """start of the current span, in bytes"""
         self.result = Census()
 
     def directory(self) -> None:
-        """Begin another directory that claims the partition."""
+        """Start the next of several directories that claim the partition."""
         self._reached = self._log_start
         self._epoch_before = -1
 
@@ -324,7 +332,7 @@ class _Walk:
             self.result.spans.append(Span(self._path, self._start, position))
 
     def _run(self, run: HeaderRun, source: Source, base: int, next_base: int | None) -> None:
-        """Many batches at once where they are ordinary; they mostly are."""
+        """Count a run of batches at once if all are in order; else batch by batch."""
         first, last = run["base_offset"], run.last_offsets
         ordinary = (
             bool((run["magic"] == _V2).all())
@@ -390,13 +398,13 @@ class _Walk:
             self._next_offset = max(self._next_offset, last + 1)
 
     def _repeat(self, key: Identity, count: int, hidden: int) -> None:
-        """Offsets that were there before; whether it is a copy is found out at the end."""
+        """Note a batch with repeated offsets. `_count_repeats` decides at the end whether it is a copy."""
         times = self._repeats[key][0] if key in self._repeats else 0
         if times or len(self._repeats) < _MOST_REPEATS:
             self._repeats[key] = times + 1, count, hidden
 
     def _count_repeats(self) -> None:
-        """A batch that is elsewhere too, with all its bytes, is a second copy; others hold records of their own."""
+        """Count the noted batches of which no other copy is in the log: they hold records of their own."""
         times = times_of(self._tree, self.result.spans, self._repeats, self.result.unopened)
         for key, (repeated, count, hidden) in self._repeats.items():
             if times[key] == repeated:  # none of them is the first with its offsets
@@ -404,7 +412,9 @@ class _Walk:
                 self.result.hidden += hidden
 
     def _misplaced(self, batch: RecordBatch, code: FindingCode, detail: str) -> None:
-        """Count a batch whose checksum is right, while what lies outside of it is not: no consumer reads it."""
+        """Count a displaced batch as damage: its checksum is right, but it is at the wrong offset, so no consumer reads
+        it.
+        """
         self._end_span(batch.position)
         self._pending.append(len(self.result.damages))
         end = self._start = batch.position + batch.size
@@ -433,7 +443,9 @@ class _Walk:
         )
 
     def _settle(self, behind: int) -> None:
-        """What a misplaced batch really is tells the next one: if just it is missing there, its offset was damaged."""
+        """Correct the offsets of a displaced batch once offset `behind` follows it: if exactly its size is missing
+        there, the batch belongs there.
+        """
         if len(self._pending) == 1:
             number = self._pending[0]
             damage = self.result.damages[number]
@@ -443,13 +455,15 @@ class _Walk:
         self._pending.clear()
 
     def end(self) -> None:
-        """The last segment was walked."""
+        """Finish after the last segment: count repeated batches and missing ranges."""
         self._pending.clear()
         self._count_repeats()
         self.result.missing = self._missing.found
 
     def _damage(self, path: str, source: Source, ended: EndOfWalk, next_base: int | None) -> Damage:
-        """What is known of what was between the end of a walk and the next proven batch, segment or the log's end."""
+        """Describe the damage between the end of a walk and the next proven batch, the next segment, or
+        the log's end.
+        """
         finding, position, resumed = ended.findings[-1], ended.position, ended.resumed
         end = source.size if resumed is None else resumed
         first = self._next_offset
@@ -480,10 +494,11 @@ class _Walk:
         )
 
     def _tail(self, path: str, position: int, end: int, finding: Finding) -> Damage:
-        """Damage at the log's end; the header of a batch that was not written whole names the records that are gone.
+        """Describe damage at the log's end.
 
-        They may have been acknowledged: after a power cut only what was flushed is there.  Without a header, and behind
-        a batch of which some bytes are zeros, nothing tells how many there were.
+        If the header of an incomplete batch is readable, it gives the number of lost records. They may have been
+        acknowledged, because only flushed data survives a power failure. Otherwise, and if zeros replaced part of a
+        batch, the number is unknown.
         """
         damage = Damage(path, position, end, finding.code, finding.detail, is_tail=True, first_offset=self._next_offset)
         claim = finding.batch
@@ -497,9 +512,11 @@ class _Walk:
 def _headers_between(
     source: Source, position: int, end: int, first: int, behind: int | None
 ) -> tuple[int, int, int, bool]:
-    """Last offset, records and markers by the headers of damaged batches, as far as they make sense.
+    """Return last offset, records and markers according to the headers of damaged batches, as long as those are
+    plausible.
 
-    True if they lead from `position` to `end`; at the log's end also if the last of them was never complete.
+    The last value is True if the headers lead exactly from `position` to `end`; at the log's end also if they lead to
+    an incomplete batch.
     """
     records, markers, expected = 0, 0, first
     limit = NO_OFFSET_LIMIT if behind is None else behind

@@ -1,4 +1,4 @@
-"""Which bytes of the original logs a way's result still holds."""
+"""Track which bytes of the original logs the result of a way still holds."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _LOGS = (FileKind.LOG.value, FileKind.LOG.value + SWAP)
 
 
 class _Ranges(Struct):
-    """Disjoint ranges in ascending order, ends exclusive; what continues each other is one."""
+    """Disjoint ranges in ascending order, ends exclusive; adjacent ones are joined."""
 
     starts: list[int] = []
     ends: list[int] = []
 
     def add(self, start: int, end: int) -> None:
-        """Take in a range that begins no earlier than any before it."""
+        """Add a range that does not begin before any earlier one."""
         if self.ends and start <= self.ends[-1]:
             self.ends[-1] = max(self.ends[-1], end)
         else:
@@ -31,12 +31,14 @@ class _Ranges(Struct):
 
 
 class KeptBytes:
-    """The ranges of each original file that some contents hold; a look-up takes time by the ranges it meets."""
+    """Ranges of each original file that some contents hold. A look-up takes time proportional to the ranges that it
+    meets.
+    """
 
     def __init__(self, contents: Iterable[Content]) -> None:
         slices: dict[str, list[tuple[int, int]]] = {}
         self.size = 0
-        """bytes of logs in all; those that are held twice count twice"""
+        """total bytes of logs; bytes that are held twice count twice"""
         for part in (part for content in contents for part in content.parts):
             if isinstance(part, Slice):
                 slices.setdefault(part.origin, []).append((part.start, part.start + part.length))
@@ -48,20 +50,20 @@ class KeptBytes:
                 ranges.add(start, end)
 
     def holds(self, path: str, position: int) -> bool:
-        """The byte at a position of an original log is kept."""
+        """Whether the byte at a position of an original log is kept."""
         ranges = self._ranges.get(path, _Ranges())
         number = bisect_right(ranges.ends, position)
         return number < len(ranges.ends) and ranges.starts[number] <= position
 
     def holds_all(self, content: Content) -> bool:
-        """All of a content is bytes of original files, and kept, in whatever order."""
+        """Whether a content consists of bytes of original files that are all kept, in any order."""
         return all(
-            isinstance(each, Slice) and not list(self.missing(each.origin, each.start, each.start + each.length))
-            for each in content.parts
+            isinstance(part, Slice) and not list(self.missing(part.origin, part.start, part.start + part.length))
+            for part in content.parts
         )
 
     def missing(self, path: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """The ranges between two positions of an original log that are not kept, in order, ends exclusive."""
+        """Yield the ranges between two positions of an original log that are not kept, in order, ends exclusive."""
         ranges = self._ranges.get(path, _Ranges())
         number = bisect_right(ranges.ends, start)
         while number < len(ranges.ends) and ranges.starts[number] < end:

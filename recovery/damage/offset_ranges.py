@@ -9,11 +9,11 @@ from collections.abc import Iterator
 __all__ = ["OffsetRanges"]
 
 _MOST = 100_000
-"""Ranges that are kept apart; of more, neighbors become one, and what lies between them counts as covered."""
+"""Most separate ranges; above it, neighbors are joined, and the offsets between them count as covered."""
 
 
 class OffsetRanges:
-    """Disjoint ranges of offsets in ascending order, both ends inclusive; those that touch are one."""
+    """Set of offsets as disjoint ranges in ascending order, both ends inclusive; adjacent ranges are joined."""
 
     def __init__(self) -> None:
         self._first = array("q")
@@ -29,7 +29,7 @@ class OffsetRanges:
         return bool(self._first)
 
     def add(self, first: int, last: int) -> None:
-        """Take in all offsets from `first` to `last`."""
+        """Add all offsets from `first` to `last`."""
         if not self._last or first > self._last[-1] + 1:
             self._first.append(first)
             self._last.append(last)
@@ -44,17 +44,17 @@ class OffsetRanges:
         self._last[low:high] = array("q", [last])
 
     def covers(self, first: int, last: int) -> bool:
-        """All of these offsets are in the set."""
+        """Whether all offsets from `first` to `last` are in the set."""
         number = bisect_left(self._last, last)
         return number < len(self._last) and self._first[number] <= first
 
     def touches(self, first: int, last: int) -> bool:
-        """Some of these offsets are in the set."""
+        """Whether some of the offsets from `first` to `last` are in the set."""
         number = bisect_left(self._last, first)
         return number < len(self._last) and self._first[number] <= last
 
     def absent(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """The ranges of these offsets that are not in the set."""
+        """Yield the ranges of offsets from `first` to `last` that are not in the set."""
         number = bisect_left(self._last, first)
         while first <= last and number < len(self._last) and self._first[number] <= last:
             if self._first[number] > first:

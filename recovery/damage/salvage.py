@@ -1,7 +1,7 @@
-"""Going on after damage: bits corrected where that is proven, and the log resumed at the next proven batch.
+"""Continue a log after damage: proven bit flips are corrected, and the walk resumes at the next proven batch.
 
-What `safe` would cut away is looked through here.  Everything that is kept passed the same checks as anything else;
-what is lost is reported as exact offset ranges.
+This examines what mode safe would cut off. Everything that is kept has passed all the usual checks; losses are reported
+as exact offset ranges.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ __all__ = ["salvage"]
 
 
 class _Stop(Struct):
-    """Where and why a stretch of sound batches ended."""
+    """Place at which a sequence of sound batches ends, and why."""
 
     position: int
     code: FindingCode
     detail: str
     is_tail: bool
     repair: tuple[BitRepair, int] | None = None
-    """what neighbors prove wrong in a batch whose checksum is right, and the batch's size"""
+    """correction that neighbors prove in a batch whose checksum is right, and the batch's size in bytes"""
     behind: int | None = None
-    """where to go on; None: to be looked for"""
+    """position at which to continue; None: it has to be searched for"""
 
 
 class _Salvage:
@@ -44,16 +44,16 @@ class _Salvage:
         self._resume = resume
         self._looks_inside = looks_inside
         self._last: int | None = None
-        """offset of the last batch that is kept"""
+        """last offset of the last kept batch; None before the first"""
         self._cursor: Cursor
         self._epoch = -1
         self._previous_epoch: int | None = None
-        """of the batch before; None if nothing sound stands right before"""
+        """leader epoch of the batch before; None if there is no sound batch right before"""
         self._unknown_magics: set[int] = set()
         self.result = SoundLog()
 
     def segment(self, base: int, path: str, next_base: int | None) -> bool:
-        """Salvage one segment; False if the log ends in it."""
+        """Salvage one segment; return whether the log continues after it."""
         source = self._tree.source(path)
         expected = base if self._last is None else max(self._last + 1, base)
         self._cursor = Cursor(source, base, next_base, expected=expected)
@@ -88,7 +88,7 @@ class _Salvage:
         return goes_on
 
     def _stretch(self, source: Source, start: int, base: int, next_base: int | None) -> _Stop | None:
-        """Take sound batches from a position on; None at the end of the file."""
+        """Keep sound batches from a position on. Return where and why they end; None at the end of the file."""
         scanner = Scanner(source, position=start)
         held: RecordBatch | None = None  # until it is known what comes after it
         for batch in scanner:
@@ -109,7 +109,9 @@ class _Salvage:
         return _Stop(ended.position, finding.code, finding.detail, ended.is_tail)
 
     def _mended_behind(self, source: Source, position: int) -> tuple[int | None, int | None]:
-        """First offset and epoch of a damaged batch as it will be mended: they judge the batch before it."""
+        """First offset and leader epoch of a damaged batch after its correction, which judge the batch before it;
+        (None, None) if it cannot be corrected.
+        """
         if self._repair is None:
             return None, None
         found = repair_at(source, position, Neighbors(unknown_magics=frozenset(self._unknown_magics)))
@@ -120,9 +122,8 @@ class _Salvage:
         return header.base_offset, header.partition_leader_epoch
 
     def _take(self, batch: RecordBatch, base: int, following: int | None, next_epoch: int | None) -> _Stop | None:
-        """Keep a batch with a right checksum, unless its offsets are wrong, or its records cannot be read.
-
-        `following` and `next_epoch` come next.
+        """Keep a batch with a right checksum; return why not if its offsets are wrong or its records cannot be read.
+        `following` and `next_epoch` are offset and epoch of the next batch, None if unknown.
         """
         header, position = batch.header, batch.position
         last = header.last_offset
@@ -161,7 +162,7 @@ class _Salvage:
     _gap_from: int | None = None
 
     def _note_gap(self, first: int) -> None:
-        """The first batch after damage says how many offsets are gone."""
+        """Record the range of offsets lost before the first batch after damage."""
         resumed = self.result.resumed
         for number in reversed(range(len(resumed))):
             if resumed[number] is not None:  # and so is every one before it
@@ -180,7 +181,9 @@ class _Salvage:
         self._gap_from = (self._last + 1) if self._last is not None else None
 
     def _mend(self, source: Source, path: str, stop: _Stop) -> tuple[list[Part], int] | None:
-        """The damaged batch with one bit turned over, and the position after it; None if that is not proven."""
+        """Return the parts of the damaged batch with one bit corrected, and the position after it; None if no
+        correction is proven.
+        """
         found = stop.repair
         if self._repair is None:
             return None
@@ -227,10 +230,10 @@ def salvage(
     tree: Tree, directory: str, *, start: int = 0, repair: Proof | None = None, resume: bool = True,
     looks_inside: bool = False,
 ) -> SoundLog:  # fmt: skip
-    """What can be kept of a partition from the segment that holds `start` on.
+    """Return what can be kept of a partition, from the segment that holds offset `start` on.
 
-    `repair` is the least proof for turning a bit over (None: never); `resume` goes on after damage that stays.  What
-    cannot be read inside is taken out too, with `looks_inside`.
+    `repair` is the least proof for correcting a bit (None: never). With `resume` the log continues after damage that
+    stays. With `looks_inside`, batches whose records cannot be read are removed too.
     """
     walk = _Salvage(tree, repair, resume, looks_inside)
     walk_segments(tree, directory, start, walk.result.sizes, walk.segment)

@@ -1,13 +1,17 @@
-"""Where a log stops being sound: the walk that decides what `safe` keeps.
+"""Find where a log stops being sound: the walk that decides what mode safe keeps.
 
-Stricter than the broker where the broker's later starts or its readers would stumble: checksum and size as there, and
-also a known magic, a last offset that is not below the base, and an end where the highest offset is the last one.  What
-merely disagrees (gaps, counts, timestamps, epochs, unreadable records) is not a reason to cut.  Nor are batches whose
-offsets were there before (a copy, an older piece of the log), as long as later ones go on: a reader passes over them,
-and the broker keeps them.  Where none goes on, the broker would take an older offset for the log's end and hide what
-lies above it; so the log ends after its highest offset then.  An offset that the segment's indexes cannot hold
-stops a broker if lower ones follow it; the log ends before it.  A broker believes the offsets of a displaced batch, and
-keeps it; so does this walk, which asks `rules.out_of_place` and no verdict (ADR 19).
+It is stricter than a broker's recovery where later starts or readers would fail. As there, checksum and size must be
+right. In addition the magic must be known, a last offset must not be below the base offset, and the log must end with
+its highest offset.
+
+Contradictions such as gaps, counts, timestamps, epochs and unreadable records are no reason to truncate. Neither are
+batches with repeated offsets (a copy, an older piece of the log) if later batches continue the log: readers skip them
+and brokers keep them. If none continues, a broker would take an older offset for the log's end and hide what lies
+above, so the log is cut after its highest offset.
+
+An offset that the segment's indexes cannot hold stops a broker if lower ones follow, so the log is cut before it. A
+broker believes the offsets of a displaced batch and keeps it; so does this walk, which asks `rules.out_of_place` (ADR
+19).
 """
 
 from __future__ import annotations
@@ -36,17 +40,17 @@ _TAIL_CODES = codes_with(Trait.TAIL)
 
 
 class Cut(Struct, frozen=True):
-    """Where the sound part ends inside a partition: everything from here on goes."""
+    """Place at which the sound part of a partition ends: everything from here on is removed."""
 
     path: str
-    """of the log file"""
+    """path of the log file"""
     position: int
     code: FindingCode
     detail: str
 
     @property
     def severity(self) -> Severity:
-        """As everywhere: an append that was cut short is not damage, and what was there before is information."""
+        """Severity as a finding: info for repeated offsets, warning for an incomplete write, else error."""
         if self.code is FindingCode.OFFSET_NOT_INCREASING:
             return Severity.INFO
         return Severity.WARNING if self.code in _TAIL_CODES else Severity.ERROR
@@ -59,23 +63,25 @@ class SoundLog(Struct):
     end_offset: int | None = None
     """offset after the last sound batch; None if there is none"""
     sizes: dict[str, int] = {}
-    """path of each log file -> its sound bytes; files after the cut are not listed"""
+    """path of each log file -> its sound bytes; files after the cut are missing"""
     contents: dict[str, Content] = {}
-    """path -> what is kept of a log that is not kept from its start on: pieces of it, or a repaired byte"""
+    """path -> content to keep, for a log that is kept in pieces or with repaired bytes"""
     lost: list[tuple[int, int]] = []
-    """first and last offset of every range that is gone, damage having been passed"""
+    """first and last offset of each range lost to damage that the walk continued after"""
     resumed: list[int | None] = []
-    """of each damaged place but a tail the first offset after it; None where the log does not go on"""
+    """first offset after each damaged place except a tail; None if the log does not continue there"""
     repairs: list[Finding] = []
-    """bits that were turned over, with their proof"""
+    """findings about flipped bits that were corrected, with their proof"""
     repeat: Cut | None = None
-    """the first batch that is kept although its first offset was there before"""
+    """the first batch that is kept although its first offset is repeated; None if there is none"""
     last_repeat: Cut | None = None
     """the last such batch"""
     log_end_offset: int = 0
-    """where a broker's log ends: after the last batch, and not before the last segment, even an empty one"""
+    """offset at which a broker's log ends: after the last batch, and not below the last segment's base offset, even if
+    that is empty
+    """
     ends_at_rest: bool = False
-    """nothing is wrong but that the last batches do not reach the highest offset, which is why they are cut"""
+    """whether the only reason to cut is that the last batches do not reach the highest offset"""
 
     @property
     def size(self) -> int:
@@ -86,9 +92,8 @@ class SoundLog(Struct):
 def walk_segments(
     tree: Tree, directory: str, start: int, sizes: dict[str, int], walk: Callable[[int, str, int | None], bool]
 ) -> None:
-    """Walk the segments from the one that holds `start`, until `walk` says that the log ends; see `with_next`.
-
-    Earlier ones count as sound: all of them is put into `sizes`.
+    """Walk the segments from the one that holds offset `start`, until `walk` returns False. Earlier segments count as
+    sound: their sizes are put into `sizes`. `walk` gets the values of `with_next`.
     """
     segments = tree.logs(directory)
     first = max((number for number, (base, _) in enumerate(segments) if base <= start), default=0)
@@ -99,14 +104,16 @@ def walk_segments(
 
 
 def with_next(segments: Sequence[tuple[int, str]], first: int = 0) -> Iterator[tuple[int, str, int | None]]:
-    """Base offset and path of each segment from number `first` on, with the base offset of the one after it."""
+    """Yield base offset and path of each segment from index `first` on, and the base offset of the next segment, None
+    for the last.
+    """
     for number in range(first, len(segments)):
         base, path = segments[number]
         yield base, path, segments[number + 1][0] if number + 1 < len(segments) else None
 
 
 _NONE = -1
-"""No offset yet: every offset of a sound batch is higher."""
+"""Value before the first offset: every offset of a sound batch is higher."""
 
 
 class _Front(Struct):
@@ -117,16 +124,16 @@ class _Front(Struct):
     first: int
     last: int
     overflows: bool
-    """the indexes of its segment cannot hold its offset"""
+    """whether the indexes of its segment cannot hold its offset"""
 
 
 class _Rest(Struct):
-    """Where the batches after the front begin, all of which end below it."""
+    """Place at which the batches after the front begin, all of which end below it."""
 
     path: str
     position: int
     first: int
-    """offset of the first of them"""
+    """first offset of the first of them"""
 
 
 class _Walk:
@@ -138,13 +145,15 @@ class _Walk:
         self._rest: _Rest | None = None
         self._repeat: Cut | None = None
         self._first_repeat: Cut | None = None
-        """these stay only if a later batch reaches the highest offset again"""
+        """the last and the first repeated batch; kept only if a later batch reaches the highest offset again"""
         self.misplaced: Cut | None = None
-        """where to walk to instead"""
+        """place at which a second walk has to end"""
         self.result = SoundLog()
 
     def segment(self, base: int, path: str, next_base: int | None) -> bool:
-        """Walk one segment; False if the log ends in it.  `next_base` is that of the segment after it, if any."""
+        """Walk one segment; return whether the log continues after it. `next_base` is the base offset of the next
+        segment, None for the last.
+        """
         if base > self._highest:  # the log goes on from there, even if nothing is in it
             self._go_on()
         position = 0
@@ -167,7 +176,7 @@ class _Walk:
         return False
 
     def _batch(self, path: str, position: int, header: AnyHeader, base: int) -> bool:
-        """Take in one batch; False if it is not sound, or where the walk is to end."""
+        """Add one batch; return False if it is not sound, or the walk has to end there."""
         if self._ends_at(path, position):
             return False
         last = header.last_offset
@@ -201,7 +210,7 @@ class _Walk:
         self.result.end_offset = last + 1
 
     def _go_on(self) -> None:
-        """What is there so far is not the end of the log, and stays."""
+        """Keep all batches so far: they are not the end of the log."""
         self._rest = None
         self.result.repeat = self.result.repeat or self._first_repeat
         self.result.last_repeat = self._repeat
@@ -222,7 +231,7 @@ class _Walk:
         self._first_repeat = self._first_repeat or self._repeat
 
     def _run(self, path: str, run: HeaderRun, base: int) -> bool:
-        """Take in many batches; False if one of them is not sound, or where the walk is to end."""
+        """Add the batches of a run; return False if one is not sound, or the walk has to end there."""
         from kafkalog.codec.headers.continuity import in_place
 
         count = in_place(run, base)
@@ -237,7 +246,7 @@ class _Walk:
         return count == len(run) or self._batch(path, int(run.positions[count]), run.header(count), base)
 
     def _take_in(self, path: str, run: HeaderRun, count: int, base: int) -> None:
-        """What `_batch` does, for the first `count` batches of a run, which are sound."""
+        """Add the first `count` batches of a run, which are sound, as `_batch` would one by one."""
         first, last, places = run["base_offset"][:count], run.last_offsets[:count], run.positions
         before = run.highest_before(count, self._highest)
         fronts = (last >= before).nonzero()[0]
@@ -263,7 +272,7 @@ class _Walk:
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def end_behind_front(self) -> None:
-        """The log ends where its highest offset is."""
+        """Cut the log after its highest offset."""
         if self._front is not None and self._rest is not None:
             detail = f"offset {self._rest.first} after {self._front.last}, and nothing continues from there"
             self.result.ends_at_rest = self.result.cut is None
@@ -271,9 +280,8 @@ class _Walk:
 
 
 def end_of_last_sound(tree: Tree, directory: str) -> int | None:
-    """The offset after the sound batches of the last segment that begins with one; None if there is none.
-
-    What comes after that segment is walked on to, as far as a sound log would go on there.
+    """Offset after the sound batches of the last segment that begins with one, and of the segments that continue it;
+    None if there is none.
     """
     segments = tree.logs(directory)
     for number in range(len(segments) - 1, -1, -1):
@@ -291,9 +299,8 @@ def end_of_last_sound(tree: Tree, directory: str) -> int | None:
 
 
 def sound_prefix(tree: Tree, directory: str, *, start: int = 0, until: Cut | None = None) -> SoundLog:
-    """Walk the segments of a partition from the one that holds `start`; earlier ones count as sound.
-
-    The walk goes to the batch of `until` at most.  Sizes are bytes.
+    """Walk the segments of a partition from the one that holds offset `start`, at most up to the batch of `until`.
+    Earlier segments count as sound. Sizes are in bytes.
     """
     walk = _walk(tree, directory, start, until)
     if walk.misplaced is not None:
@@ -305,7 +312,7 @@ def sound_prefix(tree: Tree, directory: str, *, start: int = 0, until: Cut | Non
 
 
 def bytes_above(tree: Tree, directory: str, end_offset: int) -> int:
-    """Bytes of the batches that reach beyond a log's end; checksums are not examined."""
+    """Bytes of the batches that reach `end_offset` or above; checksums are not verified."""
     return sum(
         batch.size
         for _base, path in tree.logs(directory)

@@ -1,1 +1,1 @@
-"""What would be done, decided from bytes alone; nothing here reaches a module that changes files."""
+"""Decide what to do from bytes alone; no module here imports one that changes files."""

@@ -1,7 +1,7 @@
-"""What has to be done to turn the directory that is into the one that should be.
+"""Compute the actions that turn a surveyed directory into a planned tree.
 
-The difference between a survey and a virtual tree, as a list of few kinds of actions, in an order in which a crash
-between any two leaves a directory that the broker's own recovery brings to the same end.
+There are few kinds of actions. Their order is such that after a crash between any two the broker's own recovery reaches
+the planned state.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from kafkalog.recovery.facts.survey import Survey
 __all__ = ["WRITTEN_AT_STOP", "ActionJson", "ActionKind", "Changes", "RecoveryAction", "difference", "marker_first"]
 
 WRITTEN_AT_STOP = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, CLEAN_SHUTDOWN_FILE, LOCK_FILE})
-"""Files of the log directory that only an orderly stop writes; mode kafka writes none of them."""
+"""Files of the log directory that only a clean stop writes; mode kafka writes none of them."""
 
 
 class ActionKind(enum.StrEnum):
-    """What is done to one path."""
+    """Kind of change of one path."""
 
     REMOVE = "remove"
     """move the file to quarantine"""
@@ -40,23 +40,23 @@ class ActionKind(enum.StrEnum):
     RENAME_DIRECTORY = "rename_directory"
     """give the partition directory another name"""
     MAKE_DIRECTORY = "make_directory"
-    """make a partition directory that is not there"""
+    """create a missing partition directory"""
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryAction:
-    """One step; paths are relative to the log directory."""
+    """One change; paths are relative to the log directory."""
 
     kind: ActionKind
     path: str
     size: int | None = None
-    """of the file afterwards, in bytes"""
+    """size of the file afterwards in bytes; None if it is removed or renamed"""
     target: str | None = None
-    """new name, of a rename"""
+    """new name; only for a rename"""
     content: Content | None = None
-    """what is written"""
+    """new content; only for a write"""
     modified_ms: int | None = None
-    """the time that what is written gets; None: that of the writing"""
+    """modification time of the written file, ms since 1970; None: the time of writing"""
 
 
 class ActionJson(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,7 +74,7 @@ class ActionJson(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Changes(Protocol):
-    """What is to be done to one log directory: a plan of `recover`, or of another command."""
+    """Planned changes of one log directory: a plan of `recover`, or of another job."""
 
     @property
     def root(self) -> str:
@@ -82,15 +82,15 @@ class Changes(Protocol):
 
     @property
     def mode(self) -> str:
-        """What does it, in a word; the journal says so."""
+        """Name of the mode or job, for the journal."""
 
     @property
     def survey(self) -> Survey:
-        """What it was made from."""
+        """Survey that the changes were planned from."""
 
     @property
     def actions(self) -> list[RecoveryAction]:
-        """In order."""
+        """Actions in order."""
 
 
 class _Difference:
@@ -127,7 +127,7 @@ class _Difference:
         self.add(ActionKind.WRITE, path, size=content.size, content=content)
 
     def _begins_like(self, path: str, size: int, content: Content) -> bool:
-        """The content is what an original file begins with."""
+        """Whether the content equals the first bytes of the original file."""
         if content.size > size:
             return False
         return same_bytes(content, join([Slice(path, 0, content.size)]), self.before.source)
@@ -139,11 +139,12 @@ class _Difference:
 
 
 def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_STOP) -> list[RecoveryAction]:
-    """The actions, in the order in which they are to be done; files of the log directory in `ignore` stay as they are.
+    """Return the actions in the order in which they have to be done. Files of the log directory in `ignore` stay as
+    they are.
 
-    Directories that stop a broker go first.  Later segments go before earlier ones, and all of them before a log is
-    cut, so that no crash leaves a hole.  A clean-shutdown marker goes before all of them, ignored or not, if anything
-    else changes: it says that nobody has been there since the stop.
+    Directories that stop a broker are removed first. Later segments are removed before earlier ones, and all of them
+    before a log is truncated, so that no crash leaves a gap. If anything changes, the clean-shutdown marker is removed
+    before everything else, even if it is ignored: it says that nothing was changed since the stop.
     """
     old_name = {new: old for old, new in after.renamed_directories}
 
@@ -176,18 +177,17 @@ def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_
 
 
 def marker_first(before: Survey, actions: list[RecoveryAction]) -> list[RecoveryAction]:
-    """The actions with the clean-shutdown marker, if there is one, going before anything else is done.
-
-    An execution that is cut short is then never trusted by a broker; `undo` takes the removal back last.
+    """Return the actions with the removal of the clean-shutdown marker first, if there is one and there are any
+    actions. So no broker ever trusts an interrupted execution; `undo` restores the marker last.
     """
     if CLEAN_SHUTDOWN_FILE not in before.files or not actions:
         return actions
-    rest = [each for each in actions if each.path != CLEAN_SHUTDOWN_FILE or each.kind is not ActionKind.REMOVE]
+    rest = [action for action in actions if action.path != CLEAN_SHUTDOWN_FILE or action.kind is not ActionKind.REMOVE]
     return [RecoveryAction(ActionKind.REMOVE, CLEAN_SHUTDOWN_FILE), *rest]
 
 
 def _above(path: str) -> Iterator[str]:
-    """The directories that a file is in."""
+    """Yield the directories that contain a file, the innermost first."""
     while "/" in path:
         path = path.rpartition("/")[0]
         yield path

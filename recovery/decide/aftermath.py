@@ -1,7 +1,7 @@
-"""What the end of a log means for others: groups beyond it, transactions whose marker is gone, compacted topics.
+"""Derive consequences of where a log ends: groups beyond it, transactions without marker, compacted topics.
 
-A log may end too early without a trace of it in its own files, as one that was put back from an older copy, or that was
-cut between two batches.  What its coordinators know of it then tells.
+A log may end too early without a trace in its own files: if it was restored from an older copy, or truncated between
+two batches. What coordinators know about it shows this.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kafkalog.recovery.facts.recovery_request import Rules
 __all__ = ["LossConsequence", "consequences"]
 
 _NAMED = 3
-"""Groups that a sentence names."""
+"""Most groups that a sentence names."""
 
 
 class LossConsequence(Struct, frozen=True):
@@ -58,7 +58,7 @@ def consequences(
     rules: Rules,
     coordinators: Coordinators,
 ) -> Iterator[LossConsequence]:
-    """What follows from a plan that leaves the tree `after`, partition by partition."""
+    """Yield the consequences of a plan that leaves the tree `after`, partition by partition."""
     topics = rules.facts
     for result in results:
         found = measured.get(result.name)
@@ -87,9 +87,8 @@ class _Segment(NamedTuple):
 def _of_retention(
     after: Tree, result: LoadedPartition, name: PartitionName, rules: Rules
 ) -> Iterator[LossConsequence]:
-    """The segments that a broker deletes soon after its start, by limits that somebody has set.
-
-    Of the newest record a broker knows what the time index ends with (`LogSegment.largestTimestamp`).
+    """Yield the segments that a broker deletes soon after its start, by limits that are explicitly set. A broker takes
+    the time of the newest record from the last entry of the time index (`LogSegment.largestTimestamp`).
     """
     given = known_settings({**rules.server, **rules.config})
     is_set = {*given, *rules.facts.cleaner_broker_configs, *rules.facts.cleaner_configs.get(name.topic, {})}
@@ -113,7 +112,7 @@ def _of_retention(
 
 
 def _segments(after: Tree, directory: str) -> Iterator[_Segment]:
-    """The segments of a log in their order, as far as time indexes tell how old they are."""
+    """Yield the segments of a log in order, up to the first whose time index does not tell its age."""
     names = (path.rpartition("/") for path in after.files if path.startswith(f"{directory}/"))
     parsed = (parse_segment_file(name) for _directory, _separator, name in names)
     for base in sorted(each.base_offset for each in parsed if each is not None and each.kind is FileKind.LOG):
@@ -145,10 +144,10 @@ def _of_groups(result: LoadedPartition, name: PartitionName, coordinators: Coord
 def _of_transactions(
     after: Tree, result: LoadedPartition, name: PartitionName, coordinators: Coordinators, *, is_hurt: bool
 ) -> Iterator[LossConsequence]:
-    """Transactions that are open at the log's end afterwards although their coordinator has ended them.
+    """Yield transactions that are open at the log's end although their coordinator has ended them.
 
-    `is_hurt`: the log loses something.  If it does not, a transaction that was written to after the coordinator's last
-    word on the partition is a later one.
+    `is_hurt`: the log loses something. If it does not, a transaction that was written to after the coordinator's last
+    update for the partition is a later one.
     """
     path = f"{result.name}/{segment_file(result.log_end_offset, FileKind.PRODUCER_SNAPSHOT)}"
     opened = _open_at_end(after, path)
@@ -176,7 +175,7 @@ def _of_transactions(
 
 
 def _open_at_end(after: Tree, path: str) -> Sequence[ProducerEntry]:
-    """The producers that have a transaction open, by a producer snapshot; none without the file."""
+    """Producers with an open transaction according to a producer snapshot; empty if it is missing or unreadable."""
     if path not in after.files:
         return ()
     try:

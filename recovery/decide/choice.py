@@ -1,4 +1,4 @@
-"""What there is to choose from: the ways of a log directory, the one that loses least, and the consent it needs."""
+"""The ways of a log directory to choose from, the one that loses least, and the consent that is needed."""
 
 from __future__ import annotations
 
@@ -20,35 +20,37 @@ __all__ = ["RecoveryChoice", "advice_on_loss", "ranges_text", "sentence_of_loss"
 
 @dataclass(frozen=True, slots=True)
 class RecoveryChoice:
-    """The ways of a log directory in all, and of each partition in which they differ."""
+    """Ways of a log directory as a whole, and of each partition in which they differ."""
 
     ways: list[RecoveryWay] = field(default_factory=list)
     by_partition: dict[str, list[RecoveryWay]] = field(default_factory=dict)
     own: Measured = field(default_factory=Measured)
-    """what the plan loses that this was made for"""
+    """loss of the plan that this was made for"""
     own_by_partition: dict[str, Measured] = field(default_factory=dict)
     kafka_by_partition: dict[str, Measured] = field(default_factory=dict)
     missing: list[Finding] = field(default_factory=list)
-    """where segments are gone that no way brings back"""
+    """findings about missing segments that no way restores"""
     damaged: list[Finding] = field(default_factory=list)
-    """places in the logs that cannot be read, whether a way touches them or not"""
+    """findings about damage in logs, whether a way changes it or not"""
     loses_metadata: bool = False
-    """no way keeps all of a metadata log, of which other nodes have copies"""
+    """whether no way keeps all of a metadata log, of which other nodes have copies"""
 
     def lost_by_kafka(self) -> dict[str, int]:
-        """Partition directory -> sound records that the broker's own start would take, where it would any."""
+        """Number of sound records that the broker's own start would lose, by partition directory; those without loss
+        are omitted.
+        """
         return {name: found.sound_lost for name, found in self.kafka_by_partition.items() if found.sound_lost}
 
     @property
     def recommended(self) -> RecoveryWay | None:
-        """The way that loses least; None where it would take metadata that other nodes have."""
+        """The way that loses least; None if it would lose metadata that other nodes have, or none is known."""
         return None if self.loses_metadata else recommended(self.ways)
 
 
 def sentence_of_loss(choice: RecoveryChoice) -> str:
-    """Why recovery asks for consent."""
+    """Sentence about why recovery asks for consent."""
     own = choice.own
-    hurt = {name: each for name, each in choice.own_by_partition.items() if each.drops_sound}
+    hurt = {name: measured for name, measured in choice.own_by_partition.items() if measured.drops_sound}
     name, worst = max(hurt.items(), key=lambda item: (item[1].sound_lost, item[1].markers_lost))
     ranges = ranges_text(worst.lost)
     others = f", and {counted(len(hurt) - 1, 'more partition')}" if len(hurt) > 1 else ""
@@ -63,7 +65,7 @@ def sentence_of_loss(choice: RecoveryChoice) -> str:
 
 
 def advice_on_loss(choice: RecoveryChoice) -> Iterator[Advice]:
-    """What would lose less, and the consent."""
+    """Advice about a way that loses less, and about consenting."""
     best = choice.recommended
     if best is not None and _lost(best.measured) < _lost(choice.own):
         text = f"{best.way} loses least, {sentence_of_lost(best.measured)}"
@@ -76,9 +78,9 @@ def _lost(found: Measured) -> tuple[int, int]:
 
 
 def ranges_text(lost: Sequence[LostRange], most: int = 3, *, named: bool = False) -> str:
-    """Ranges of offsets for a sentence; with their partitions where those are several, or are `named` anyway."""
-    several = len({each.partition for each in lost}) > 1
-    words = [(f"{each.partition}: " if several else "") + _range(each) for each in lost[:most]]
+    """Text of offset ranges for a sentence, with their partitions if there are several, or if `named`."""
+    several = len({lost_range.partition for lost_range in lost}) > 1
+    words = [(f"{lost_range.partition}: " if several else "") + _range(lost_range) for lost_range in lost[:most]]
     more = len(lost) - most
     name = f"{lost[0].partition}: " if named and lost and not several else ""
     return name + ", ".join(words) + (f" and {counted(more, 'more range')}" if more > 0 else "")

@@ -1,7 +1,7 @@
-"""The ways of one log directory side by side: which there are, what each would leave, and which loses least.
+"""Compare the ways of one log directory: which there are, what each leaves, and which loses least.
 
-The broker's start and the mode that was asked for are known already.  The others are carried out, in the virtual tree,
-for the partitions that lose something: for the rest there is nothing to choose.
+The broker's start and the requested mode are already simulated. The others are simulated on a tree in memory for the
+partitions that lose something; for the rest there is nothing to choose.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ _SAFE = RecoveryRequest()
 
 
 def compare_ways(directory: SurveyedDirectory, forecasts: Forecasts) -> RecoveryChoice:
-    """Simulate the other ways, and compare all: what each keeps, loses and needs, in all and for each hurt partition.
-
-    `forecasts` must have counts.
+    """Simulate the other ways, and compare all: what each keeps, loses and needs, in total and for each partition that
+    loses something. `forecasts` must have counts, else `AssertionError` is raised.
     """
     if forecasts.counted is None:
         raise AssertionError(directory.survey.root)
@@ -67,7 +66,7 @@ def _has_less(partition: CountedPartition, merged: Mapping[str, Measured]) -> bo
 def _carried_out(
     directory: SurveyedDirectory, forecasts: Forecasts, comparer: Comparer, hurt: Sequence[CountedPartition]
 ) -> list[WayResult]:
-    """Results of a start, which is the first, and of the recoveries that take nothing from elsewhere."""
+    """Results of the start, which is first, and of the recoveries that use nothing from elsewhere."""
     rules, own = directory.rules, forecasts.own
     asked = RecoveryRequest.of(rules)
     ways = [comparer.kafka]
@@ -106,7 +105,9 @@ def _carried_out(
 def _with_commits(
     counted: Sequence[CountedPartition], comparer: Comparer, directory: SurveyedDirectory
 ) -> list[CountedPartition]:
-    """The partitions; one whose log ends in damage was written at least as far as groups have committed offsets."""
+    """Return the partitions with committed offsets considered: a log that ends in damage was written at least up to
+    them.
+    """
     found = []
     for partition in counted:
         facts, original = partition.facts, partition.census
@@ -156,7 +157,9 @@ def _compared(
     ways: Sequence[WayResult],
     with_help: Sequence[WayResult],
 ) -> RecoveryChoice:
-    """`with_help` are ways that help only the partitions that they have measured: something else has them too."""
+    """Make the choice from the simulated ways. `with_help` are ways that help only the partitions for which they have
+    counts.
+    """
     names = {partition.name for partition in hurt}
     for way in ways:
         is_whole = way is comparer.own or way is comparer.kafka  # not only for the partitions that are hurt
@@ -167,13 +170,16 @@ def _compared(
     ways = [way for way in ways if not way.is_both or _gains(way, ways)]
     ways = [way for way in ways if not way.is_full or _mends(way, ways)]
     safe = _safe(ways)
-    held = {partition.name: found for partition in hurt if (found := comparer.replica(partition)) is not None}
+    held = {partition.name: measured for partition in hurt if (measured := comparer.replica(partition)) is not None}
     again = {partition.name for partition in hurt if comparer.is_fetched_again(partition)}
     again_from_start = RecoveryRequest(mode=Mode.SET_ASIDE)
     elsewhere = {
-        REPLICA.name: {name: found for name, found in held.items() if name in again},
-        again_from_start.way.name: {name: found for name, found in held.items() if name not in again},
-        **{way.way.name: {name: found for name, found in way.measured.items() if name in names} for way in with_help},
+        REPLICA.name: {name: measured for name, measured in held.items() if name in again},
+        again_from_start.way.name: {name: measured for name, measured in held.items() if name not in again},
+        **{
+            way.way.name: {name: measured for name, measured in way.measured.items() if name in names}
+            for way in with_help
+        },
     }
     results = {
         REPLICA.name: replace(safe, request=None),
@@ -181,7 +187,8 @@ def _compared(
         **{way.way.name: way for way in with_help},
     }
     candidates = [*ways, *(
-        replace(results[name], measured={**safe.measured, **found}) for name, found in elsewhere.items() if found
+        replace(results[name], measured={**safe.measured, **measured})
+        for name, measured in elsewhere.items() if measured
     )]  # fmt: skip
     candidates.sort(key=lambda each: each.order)
     hurt_facts = [partition.facts for partition in hurt]
@@ -208,7 +215,7 @@ def _compared(
 
 
 def _loses_metadata(partition: CountedPartition, ways: Sequence[RecoveryWay]) -> bool:
-    """Whether this is a metadata log with damage worse than a torn end, and none of the ways keeps all of it."""
+    """Whether the partition is a metadata log with damage worse than a torn tail, and no way keeps all of it."""
     original = partition.census
     if partition.facts.topic != CLUSTER_METADATA_TOPIC or original is None:
         return False
@@ -221,17 +228,19 @@ def _safe(ways: Sequence[WayResult]) -> WayResult:
 
 
 def _gains(both: WayResult, ways: Sequence[WayResult]) -> bool:
-    """Two options together lose less than one of them."""
+    """Whether a combination of two options loses less than each single one."""
     lost = total(both.measured.values()).records_lost
     single = [total(way.measured.values()).records_lost for way in ways if not way.is_both]
-    return lost is not None and all(each is None or lost < each for each in single)
+    return lost is not None and all(other is None or lost < other for other in single)
 
 
 def _mends(full: WayResult, ways: Sequence[WayResult]) -> bool:
-    """Bits corrected in all segments leave less damage, or lose less, than those in some; and drop nothing sound."""
+    """Whether correcting bits in all segments leaves less damage, or loses less, than in some, without dropping sound
+    records.
+    """
     whole = total(full.measured.values())
     part = [total(way.measured.values()) for way in ways if way.way is full.way and not way.is_full]
-    return not whole.sound_lost and all(_harm(whole) < _harm(each) for each in part)
+    return not whole.sound_lost and all(_harm(whole) < _harm(other) for other in part)
 
 
 def _harm(found: Measured) -> tuple[int, int]:
@@ -239,7 +248,7 @@ def _harm(found: Measured) -> tuple[int, int]:
 
 
 class _WayDescriber:
-    """Describes what ways need and mean, in plain words."""
+    """Description of ways, with what they need and mean, as text."""
 
     def __init__(self, comparer: Comparer, hurt: Iterable[PartitionFacts]) -> None:
         self._start = comparer.start
@@ -251,7 +260,7 @@ class _WayDescriber:
         return f"broker {' or '.join(map(str, self._others))}"
 
     def way(self, result: WayResult, found: Measured, partitions: Sequence[PartitionFacts]) -> RecoveryWay:
-        """One way with its words, for the topic-partitions in which the ways differ."""
+        """Describe one way for the topic-partitions in which the ways differ."""
         spec = result.way
         refusal = None if spec.is_for_each_partition else result.refusal_of(partitions)
         request = result.request
@@ -270,7 +279,7 @@ class _WayDescriber:
         return RecoveryWay(spec.name, found, request, consent, leaders, consequence, refusal)
 
     def left_to_remote(self, result: WayResult, partitions: Sequence[PartitionFacts]) -> str:
-        """The offsets that are then no longer local."""
+        """Text of the offsets that are no longer local."""
         ranges = []
         for each in partitions:
             after = result.tree.logs(each.name) if result.tree is not None else []
@@ -290,7 +299,7 @@ class _WayDescriber:
 
 
 class _WayFacts:
-    """What is known of the result of a way; `WayFacts` names the properties."""
+    """Implementation of `WayFacts` for one result."""
 
     def __init__(
         self, describer: _WayDescriber, result: WayResult, found: Measured, partitions: Sequence[PartitionFacts]

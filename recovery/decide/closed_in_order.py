@@ -1,8 +1,8 @@
-"""What the checks of `verify` find in a directory that is planned for, so that a plan never contradicts them.
+"""Run the checks of `verify` on a surveyed directory, so that a plan never contradicts them.
 
-A partition that a broker closed in order stays as it is where they find nothing.  Such a start reads no log
-(`LogLoader.recoverLog`): it trusts the marker, and so does recovery.  What only a start after a crash would rewrite, an
-index or a snapshot that says the same in other bytes, does not justify changing a file.
+A partition that a broker closed cleanly is left as it is if they find nothing. A start after that reads no log
+(`LogLoader.recoverLog`): it trusts the marker, and so does recovery. Something that only a start after a crash would
+rewrite, such as an index with equal meaning in other bytes, does not justify changing a file.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ if TYPE_CHECKING:
 __all__ = ["Look", "checks_of", "findings_of_checks", "is_for_full", "left_by", "left_in_place"]
 
 Look = Callable[[str], Sequence[Finding] | None]
-"""What is wrong with a partition directory by the checks, not what is only worth knowing; None if it is unreadable."""
+"""Function of a partition directory's name that returns the warnings and errors of the checks; None if it is
+unreadable.
+"""
 Checked = Mapping[str, Sequence[Finding]]
-"""the same by partition directory, as far as they have looked"""
+"""warnings and errors by partition directory, for those that were checked"""
 _NOTHING: Checked = MappingProxyType({})
 
 _OF_INDEXES = codes_with(Trait.REBUILT)
@@ -44,7 +46,7 @@ _STAYS = "; below the recovery point, where only a full examination changes anyt
 
 
 class _Checks:
-    """The checks of the partitions of a survey; without decoding records, which no plan depends on."""
+    """Checks of the partitions of a survey, without decoding records, which no plan depends on."""
 
     def __init__(self, survey: Survey, tiering: Tiering) -> None:
         from kafkalog.recovery.checks.beside import Beside  # checks every index: most plans need none of it
@@ -59,7 +61,9 @@ class _Checks:
         self._last: tuple[str, list[Finding] | None] | None = None
 
     def findings(self, directory: str, first: int = 0) -> list[Finding] | None:
-        """As a `Look`; where there are more logs than a plan counts, from the segment at `first` on."""
+        """Findings of one directory as a `Look`; if there are more logs than a plan counts, only from the segment at
+        offset `first` on.
+        """
         if self.reads_all and self._last is not None and self._last[0] == directory:
             return self._last[1]
         try:
@@ -76,7 +80,7 @@ class _Checks:
         if partition is None:
             return []
         if not self.reads_all:
-            examined = tuple(each for each in partition.segments if each.base_offset >= first)
+            examined = tuple(segment for segment in partition.segments if segment.base_offset >= first)
             partition = replace(partition, segments=examined)
         report = verify_beside(partition, self._beside, deep=False, tables=self._survey.tables)
         return [*_worse_than_info(report.findings)]
@@ -94,9 +98,8 @@ def _worse_than_info(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def checks_of(survey: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
-    """For safe recovery: whether the checks find nothing in a partition of a log directory that was closed in order.
-
-    And how to look into every one of them, where a plan that changes nothing is to tell of all.
+    """Return a function for safe recovery: whether the checks find nothing in a partition of a cleanly closed log
+    directory. And one that checks any partition, None if there are too many logs.
     """
     if CLEAN_SHUTDOWN_FILE not in survey.files:
         return no_checks, None
@@ -109,40 +112,43 @@ def checks_of(survey: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
 
 
 def findings_of_checks(survey: Survey, tiering: Tiering, checked: Checked = _NOTHING) -> Iterator[Finding]:
-    """What is wrong although nothing is to be done; nothing where there are more logs than a plan counts.
-
-    `checked` is what the checks have found already.
+    """Yield warnings and errors of a directory in which nothing has to be done; none if there are more logs than a plan
+    counts. `checked` are results that are already known.
     """
     checks = _Checks(survey, tiering)
     if not checks.reads_all:
         return
-    for each in [*_worse_than_info(_of_directory(survey)), *_of_partitions(survey, checks, checked)]:
-        yield structs.replace(each, file=None if each.file is None else os.path.relpath(each.file, survey.root))
+    for finding in [*_worse_than_info(_of_directory(survey)), *_of_partitions(survey, checks, checked)]:
+        yield structs.replace(
+            finding, file=None if finding.file is None else os.path.relpath(finding.file, survey.root)
+        )
 
 
 def left_by(
     actions: Iterable[RecoveryAction], findings: Collection[Finding], survey: Survey, tiering: Tiering, checked: Checked
 ) -> Iterator[Finding]:
-    """What is wrong before a plan and after it, in files that it does not change, and that its findings do not tell.
+    """Yield problems that remain after a plan, in files that it does not change and its findings do not mention.
 
-    A start examines a log from its recovery point on; what is wrong before stays, and is for `--full` or a copy.  After
-    an orderly stop a start examines nothing, so that an error that the plan mends is told too.
+    A start examines a log from its recovery point on; what is wrong before stays, and needs `--full` or a copy. After a
+    clean stop a start examines nothing, so errors that the plan repairs are yielded too.
     """
     is_trusted = CLEAN_SHUTDOWN_FILE in survey.files
     changed = {path for action in actions for path in (action.path, action.target) if path is not None}
-    reported = {_place(each) for each in findings}
-    for each in findings_of_checks(survey, tiering, checked):
-        if _place(each) in reported:
+    reported = {_place(finding) for finding in findings}
+    for finding in findings_of_checks(survey, tiering, checked):
+        if _place(finding) in reported:
             continue
-        if each.file is not None and _is_mended(each, each.file, changed):
-            if is_trusted and is_for_full(each):
-                yield structs.replace(each, detail=f"{each.detail}; this plan rebuilds it")
+        if finding.file is not None and _is_mended(finding, finding.file, changed):
+            if is_trusted and is_for_full(finding):
+                yield structs.replace(finding, detail=f"{finding.detail}; this plan rebuilds it")
             continue
-        yield structs.replace(each, detail=f"{each.detail}{_STAYS}") if each.code in _OF_INDEXES else each
+        yield structs.replace(finding, detail=f"{finding.detail}{_STAYS}") if finding.code in _OF_INDEXES else finding
 
 
 def is_for_full(finding: Finding) -> bool:
-    """Whether it is an error in what is rebuilt of a log, which a full examination mends wherever it is."""
+    """Whether a finding is an error in files that are rebuilt from a log, which a full recovery repairs
+    wherever it is.
+    """
     return finding.severity is Severity.ERROR and finding.code in _OF_INDEXES
 
 
@@ -153,16 +159,15 @@ def left_in_place(
     tiering: Tiering,
     directories: Collection[str],
 ) -> Iterator[Finding]:
-    """Findings as `left_by` gives them, of places in files of some partitions of which those of a plan say nothing.
-
-    Checking all partitions would take as long as planning for them.
+    """Yield findings as `left_by` does, about places in files of these partitions that the plan's findings do not
+    mention. Checking all partitions would take as long as planning for them.
     """
     if not directories:
         return
-    reported = {(each.file, each.position) for each in findings}
-    for each in left_by(actions, findings, survey.only(directories), tiering, _NOTHING):
-        if each.position is not None and (each.file, each.position) not in reported:
-            yield each
+    reported = {(finding.file, finding.position) for finding in findings}
+    for finding in left_by(actions, findings, survey.only(directories), tiering, _NOTHING):
+        if finding.position is not None and (finding.file, finding.position) not in reported:
+            yield finding
 
 
 def _place(finding: Finding) -> tuple[object, ...]:
@@ -170,7 +175,7 @@ def _place(finding: Finding) -> tuple[object, ...]:
 
 
 def _is_mended(finding: Finding, file: str, changed: Set[str]) -> bool:
-    """Whether what a finding is about, which may be a file beside the log that it names, is changed."""
+    """Whether the file that a finding is about, which may be one beside the named log, is changed."""
     directory, (stem, _) = os.path.dirname(file), os.path.splitext(file)
     match finding.code:
         case FindingCode.TXN_INDEX_MISMATCH:

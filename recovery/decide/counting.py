@@ -26,7 +26,7 @@ from kafkalog.tiers.tiering import tier_gap
 __all__ = ["Comparer", "CountedPartition", "TopicPartitions", "WayResult", "are_counted"]
 
 _COUNTED_BYTES = 1 << 30
-"""Of logs that no way touches: if there are more, the records in them are not counted."""
+"""Most bytes of untouched logs whose records are counted."""
 
 
 @dataclass(slots=True)
@@ -35,15 +35,15 @@ class CountedPartition:
 
     facts: PartitionFacts
     census: Census | None
-    """None: neither changes its logs, and there are too many to read them all"""
+    """None: its logs are untouched, and there are too many such logs to read"""
     is_untouched: bool
-    """both leave its logs as they are"""
+    """whether neither this recovery nor a broker's start changes its logs"""
     by_own: Measured
     by_kafka: Measured
 
     @property
     def name(self) -> str:
-        """Name of its first directory."""
+        """Name of the partition's first directory."""
         return self.facts.name
 
 
@@ -52,31 +52,31 @@ class WayResult:
     """Result of one way: the tree that it leaves, and what it keeps and loses of each partition."""
 
     request: RecoveryRequest | None
-    """None: no recovery, but the start of a broker that fetches"""
+    """None: no recovery, but a broker that starts and fetches"""
     tree: Tree | None
     """None: a broker would not start"""
     partitions: Mapping[str, LoadedPartition] = field(default_factory=dict)
     refusals: Mapping[str, str] = field(default_factory=dict)
-    """partition directory -> why it is left as it is"""
+    """why a partition directory is left as it is, by name"""
     measured: dict[str, Measured] = field(default_factory=dict)
-    """by partition, as far as they were measured"""
+    """counts by partition, filled when they are needed"""
     copies: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """by partition, the directories from which something comes"""
+    """directories of other copies that the way reads from, by partition"""
 
     @classmethod
     def of_kafka(cls, result: BrokerResult) -> WayResult:
-        """The result of a broker's start."""
+        """Return the result of a broker's start; its tree is None if the logs do not load."""
         tree = result.tree if result.is_loaded else None
         return cls(request=RecoveryRequest(mode=Mode.KAFKA), tree=tree, partitions=result.partitions)
 
     @classmethod
     def of_safe(cls, request: RecoveryRequest, result: SafeResult) -> WayResult:
-        """The result of a recovery."""
+        """Return the result of the recovery that `request` describes."""
         return cls(request=request, tree=result.tree, partitions=result.partitions, refusals=result.refusals)
 
     @property
     def way(self) -> WaySpec:
-        """Which of the ways it is."""
+        """Kind of way."""
         return REPLICA if self.request is None else self.request.way
 
     @property
@@ -91,24 +91,26 @@ class WayResult:
 
     @property
     def order(self) -> tuple[int, bool, bool]:
-        """The order in which the ways are listed."""
+        """Sort key for the order in which ways are listed."""
         return list(WAYS).index(self.way.name), *((True, True) if self.request is None else self.request.order)
 
     def refusal_of(self, partitions: Iterable[PartitionFacts]) -> str | None:
-        """Why nothing is done for any of these topic-partitions; None if something is done for one of them."""
+        """Return why all of these topic-partitions are left as they are; None if something is done for one of them."""
         refusals = [
-            next((self.refusals[each] for each in partition.directories if each in self.refusals), None)
+            next((self.refusals[directory] for directory in partition.directories if directory in self.refusals), None)
             for partition in partitions
         ]
         return refusals[0] if refusals and None not in refusals else None
 
     def log_start(self, partition: PartitionFacts) -> int:
-        """Where the log begins then."""
-        loaded = (self.partitions[each] for each in partition.directories if each in self.partitions)
-        return next((each.log_start_offset for each in loaded), partition.log_start)
+        """Log start offset of a partition after this way."""
+        loaded = (self.partitions[directory] for directory in partition.directories if directory in self.partitions)
+        return next((directory.log_start_offset for directory in loaded), partition.log_start)
 
     def log_end(self, partition: PartitionFacts) -> int:
-        """Where a broker goes on: what lies from there on nobody reads, and is written again; `NO_END` if not known."""
+        """Log end offset of a partition after this way: above it nothing is read, and offsets are used again. `NO_END`
+        if unknown or if the partition becomes stray.
+        """
         loaded = self.partitions.get(partition.name)
         return NO_END if loaded is None or loaded.stray is not None else loaded.log_end_offset
 
@@ -118,16 +120,17 @@ class WayResult:
         return partition.is_live and loaded is not None and loaded.stray is not None and loaded.log_end_offset > 0
 
     def touches(self, partition: PartitionFacts, before: Tree) -> bool:
-        """Whether it leaves other logs, or begins them elsewhere."""
+        """Whether this way leaves other logs of a partition, or another log start. True if the broker
+        would not start.
+        """
         if self.tree is None or self.log_start(partition) != partition.log_start:
             return True
         return logs_of(self.tree, partition.directories) != logs_of(before, partition.directories)
 
 
 class TopicPartitions:
-    """The topic-partitions of a tree whose records count, by what its checkpoints say of them.
-
-    A `-future` copy beside its replica holds nothing by itself, and what waits for deletion is meant to go.
+    """Topic-partitions of a tree whose records count. A `-future` copy beside its replica does not count, nor does a
+    directory that waits for deletion.
     """
 
     def __init__(self, tree: Tree, rules: Rules) -> None:
@@ -135,12 +138,14 @@ class TopicPartitions:
         self._tiering = rules.facts.tiering.with_checkpoint(tree.directories, self._points.log_starts)
         self._directories: dict[tuple[str, int, str], list[str]] = {}
         self._keys: dict[str, tuple[str, int, str]] = {}
-        """directory -> its topic-partition, as a key of `_directories`"""
-        found = partitions_of(tree, rules.cluster_metadata)
-        live = {(name.topic, name.partition) for _directory, name in found if name.state is DirectoryState.LIVE}
-        if any(name.state is DirectoryState.FUTURE for _directory, name in found):
+        """directory -> key of its topic-partition in `_directories`"""
+        named_directories = partitions_of(tree, rules.cluster_metadata)
+        live = {
+            (name.topic, name.partition) for _directory, name in named_directories if name.state is DirectoryState.LIVE
+        }
+        if any(name.state is DirectoryState.FUTURE for _directory, name in named_directories):
             live |= rules.facts.live_partitions()  # a move to another disk: the replica is in the other directory
-        for directory, name in found:
+        for directory, name in named_directories:
             topic_partition, state = (name.topic, name.partition), name.state
             if state is DirectoryState.LIVE:
                 self._directories.setdefault((*topic_partition, ""), []).append(directory)
@@ -150,17 +155,17 @@ class TopicPartitions:
             self._keys.update(dict.fromkeys(directories, key))
 
     def facts(self, tree: Tree) -> list[PartitionFacts]:
-        """Facts about every topic-partition."""
+        """Facts of every topic-partition."""
         return [self._facts(tree, key) for key in self._directories]
 
     def facts_among(self, tree: Tree, directories: Iterable[str]) -> list[PartitionFacts]:
-        """Facts about the topic-partitions in some directories; the tree need not hold more than these."""
-        keys = dict.fromkeys(self._keys[each] for each in directories if each in self._keys)
+        """Facts of the topic-partitions in `directories`; other names are skipped. `tree` needs to hold only these."""
+        keys = dict.fromkeys(self._keys[directory] for directory in directories if directory in self._keys)
         return [self._facts(tree, key) for key in keys]
 
     def in_order(self, counted: Iterable[CountedPartition]) -> list[CountedPartition]:
-        """The partitions in the order that `facts` has."""
-        by_key = {each.facts.key: each for each in counted}
+        """Sort partitions into the order of `facts`."""
+        by_key = {partition.facts.key: partition for partition in counted}
         return [by_key[key] for key in self._directories]
 
     def _facts(self, tree: Tree, key: tuple[str, int, str]) -> PartitionFacts:
@@ -179,12 +184,12 @@ class TopicPartitions:
 
 
 def are_counted(sizes: Iterable[int]) -> bool:
-    """Logs of these sizes are counted, whether a way touches them or not."""
+    """Whether untouched logs of these sizes in bytes are few enough to be counted."""
     return sum(sizes) <= _COUNTED_BYTES
 
 
 class Comparer:
-    """Counts the records that a broker's start, the recovery that was asked for and other ways keep and lose."""
+    """Counter of the records that a broker's start, the requested recovery and other ways keep and lose."""
 
     def __init__(self, before: Tree, kafka: BrokerResult, own: SafeResult | None, rules: Rules) -> None:
         self.before = before
@@ -194,21 +199,21 @@ class Comparer:
         self.own = self.kafka if own is None else WayResult.of_safe(RecoveryRequest.of(rules), own)
 
     def count(self, partitions: Iterable[PartitionFacts]) -> list[CountedPartition]:
-        """Count each partition; one whose logs nothing changes has no census once 1 GiB of such logs is passed."""
+        """Count each partition. A partition with untouched logs has no census once 1 GiB of such logs was counted."""
         left, counted = _COUNTED_BYTES, []
         for facts in partitions:
             is_untouched = not (self.kafka.touches(facts, self.before) or self.own.touches(facts, self.before))
             if is_untouched:
-                paths = (path for each in facts.directories for _base, path in self.before.logs(each))
+                paths = (path for directory in facts.directories for _base, path in self.before.logs(directory))
                 left -= sum(self.before.files[path].size for path in paths)
-            found = None if is_untouched and left < 0 else census(self.before, facts.directories, facts.log_start)
-            if found is not None and self.topics.is_compacted(facts.topic):
-                found.missing = []
-            counted.append(self.counted(facts, found, is_untouched=is_untouched))
+            original = None if is_untouched and left < 0 else census(self.before, facts.directories, facts.log_start)
+            if original is not None and self.topics.is_compacted(facts.topic):
+                original.missing = []
+            counted.append(self.counted(facts, original, is_untouched=is_untouched))
         return counted
 
     def counted(self, facts: PartitionFacts, original: Census | None, *, is_untouched: bool) -> CountedPartition:
-        """Counts for one partition by its census, None if its logs were not read."""
+        """Return the counts of one partition; `original` is its census, None if its logs were not read."""
         is_same = is_untouched and original is not None and not original.hidden and (
             min(self.kafka.log_end(facts), self.own.log_end(facts)) >= original.end_offset
         )  # fmt: skip
@@ -217,7 +222,7 @@ class Comparer:
         return CountedPartition(facts, original, is_untouched, by_own, by_kafka)
 
     def measured(self, partition: CountedPartition, way: WayResult) -> Measured:
-        """Counts of a way for one partition; a way that declines it leaves it as it is."""
+        """Return the counts of one way for one partition; each is computed once."""
         if way is self.own or way is self.kafka:
             return partition.by_own if way is self.own else partition.by_kafka
         name = partition.name
@@ -230,11 +235,11 @@ class Comparer:
             return Measured()
         if original is None:
             return Measured(records_lost=0, bytes_cut=0)
-        found = measure(facts, self.before, original, way.tree, way.log_start(facts), way.log_end(facts))
-        return found.held_elsewhere() if self._is_held_remotely(facts, found, way.tree) else found
+        counts = measure(facts, self.before, original, way.tree, way.log_start(facts), way.log_end(facts))
+        return counts.held_elsewhere() if self._is_held_remotely(facts, counts, way.tree) else counts
 
     def _is_held_remotely(self, facts: PartitionFacts, found: Measured, after: Tree) -> bool:
-        """All that is lost lies below the local part of what is left, and the remote tier has it."""
+        """Whether all lost records lie below the local part of the resulting log, and the remote tier has them."""
         key, tiering = (facts.topic, facts.partition), self.topics.tiering
         there = [each for each in facts.directories if each in after.directories]
         bases = [base for each in there for base, _path in after.logs(each)]
@@ -247,12 +252,12 @@ class Comparer:
         )
 
     def missing(self, partitions: Iterable[CountedPartition]) -> list[Finding]:
-        """Where segments are gone."""
+        """Findings about missing segments of live partitions."""
         return [
             finding
-            for each in partitions
-            if each.census is not None and len(each.facts.directories) == 1 and each.facts.is_live
-            for finding in self._missing_of(each.facts, each.census)
+            for partition in partitions
+            if partition.census is not None and len(partition.facts.directories) == 1 and partition.facts.is_live
+            for finding in self._missing_of(partition.facts, partition.census)
         ]
 
     def _missing_of(self, facts: PartitionFacts, original: Census) -> Iterator[Finding]:
@@ -267,17 +272,19 @@ class Comparer:
 
     @staticmethod
     def damaged(partitions: Iterable[CountedPartition]) -> list[Finding]:
-        """What cannot be read, but for what an append leaves that was cut short."""
+        """Findings about damage, except incomplete writes at a log's end."""
         return [
             Finding(damage.code, Severity.ERROR, damage.position, damage.first_offset, damage.detail, damage.path)
-            for each in partitions
-            if each.census is not None
-            for damage in each.census.damages
-            if not damage.is_tail and damage.reaches(each.facts.log_start)
+            for partition in partitions
+            if partition.census is not None
+            for damage in partition.census.damages
+            if not damage.is_tail and damage.reaches(partition.facts.log_start)
         ]
 
     def is_hurt(self, partition: CountedPartition) -> bool:
-        """Whether something is lost, damaged or made stray, or recovery declines: there is something to choose."""
+        """Whether there is something to choose: records are lost, damaged or out of order, a partition becomes stray,
+        or recovery declines.
+        """
         original = partition.census
         if partition.name in self.own.refusals or self.own.makes_stray(partition.facts):
             return True
@@ -288,11 +295,13 @@ class Comparer:
         return bool(partition.by_own.records_lost or partition.by_kafka.records_lost)
 
     def replica(self, partition: CountedPartition) -> Measured | None:
-        """What other brokers have, as far as the metadata and the high watermark tell."""
+        """Counts if other brokers' copies replace this one: they have the records up to the high watermark. None if no
+        other broker was in sync, or there is no census; unknown counts without a high watermark.
+        """
         facts, original = partition.facts, partition.census
         if original is None or not self.others(facts):
             return None
-        held = original.records + sum(each.records or 0 for each in original.damages)
+        held = original.records + sum(damage.records or 0 for damage in original.damages)
         watermark = facts.high_watermark
         if watermark is None:
             return Measured()
@@ -304,17 +313,19 @@ class Comparer:
         )
 
     def is_fetched_again(self, partition: CountedPartition) -> bool:
-        """A start cuts the log before all that is wrong, and a follower fetches what comes after its log's end.
+        """Whether a follower fetches again all that a start truncates: it truncates before everything that is wrong.
 
-        Damage below the recovery point stays, as do gaps, because no broker looks there (`LogLoader.recoverLog`).
+        Damage below the recovery point stays, as do gaps, because a start does not look there (`LogLoader.recoverLog`).
         """
         loaded, left = self.kafka.partitions.get(partition.name), partition.by_kafka
         if loaded is None or self.kafka.tree is None or loaded.stray is not None:
             return False
         is_whole = not (left.damage_left or left.records_hidden or left.epoch_falls)
-        return is_whole and all(each.first >= loaded.log_end_offset for each in left.lost)
+        return is_whole and all(lost_range.first >= loaded.log_end_offset for lost_range in left.lost)
 
     def others(self, facts: PartitionFacts) -> tuple[int, ...]:
-        """Other brokers that were in sync when the metadata beside the log was written."""
+        """Ids of other brokers that were in sync, according to the metadata beside the log; empty if the partition is
+        not live.
+        """
         in_sync = self.topics.in_sync.get((facts.topic, facts.partition), ()) if facts.is_live else ()
-        return tuple(each for each in in_sync if each != self.topics.node_id)
+        return tuple(node for node in in_sync if node != self.topics.node_id)

@@ -1,9 +1,10 @@
-"""The note that deleted data still is in a log directory and nothing else there holds it; `undelete` has the way.
+"""Note about deleted data that is still in a log directory and that nothing else there holds; `undelete` can restore
+it.
 
-What a broker deleted is soon gone forever: `.deleted` files at its next start, `-delete` directories a minute later.
-Only names, sizes, ids and the first batch of each log are examined here.  A `.deleted` file above the first segment of
-the live log was replaced by compaction or truncated away, and a `-delete` directory beside a live one with the same
-topic id, which begins no later, was moved: their records are held or were replaced.  Those of a tiered log are remote.
+Deleted data disappears soon: `.deleted` files at the broker's next start, `-delete` directories a minute later. Only
+names, sizes, ids and the first batch of each log are examined here. A `.deleted` file above the first segment of the
+live log was replaced by compaction or truncated away, and a `-delete` directory beside a live one with its topic id,
+which begins no later, was moved: their records are held or were replaced. Those of a tiered log are remote.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _SHOWN = 3
 
 
 def note_of_deleted(survey: Survey, tiering: Tiering) -> str | None:
-    """One sentence, None where nothing of the kind is there; reads little."""
+    """Return the sentence; None if there is no such data. Reads little."""
     tree = survey.tree()
     live: dict[PartitionName, str] = {}
     gone: list[tuple[PartitionName, str]] = []
@@ -62,7 +63,7 @@ def note_of_deleted(survey: Survey, tiering: Tiering) -> str | None:
 
 
 def _logs(tree: Tree, directory: str, pending: str) -> list[tuple[int, str]]:
-    """Base offset and path of the logs with that suffix, by base offset."""
+    """Base offset and path of the logs with that suffix, sorted."""
     found = []
     for name in tree.names(directory):
         parsed = parse_segment_file(name) if name.endswith(FileKind.LOG.value + pending) else None
@@ -76,7 +77,7 @@ def _holds_records(tree: Tree, path: str) -> bool:
 
 
 def _is_alone(tree: Tree, directory: str, live: str | None) -> bool:
-    """A deleted partition holds records, and no live one has them."""
+    """Whether a deleted partition has records that no live one has."""
     logs = [(base, path) for base, path in _logs(tree, directory, "") if _holds_records(tree, path)]
     if not logs:
         return False
@@ -87,7 +88,7 @@ def _is_alone(tree: Tree, directory: str, live: str | None) -> bool:
 
 
 def _deleted_below(tree: Tree, directory: str, remote: OffsetRanges) -> list[str]:
-    """Deleted segments before the first live one that are not in the remote tier."""
+    """Deleted segments below the first live one that are not in the remote tier."""
     deleted = _logs(tree, directory, DELETED)
     if not deleted:
         return []

@@ -1,7 +1,7 @@
-"""Forecasts for one log directory, before ways are compared: a broker's start, and the recovery that was asked for.
+"""Forecasts for one log directory, before ways are compared: a broker's start, and the requested recovery.
 
-Each topic-partition is examined by itself if that is possible, here or by another process: it reads the partition's
-files once, simulates both, counts what both keep, and sends back only what is different from the survey.
+Each topic-partition is examined by itself if possible, in this process or another one: it reads the partition's files
+once, simulates both, counts what both keep, and returns only the differences from the survey.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ class Forecasts:
 
     kafka: BrokerResult
     own: SafeResult | None
-    """result of the recovery that was asked for; None in mode kafka, where it is the broker's"""
+    """result of the requested recovery; None in mode kafka, where it is the broker's"""
     counted: Sequence[CountedPartition] | None = None
-    """counts for every topic-partition, in the order of `TopicPartitions`; None: not counted"""
+    """counts for every topic-partition, in the order of `TopicPartitions`; None if they were not counted"""
     checked: Mapping[str, Sequence[Finding]] = field(default_factory=dict)
-    """partition directory -> what checks found, where they looked"""
+    """findings of checks by partition directory, where they were run"""
 
 
 class SurveyedDirectory:
-    """A log directory as it was surveyed, and the settled rules by which recoveries of it decide.
+    """A surveyed log directory, and the settled rules for recovering it.
 
-    `is_in_order` is that of `SafeRecovery`; `copies` are directories that hold other copies; `look`: what checks find
-    in a partition directory, None if nobody wants to know.
+    `is_in_order` is as in `SafeRecovery`; `copies` are directories with other copies; `look` runs checks on a partition
+    directory, None to skip them.
     """
 
     def __init__(
@@ -71,14 +71,18 @@ class SurveyedDirectory:
         self._donors = cache(lambda: topic_ids(survey.tree()))  # seldom asked for: most trees know their own
         unread: str | tuple[()] = () if rules.cluster_metadata else f"{CLUSTER_METADATA_DIRECTORY}/"
         self.sizes = {path: facts.size for path, facts in survey.files.items() if not path.startswith(unread)}
-        """bytes of the files that are examined, by path"""
+        """size in bytes of the files that are examined, by path"""
 
     def topic_id(self, topic: str) -> str | None:
-        """What the cluster knew, or another partition of the topic knows, or somebody said; None if nobody did."""
+        """Topic id from the cluster's metadata, else from another partition of the topic, else from the request; None
+        if unknown.
+        """
         return self.rules.facts.topic_ids.get(topic) or self._donors().get(topic, self.rules.topic_id)
 
     def copies_of(self, partition: PartitionFacts) -> list[str]:
-        """The directories of a partition among the other copies that were given."""
+        """Directories of a partition in the other copies; empty if it is not live, or is in several
+        directories here.
+        """
         if not self.copies or len(partition.directories) > 1 or not partition.is_live:
             return []
         from kafkalog.recovery.decide.merge_in_place import copies_of  # merges: most plans know no other copy
@@ -88,13 +92,13 @@ class SurveyedDirectory:
     def recover(
         self, tree: Tree, rules: Rules, workers: Workers | None = None, start: BrokerResult | None = None
     ) -> SafeResult:
-        """What a recovery by some rules leaves of a tree; `start` is the broker's result on it, if that is known."""
+        """Return what a recovery by `rules` leaves of a tree; `start` is the broker's result on it, if known."""
         result: SafeResult = rules.mode.spec.carry_out(_Carrier(self, rules, workers, start), tree)
         return result
 
 
 class _Carrier:
-    """Carries out what modes decide to do (`Carrier`)."""
+    """Implementation of `Carrier` for a surveyed directory."""
 
     def __init__(
         self, directory: SurveyedDirectory, rules: Rules, workers: Workers | None, start: BrokerResult | None
@@ -135,9 +139,8 @@ class _Carrier:
 
 
 def forecast(directory: SurveyedDirectory, workers: Workers, *, counts: bool = True) -> Forecasts:
-    """Simulate a broker's start and the recovery that was asked for on virtual copies.
-
-    `counts`: count too what both keep and lose.  `workers` are told of the progress.
+    """Simulate a broker's start and the requested recovery on trees in memory. With `counts`, count what both keep and
+    lose. `workers` report progress.
     """
     survey, rules = directory.survey, directory.rules
     apart = examine_apart(directory, workers, counts=counts)
@@ -164,7 +167,7 @@ def forecast(directory: SurveyedDirectory, workers: Workers, *, counts: bool = T
 
 @dataclass(frozen=True, slots=True)
 class _PartitionForecast:
-    """The forecasts of one topic-partition, in few words."""
+    """Compact forecasts of one topic-partition."""
 
     started: Started | None
     """None if the start failed"""
@@ -174,10 +177,11 @@ class _PartitionForecast:
 
 
 def examine_apart(directory: SurveyedDirectory, workers: Workers, *, counts: bool) -> Forecasts | None:
-    """Examine each topic-partition by itself, and put the results together.
+    """Examine each topic-partition by itself, and combine the results. None if the log directory has to be started as a
+    whole.
 
-    None if the log directory has to be started as a whole.  `counted` is None if the counts are still to be made: a
-    start failed, or there are more logs than are counted whatever happens to them.
+    `counted` is None if the counts are still missing: a start failed, or there are too many logs to count untouched
+    ones.
     """
     rules, sizes, look = directory.rules, directory.sizes, directory.look
     if not (rules.mode.spec.is_compared or rules.mode.spec.way is None):

@@ -1,4 +1,4 @@
-"""What a way loses, in words: no sum is said to be the whole where a part of it is not known."""
+"""Losses of a way as text; no sum is presented as complete if a part of it is unknown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMED = 3
 
 
 def lost_text(found: Measured, number: Callable[[int], str] = str) -> str:
-    """For the cell of a table: records that are lost, as far as that is known; `number` writes one."""
+    """Text of the number of lost records for a table; `number` formats it."""
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
         return "unknown"
     text = number(found.records_lost)
@@ -26,7 +26,7 @@ def lost_text(found: Measured, number: Callable[[int], str] = str) -> str:
 
 
 def sentence_of_lost(found: Measured) -> str:
-    """What comes after "it loses"; what is skipped is told apart from what is lost, as in the table."""
+    """Text after "it loses"; skipped records are named separately from lost ones, as in the table."""
     if found.records_lost is None:
         return "an unknown number of records"
     if found.records_lost == 0:
@@ -43,10 +43,10 @@ def sentence_of_lost(found: Measured) -> str:
 
 
 def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list[str]:
-    """What is lost although no recovery loses it, in words that follow a sum; empty if nothing is.
+    """Texts about losses that no recovery causes, to follow a sum; empty if there are none.
 
-    That is what the start of these nodes leaves nothing of, and partitions that are `partition_missing` by the
-    findings and of which the start says nothing.
+    These are losses by the start of these nodes, and partitions with a finding `partition_missing` that the start does
+    not mention.
     """
     starts = list(dict.fromkeys(nodes))
     lost = sorted({name for start in starts for name in start.lost})
@@ -58,6 +58,6 @@ def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list
 
 
 def first_names(names: Sequence[str]) -> str:
-    """The number of some partitions, with the names of the first."""
+    """Number of partitions, with the names of the first."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{counted(len(names), 'partition')} ({', '.join(names[:_NAMED])}{more})"

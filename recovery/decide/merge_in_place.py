@@ -1,7 +1,7 @@
-"""Partitions that get what this and other copies of them hold together, in place of what they hold now.
+"""Replace the content of partitions by what this and other copies of them hold together.
 
-What belongs into the log is chosen as `merge` chooses it (`MergeCopies`), and described as slices of the copies' files;
-the rest is what a broker makes of such a log.  A partition that no copy helps is recovered as in mode safe.
+What belongs into the log is chosen as in `merge` (`MergeCopies`), and described as slices of the copies' files; the
+rest is what a broker makes of such a log. A partition that no copy helps is recovered as in mode safe.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from kafkalog.recovery.safe.result import SafeResult
 __all__ = ["copies_of", "merge_in_place", "refuse_no_copies"]
 
 Recover = Callable[[Tree, frozenset[str], Mapping[str, str]], SafeResult]
-"""Mode safe on a tree; the partition directories were merged, and no check of what is on disk concerns them; those that
-the mapping names are left as they are, for the reason that it gives.
+"""Mode safe on a tree: a function of the tree, of the merged partition directories, for which checks of files on disk
+do not apply, and of directories to leave as they are, with the reason.
 """
 
 
 def refuse_no_copies(copies: Sequence[str]) -> None:
-    """Raise `UsageError` for what holds no partition."""
+    """Raise `UsageError` for a copy that is neither a log directory nor a partition directory."""
     for copy in copies:
         if not is_log_dir(copy) and not is_partition_dir(copy):
             raise UsageError(
@@ -51,7 +51,7 @@ def refuse_no_copies(copies: Sequence[str]) -> None:
 
 
 def copies_of(topic: str, partition: int, root: str, copies: Sequence[str]) -> list[str]:
-    """The directories of one partition that the copies are, or hold; not the log directory's own."""
+    """Directories of one partition that are among, or in, the copies, without the log directory's own."""
     name = f"{topic}-{partition}"
     found = [path if os.path.basename(path) == name else os.path.join(path, name) for path in map(real, copies)]
     return [path for path in found if os.path.isdir(path) and path != os.path.join(root, name)]
@@ -59,19 +59,19 @@ def copies_of(topic: str, partition: int, root: str, copies: Sequence[str]) -> l
 
 @dataclass(frozen=True, slots=True)
 class _Merged:
-    """What one partition gets."""
+    """New content of one partition."""
 
     name: PartitionName
     log: MergedLog
     logs: Mapping[str, Content]
-    """by path"""
+    """content by path"""
 
 
 def merge_in_place(survey: Survey, tree: Tree, copies: Sequence[str], rules: Rules, recover: Recover) -> SafeResult:
-    """The tree, a part of that of the survey, with what copies help with, recovered by mode safe.
+    """Return the tree, which is part of the survey's, merged with what copies contribute and recovered in mode safe.
 
-    A partition of which the copies are none, or whose merged log a broker would cut, is left as it is; that is in the
-    result's `refusals`.  Files of copies from which something comes are noted in the survey.
+    A partition whose copies do not belong together, or whose merged log a broker would truncate, is left as it is; that
+    is in the result's `refusals`. Files of contributing copies are added to `survey.outside`.
     """
     refusals: dict[str, str] = {}
     merged: dict[str, _Merged] = {}
@@ -98,8 +98,8 @@ def merge_in_place(survey: Survey, tree: Tree, copies: Sequence[str], rules: Rul
 
 
 def _merged(survey: Survey, directory: str, name: PartitionName, there: Sequence[str], rules: Rules) -> _Merged | None:
-    """None where the partition is not damaged, and lacks nothing that it could get without giving up something; and
-    where nothing comes from another copy.
+    """Merge one partition. None if it is undamaged and lacks nothing that it could get without losing something, and if
+    no other copy contributes anything. Raises `RecoveryRefused` if no copy can be read.
     """
     own = os.path.join(survey.root, directory)
     (copies,) = of_one_partition([own, *there]).copies.values()
@@ -136,7 +136,7 @@ def _merged(survey: Survey, directory: str, name: PartitionName, there: Sequence
 
 
 def _with(tree: Tree, merged: Mapping[str, _Merged]) -> Tree:
-    """The tree as a broker would be given it that has no other file of a log than these."""
+    """Return the tree with the merged logs as the only files of their segments, as input for a broker's start."""
     after = tree.copy()
     points = Checkpoints.read(after)
     for directory, each in merged.items():

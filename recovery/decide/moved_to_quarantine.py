@@ -1,4 +1,4 @@
-"""What a plan moves out of the log directory whole: directories, and files that belong to no partition."""
+"""List what a plan moves out of the log directory as a whole: directories, and files that belong to no partition."""
 
 from __future__ import annotations
 
@@ -13,36 +13,38 @@ __all__ = ["PutAway", "put_away"]
 
 @dataclass(frozen=True, slots=True)
 class PutAway:
-    """Something that goes to quarantine as it is."""
+    """A directory or file that is moved to the quarantine as a whole."""
 
     path: str
     """relative to the log directory"""
     files: int | None
-    """that are in it, at any depth; None of a file"""
+    """number of files in it, at any depth; None for a file"""
     size: int
-    """of all files, in bytes"""
+    """size of all files in bytes"""
     is_whole: bool
     """False: some of it cannot be listed, and is not counted"""
 
 
 def put_away(plan: Changes) -> list[PutAway]:
-    """In order; directories are listed again, as a survey sees only their first level."""
-    found = []
+    """Return the moved directories and files in order. Directories are listed again, because a survey has only their
+    first level.
+    """
+    moved = []
     for action in plan.actions:
         if action.kind is ActionKind.REMOVE_DIRECTORY:
-            found.append(_directory(plan.root, action.path))
+            moved.append(_directory(plan.root, action.path))
         elif action.kind is ActionKind.REMOVE and "/" not in action.path and action.path != CLEAN_SHUTDOWN_FILE:
-            found.append(PutAway(action.path, None, plan.survey.files[action.path].size, is_whole=True))
-    return found
+            moved.append(PutAway(action.path, None, plan.survey.files[action.path].size, is_whole=True))
+    return moved
 
 
 def _directory(root: str, name: str) -> PutAway:
     files = size = 0
     failed: list[OSError] = []
     for above, _directories, names in os.walk(os.path.join(root, name), onerror=failed.append):
-        for each in names:
+        for file_name in names:
             try:
-                size += os.lstat(os.path.join(above, each)).st_size
+                size += os.lstat(os.path.join(above, file_name)).st_size
                 files += 1
             except OSError as error:
                 failed.append(error)

@@ -1,4 +1,4 @@
-"""A plan with what the whole node does when it is started: parts of a start that no log of the directory decides."""
+"""Add predictions of the whole node's start to plans: parts of a start that do not depend on the directory's logs."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ __all__ = ["start_now", "with_nodes"]
 
 
 def with_nodes(plans: Sequence[Plan], rules: Mapping[str, Rules]) -> list[Plan]:
-    """The plans with the starts of their nodes and the findings about these; `rules` are by log directory.
+    """Return the plans with their nodes' starts and the findings about these; `rules` are by log directory.
 
-    Each node is asked once, with what loading the logs of all its directories comes to.  If no release starts, the
-    forecast says so in place of the logs'.  If only some partitions were examined, the segments of the others are not
-    read.
+    Each node is predicted once, from the results of loading the logs of all its directories. If no release starts, that
+    is the forecast's outcome instead of the logs'. If only some partitions were examined, the segments of the others
+    are not read.
     """
     loaded = {
         plan.root: logs
@@ -84,7 +84,9 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart) -> Plan:
 
 
 def _without_bootstrap(plan: Plan, start: NodeStart) -> Plan:
-    """Set a `bootstrap.checkpoint` aside that ends a start, if the metadata log has records and so does not need it."""
+    """Add an action that sets aside a `bootstrap.checkpoint` that ends a start, if the metadata log has records and so
+    does not need it.
+    """
     path = os.path.join(plan.root, BOOTSTRAP_CHECKPOINT)
     is_wrong = any(each.part is Part.BOOTSTRAP and os.path.realpath(each.file) == os.path.realpath(path)
                    for each in start.faults)  # fmt: skip
@@ -103,7 +105,7 @@ def _without_bootstrap(plan: Plan, start: NodeStart) -> Plan:
 
 
 def _of_metadata_log(root: str, rules: Rules) -> list[Finding]:
-    """What `verify` finds in the metadata log, of which a plan without `cluster_metadata` has no part."""
+    """Findings of `verify` about the metadata log, which a plan without `cluster_metadata` does not include."""
     path = os.path.join(root, CLUSTER_METADATA_DIRECTORY)
     if rules.cluster_metadata or not os.path.isdir(path):
         return []
@@ -118,9 +120,8 @@ def _of_metadata_log(root: str, rules: Rules) -> list[Finding]:
 
 
 def start_now(root: str, rules: Rules) -> NodeStart | None:
-    """What the node does when it is started on the directory as it is on disk now, after a recovery of its logs.
-
-    The logs, which the recovery has proven, are not loaded again.  None if a file that a start reads cannot be read.
+    """Predict the node's start on the directory as it is now, after a recovery. The logs, which the recovery has
+    verified, are not loaded again. None if a file that a start reads cannot be read.
     """
     try:
         return node_start(

@@ -1,4 +1,4 @@
-"""What a plan means for each partition: what is kept, cut, put away and rebuilt, and which offsets go."""
+"""Summarize a plan for each partition: what is kept, truncated, set aside and rebuilt, and which offsets are lost."""
 
 from __future__ import annotations
 
@@ -18,43 +18,49 @@ __all__ = ["PartitionPlan", "partition_plans"]
 
 @dataclass(slots=True)
 class PartitionPlan:
-    """What happens to one partition directory; sizes in bytes."""
+    """Changes of one partition directory; sizes in bytes."""
 
     name: str
     log_start_offset: int | None = None
     log_end_offset: int | None = None
-    """afterwards; None of a directory that waits for its deletion, whose log nobody opens"""
+    """log end offset afterwards; None for a directory that waits for deletion, whose log no broker opens"""
     last_offset_before: int | None = None
-    """of the last readable batch among the bytes that go; None if nothing goes or nothing there can be read"""
+    """offset of the last readable batch in removed bytes; None if there is none"""
     kept_bytes: int = 0
-    """of logs"""
+    """bytes of logs that stay"""
     cut_bytes: int = 0
-    """of logs, tails and whole segments"""
+    """bytes of logs that are removed, tails and whole segments"""
     cut_files: list[str] = field(default_factory=list)
     quarantined: list[str] = field(default_factory=list)
     rebuilt: list[str] = field(default_factory=list)
     renamed_to: str | None = None
     high_watermark: int | None = None
-    """as `replication-offset-checkpoint` has it: what consumers may have seen and other replicas hold"""
+    """from `replication-offset-checkpoint`: consumers may have read up to it, and other replicas have it; None if
+    unknown
+    """
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """first and last offset of ranges that are gone inside the log that is kept"""
+    """first and last offset of ranges lost inside the log that is kept"""
 
     @property
     def offsets_lost(self) -> tuple[int, int] | None:
-        """First and last offset that no consumer will see any more, as far as the bytes tell."""
+        """First and last offset that are lost at the log's end, as far as removed bytes can be read; None
+        if none are.
+        """
         last, end = self.last_offset_before, self.log_end_offset
         return None if last is None or end is None or last < end else (end, last)
 
     @property
     def is_cut_below_high_watermark(self) -> bool:
-        """Committed records go: consumers lose what they have seen, unless a replica that has it leads first."""
+        """Whether committed records are removed: consumers lose what they have read, unless a replica that has it leads
+        first.
+        """
         if self.high_watermark is None or self.log_end_offset is None or not self.cut_bytes:
             return False
         return self.log_end_offset < self.high_watermark
 
     @property
     def changes(self) -> bool:
-        """Anything happens."""
+        """Whether anything is changed."""
         return bool(self.cut_files or self.quarantined or self.rebuilt or self.renamed_to)
 
 
@@ -64,22 +70,21 @@ def partition_plans(
     actions: list[RecoveryAction],
     gaps: Mapping[str, list[tuple[int, int]]],
 ) -> list[PartitionPlan]:
-    """What the actions on a survey mean for each partition directory, in the order of `results`.
-
-    `results` are the directories as a start loads them afterwards; `gaps` are the offsets that are gone, by directory.
+    """Return a summary for each partition directory, in the order of `results`. `results` are the directories as a
+    start loads them afterwards; `gaps` are lost offset ranges by directory.
     """
     watermarks = read_high_watermarks(survey.tree())
     plans = {}
-    for each in results:
-        parsed = parse_partition_directory(each.name)
+    for result in results:
+        parsed = parse_partition_directory(result.name)
         is_deleted = parsed is not None and parsed.state is DirectoryState.DELETE
-        end = None if is_deleted else each.log_end_offset
+        end = None if is_deleted else result.log_end_offset
         plan = PartitionPlan(
-            each.name, each.log_start_offset, end, renamed_to=each.stray, gaps=gaps.get(each.name, [])
+            result.name, result.log_start_offset, end, renamed_to=result.stray, gaps=gaps.get(result.name, [])
         )
         if parsed is not None and parsed.state is DirectoryState.LIVE:
             plan.high_watermark = watermarks.get((parsed.topic, parsed.partition))
-        plans[each.name] = plan
+        plans[result.name] = plan
     for path, facts in survey.files.items():
         directory, _, name = path.partition("/")
         if directory in plans and _is_log(name):
@@ -108,15 +113,17 @@ def partition_plans(
 
 
 def _is_log(name: str) -> bool:
-    """A segment's log under the name that Kafka gives it; what only ends like one holds no record of this partition."""
+    """Whether a file is a segment's log under the exact name that Kafka gives it."""
     parsed = parse_segment_file(name)
     return parsed is not None and parsed.is_live_log and segment_file(parsed.base_offset, parsed.kind) == name
 
 
 def _see_last_offset(survey: Survey, plan: PartitionPlan, path: str, start: int) -> None:
-    """The last offset among bytes that go, a batch included that is not whole; checksums are not examined."""
+    """Update `last_offset_before` with the last offset in removed bytes, incomplete batches included; checksums are not
+    verified.
+    """
     scanner = Scanner(survey.source(path), position=start, check_crc=False)
     lasts = [batch.last_offset for batch in scanner]
-    lasts += [each.batch.last_offset for each in scanner.findings if each.batch is not None]
+    lasts += [finding.batch.last_offset for finding in scanner.findings if finding.batch is not None]
     plan.last_offset_before = max([*lasts, *([] if plan.last_offset_before is None else [plan.last_offset_before])],
                                   default=None)  # fmt: skip

@@ -1,6 +1,6 @@
-"""What would be done, decided from bytes alone: the broker's outcome, the actions, and what each partition keeps.
+"""Build the plan of a recovery: the forecast of Kafka's own start, the actions, and what each partition keeps.
 
-`plan_of` makes a plan of forecasts and the ways beside each other; it changes nothing, and is bound to its survey.
+`plan_of` makes a plan from forecasts and the compared ways. It changes nothing; a plan is valid only for its survey.
 """
 
 from __future__ import annotations
@@ -76,37 +76,39 @@ __all__ = ["BrokerForecast", "PartitionPlan", "Plan", "plan_json", "plan_of"]
 
 @dataclass(frozen=True, slots=True)
 class BrokerForecast:
-    """What Kafka 4.1 would make of the directory at its next start."""
+    """Forecast of Kafka 4.1's next start on the directory."""
 
     outcome: str | None
-    """`loaded`, `start_fails` or `dir_offline`; None: not known, because not everything could be read"""
+    """`loaded`, `start_fails` or `dir_offline`; None if unknown because not everything could be read"""
     exception: str | None
     message: str | None
     log_end_offsets: Mapping[str, int]
-    """by partition directory"""
+    """log end offset by partition directory"""
     clean_shutdown: bool
-    """a clean-shutdown marker is there, so logs are not scanned"""
+    """whether there is a clean-shutdown marker, so that the start does not scan logs"""
     valid_records_lost: Mapping[str, int] | None
-    """by partition directory, records with valid checksums that would be gone; None if it does not load"""
+    """number of records with valid checksums that would be lost, by partition directory; None if the logs
+    do not load
+    """
     strays: tuple[str, ...] = ()
-    """partition directories that the metadata beside them does not place on this broker: it would rename them"""
+    """partition directories that the start would rename to `-stray`, because the metadata does not place them here"""
     node: NodeStart | None = None
-    """what the whole node does when it is started; None if that was not asked"""
+    """forecast of the whole node's start; None if it was not requested"""
 
     logs: object = field(default=None, repr=False, compare=False)
-    """the `BrokerResult` of loading the logs, until the start of the node is asked with it; None afterwards"""
+    """the `BrokerResult` of loading the logs, kept until the node's start is forecast from it; None afterwards"""
     is_of_node: bool = False
-    """`outcome` is the node's and not that of its logs, which would load"""
+    """whether `outcome` is that of the whole node, while its logs alone would load"""
 
     @property
     def starts_and_loses_nothing(self) -> bool:
-        """Whether the node starts, serves and loses nothing, by every release that was asked about."""
+        """Whether the node starts, serves and loses nothing with every release that was asked about."""
         return self.outcome == StartResult.LOADED and (self.node is None or self.node.loses_nothing)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that would be done to one log directory, or why nothing would be done."""
+    """Everything that a job would do to one log directory, or why it would do nothing."""
 
     root: str
     mode: Mode
@@ -115,63 +117,68 @@ class Plan:
     partitions: Sequence[PartitionPlan]
     survey: Survey = field(repr=False)
     refusal: str | None = None
-    """one sentence, if recovery in this mode declines"""
+    """why recovery in this mode declines, in one sentence; None if it does not"""
     refused_by: str | None = None
-    """the reason's name in `refusals`"""
+    """name of that reason in `refusals`"""
     findings: Sequence[Finding] = ()
-    """why logs are cut and things are put out of the way"""
+    """why logs are truncated and files are set aside"""
     topics: TopicFacts = NO_FACTS
-    """where the topics' settings came from"""
+    """settings and placement of topics, and their source"""
     copies: tuple[str, ...] = ()
     """directories that hold other copies"""
     declined: Mapping[str, str] = field(default_factory=dict)
-    """partition directory -> why it is left as it is, while others are recovered"""
+    """why a partition directory is left as it is, by name, while others are recovered"""
     choice: RecoveryChoice = field(default_factory=RecoveryChoice)
     """what each way of recovering keeps and loses"""
     deleted: str | None = None
-    """one sentence, where what was deleted is still there and held by nothing else"""
+    """one sentence if deleted data is still on disk and nothing else holds it; else None"""
     identity_in: tuple[str, ...] = ()
-    """all log directories of the broker, where this one has lost its `meta.properties` and another says whose it is"""
+    """all log directories of the broker, if this one has lost its `meta.properties` and another one names the owner"""
     consequences: Sequence[LossConsequence] = ()
-    """what follows for others from what is lost, or from where logs end"""
+    """what follows for others from lost records, or from where logs end"""
     begins: Mapping[str, int] = field(default_factory=dict)
-    """partition directory -> the offset at which a tiered log begins there, empty, after its remote part"""
+    """offset at which a tiered log begins, empty, after its remote part, by partition directory"""
     is_of_newer_kafka: bool = False
-    """`meta.properties` has a version that is not known here; a Kafka that is new enough may start on it"""
+    """whether `meta.properties` has a version unknown here; a newer Kafka may start on it"""
     waits_for_a_run: bool = False
-    """an execution that was cut short comes first: a recovery in any mode completes that one and does no more"""
+    """whether an interrupted execution comes first: a recovery in any mode completes it and does nothing else"""
 
     needs_full: bool = False
-    """an error is left that a full examination mends"""
+    """whether an error is left that a recovery with `full` repairs"""
 
     @property
     def needs_consent(self) -> bool:
-        """Whether recovery asks for consent: records would go that can still be read, or a partition become stray.
+        """Whether recovery asks for consent: it would lose readable records, or make a partition with records stray.
 
-        Mode kafka asks for nothing: it does what the broker would do.
+        Always False for mode kafka, which does what the broker would do.
         """
         return not self.mode.spec.is_as_broker and (self.choice.own.drops_sound or bool(self.made_stray))
 
     @property
     def made_stray(self) -> tuple[str, ...]:
-        """The live partition directories with records that this plan renames to `-stray`, out of service."""
-        return tuple(each.name for each in self.partitions if each.renamed_to is not None and each.kept_bytes)
+        """Live partition directories with records that this plan renames to `-stray`, which takes them
+        out of service.
+        """
+        strays = (partition for partition in self.partitions if partition.renamed_to is not None)
+        return tuple(partition.name for partition in strays if partition.kept_bytes)
 
     @property
     def is_unreadable(self) -> bool:
-        """Whether something in it cannot be read."""
+        """Whether something in the log directory cannot be read."""
         return bool(self.survey.unreadable)
 
     @property
     def note_of_identity(self) -> str | None:
-        """One sentence, where no broker may start whatever becomes of the logs, and the file is not rewritten."""
+        """One sentence if brokers may not start because of `meta.properties`, whatever happens to the logs. None if the
+        file is in order, or is rewritten.
+        """
         if any(action.path == META_PROPERTIES for action in self.actions):
             return None
         for finding in self.findings:
             if finding.code is FindingCode.META_PROPERTIES_INVALID:
                 if self.is_of_newer_kafka:
                     return f"{META_PROPERTIES} stays as it is; a Kafka that is new enough may start on it"
-                others = ", ".join(each for each in self.identity_in if each != self.root)
+                others = ", ".join(directory for directory in self.identity_in if directory != self.root)
                 known = f"{others} says whose it is" if others else (
                     "copy cluster.id and the id of the broker from another volume of the same broker"
                 )  # fmt: skip
@@ -182,18 +189,20 @@ class Plan:
 
     @property
     def is_worth_a_look(self) -> bool:
-        """Whether something was found, would be changed, is refused or cannot be read."""
+        """Whether the plan changes something or reports a problem (`is_hurt`)."""
         return self.changes or self.is_hurt
 
     @property
     def is_hurt(self) -> bool:
-        """Whether something is wrong: found, lost, refused, unreadable, or hidden where another way would give it."""
+        """Whether there is a problem: a warning or an error, lost records, remaining damage, a refusal, or records that
+        stay hidden although the recommended way shows them.
+        """
         own = self.choice.own
-        found = any(finding.severity is not Severity.INFO for finding in self.findings)
+        has_findings = any(finding.severity is not Severity.INFO for finding in self.findings)
         best = self.choice.recommended
-        hidden = best is not None and best.measured.records_hidden < own.records_hidden
-        lost = own.records_lost or hidden or own.damage_left or own.markers_damaged or own.epoch_falls
-        return bool(self.refusal is not None or self.declined or lost or found)
+        has_hidden = best is not None and best.measured.records_hidden < own.records_hidden
+        lost = own.records_lost or has_hidden or own.damage_left or own.markers_damaged or own.epoch_falls
+        return bool(self.refusal is not None or self.declined or lost or has_findings)
 
     @property
     def changes(self) -> bool:
@@ -202,16 +211,16 @@ class Plan:
 
     @property
     def asked_for(self) -> tuple[str, ...]:
-        """The names of the partition directories that it is for; none where it is for the whole log directory."""
+        """Sorted names of the chosen partition directories; empty if the plan is for the whole log directory."""
         if not self.survey.is_partial:
             return ()
         return tuple(sorted({name for name in self.survey.directories if "/" not in name} | set(self.declined)))
 
     @property
     def metadata_beside(self) -> str | None:
-        """The metadata log that the plan relies on, if it is in another log directory of the broker; else None.
+        """Path of the metadata log that the plan relies on, if it is in another log directory of the broker; else None.
 
-        None in mode set-aside too, which takes what is named out of service.
+        Always None in mode set-aside, which takes whole partitions out of service.
         """
         source = self.topics.source
         if source is None or self.topics.problem is not None or self.mode.spec.takes_whole_partitions:
@@ -220,18 +229,20 @@ class Plan:
 
     @property
     def changing(self) -> tuple[str, ...]:
-        """The names of the partition directories in which something would be changed."""
-        return tuple(each.name for each in self.partitions if each.changes)
+        """Names of the partition directories in which something would be changed."""
+        return tuple(partition.name for partition in self.partitions if partition.changes)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything that is known of it as plain values, for programs."""
+        """Return the plan as plain values, in the shape of `PlanJson`."""
         return plain(plan_json(self))  # type: ignore[no-any-return]
 
 
 def plan_of(
     directory: SurveyedDirectory, forecasts: Forecasts, choice: RecoveryChoice | None, *, mark_clean: bool = False
 ) -> Plan:
-    """The plan that follows from forecasts, and from the ways beside each other; `choice`: None if nobody asked."""
+    """Make a plan from forecasts and the compared ways. If `choice` is None, ways are not reported, and neither are the
+    checks that need them. `mark_clean` adds a clean-shutdown marker as the last action, except in mode kafka.
+    """
     survey, rules, kafka, own = directory.survey, directory.rules, forecasts.kafka, forecasts.own
     actions = _actions(forecasts, survey)
     result, compared = kafka if own is None else own, RecoveryChoice() if choice is None else choice
@@ -240,7 +251,7 @@ def plan_of(
     own_findings = [] if own is None else own.findings()
     findings = own_findings
     if choice is not None:
-        ends = {name: each.log_end_offset for name, each in result.partitions.items()}
+        ends = {name: partition_result.log_end_offset for name, partition_result in result.partitions.items()}
         findings = [*_with_what_is_missing(survey, rules.facts, choice, own_findings), *_outside(survey, ends)]
         if own is not None and not survey.is_partial:
             findings += _of_different_moments(survey, ends, [*choice.damaged, *own_findings])
@@ -305,13 +316,15 @@ def plan_of(
 
 
 def _named_in(survey: Survey, rules: Rules, findings: Sequence[Finding]) -> tuple[str, ...]:
-    codes = {each.code for each in findings}
+    codes = {finding.code for finding in findings}
     is_lost = rules.identity is not None or FindingCode.META_PROPERTIES_INVALID in codes
     return directories_that_name(survey.root, rules.facts) if is_lost and not survey.is_partial else ()
 
 
 def _actions(forecasts: Forecasts, survey: Survey) -> list[RecoveryAction]:
-    """The actions that lead from what is there to what the mode leaves."""
+    """Actions that turn the directory into what the mode leaves; empty if Kafka starts on it and only files that it
+    writes itself would differ.
+    """
     kafka, own = forecasts.kafka, forecasts.own
     if own is None:
         return difference(survey, kafka.tree) if kafka.is_loaded else []
@@ -329,23 +342,25 @@ def _touches_a_partition(action: RecoveryAction) -> bool:
 
 
 def _with_marker(survey: Survey, actions: Sequence[RecoveryAction], epoch: int | None) -> list[RecoveryAction]:
-    """End with a clean-shutdown marker, as the last thing that is written.
+    """Return the actions with a clean-shutdown marker as the last file that is written.
 
-    It names the broker epoch of the registration, if the metadata here tells it: since 3.8 a broker whose marker names
-    another epoch counts as stopped uncleanly at its registration, and leaves every ISR and ELR.
+    The marker has the broker epoch of the registration, if it is known. Since 3.8 a broker whose marker has another
+    epoch counts as shut down uncleanly, and leaves every ISR and ELR.
     """
     marker = NEW_CLEAN_SHUTDOWN if epoch is None else CleanShutdown(NEW_CLEAN_SHUTDOWN.version, epoch)
     content = Content((Literal(encode_clean_shutdown(marker)),))
     in_place = (ActionKind.REMOVE_DIRECTORY,)  # a directory that has the marker's name goes first
-    rest = [each for each in actions if each.path != CLEAN_SHUTDOWN_FILE or each.kind in in_place]
-    written = RecoveryAction(ActionKind.WRITE, CLEAN_SHUTDOWN_FILE, size=content.size, content=content)
-    return marker_first(survey, [*rest, written])
+    rest = [action for action in actions if action.path != CLEAN_SHUTDOWN_FILE or action.kind in in_place]
+    marker_action = RecoveryAction(ActionKind.WRITE, CLEAN_SHUTDOWN_FILE, size=content.size, content=content)
+    return marker_first(survey, [*rest, marker_action])
 
 
 def _with_refusals(
     ways: Sequence[RecoveryWay], mode: Mode, in_every_mode: str | None, refused: tuple[str, str] | None
 ) -> list[RecoveryWay]:
-    """The ways with why recovery declines them; strict and kafka have reasons that do not concern the others."""
+    """Return the ways with the reasons for which recovery declines them. A refusal by mode strict or kafka does not
+    apply to the other ways.
+    """
     if in_every_mode is not None:
         return [replace(way, refusal=way.refusal or in_every_mode) for way in ways]
     if refused is None or not mode.spec.is_compared:
@@ -358,7 +373,9 @@ def _with_refusals(
 
 
 def _why_not_predicted(survey: Survey, kafka: BrokerResult) -> str | None:
-    """What could not be read, where a broker reaches it: it may read it, or fail."""
+    """Why Kafka's start cannot be predicted: it would read a file or directory that is unreadable here.
+    None if it can.
+    """
     if not survey.unreadable or (kafka.is_before_logs and META_PROPERTIES not in survey.unreadable):
         return None
     first = findings_of_unreadable(survey)[0]
@@ -368,23 +385,25 @@ def _why_not_predicted(survey: Survey, kafka: BrokerResult) -> str | None:
 def _with_what_is_missing(
     survey: Survey, topics: TopicFacts, choice: RecoveryChoice, findings: Sequence[Finding]
 ) -> list[Finding]:
-    """With what no action is there for, and was noticed while the ways were compared."""
+    """Return `findings` with those that no action handles and that were noticed while the ways were compared."""
     return [
         *_of_own_files(survey, topics), *findings, *_unnamed(choice.damaged, findings),
         *_lost_logs(survey), *choice.missing,
         *_missing_partitions(survey, topics), *_unfinished_moves(survey, topics),
-        *(each.in_file(".") for each in other_owners(survey.root, topics)),
+        *(finding.in_file(".") for finding in other_owners(survey.root, topics)),
     ]  # fmt: skip
 
 
 def _unfinished_moves(survey: Survey, topics: TopicFacts) -> list[Finding]:
     names = sorted(name for name in survey.directories if "/" not in name)
     moves = unfinished_moves(survey.root, names, topics.roots)
-    return [each.in_file(os.path.relpath(each.file or survey.root, survey.root)) for each in moves]
+    return [finding.in_file(os.path.relpath(finding.file or survey.root, survey.root)) for finding in moves]
 
 
 def _outside(survey: Survey, ends: Mapping[str, int]) -> list[Finding]:
-    """Batches in files that are no partition's, before anything is called lost; files are relative to the root."""
+    """Findings about batches in files that belong to no partition. They are reported before anything is called lost;
+    file paths are relative to the root.
+    """
     names = (os.path.basename(path) for path in survey.files if FileKind.LOG.value in path)
     if not lost_places(survey.root) and all(parse_segment_file(name) is not None for name in names):
         return []
@@ -395,13 +414,15 @@ def _outside(survey: Survey, ends: Mapping[str, int]) -> list[Finding]:
     log_dir = open_log_dir(survey.root, tolerant=True)
     ends_at = known_ends({os.path.join(log_dir.path, name): end for name, end in ends.items()})
     return [
-        each.in_file(os.path.relpath(each.file or survey.root, survey.root))
-        for each in batches_outside(log_dir, ends_at)
+        finding.in_file(os.path.relpath(finding.file or survey.root, survey.root))
+        for finding in batches_outside(log_dir, ends_at)
     ]
 
 
 def _of_different_moments(survey: Survey, ends: Mapping[str, int], damaged: Iterable[Finding]) -> list[Finding]:
-    """The finding of a copy that was made while a broker ran; `ends` are by partition directory, the damaged too."""
+    """Findings if the directory is a copy that was made while a broker ran. `ends` are log end offsets by partition
+    directory; partitions with findings in `damaged` are ignored.
+    """
     if CLEAN_SHUTDOWN_FILE in survey.files:
         return []
     left_out = {(each.file or "").partition("/")[0] for each in damaged}
@@ -418,11 +439,11 @@ def _of_different_moments(survey: Survey, ends: Mapping[str, int], damaged: Iter
 
 
 def _of_own_files(survey: Survey, topics: TopicFacts) -> list[Finding]:
-    """What cannot be understood of the files that a broker reads before the logs, in the words of `verify`."""
+    """Findings about files that a broker reads before the logs and that cannot be parsed, worded as in `verify`."""
     tree = survey.tree()
     is_known = META_PROPERTIES not in survey.unreadable
     identity = meta_properties_finding(tree, survey.root, topics) if is_known else None
-    found = [] if identity is None else [identity]
+    findings = [] if identity is None else [identity]
     for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
         if name not in tree.files:
             continue
@@ -430,18 +451,18 @@ def _of_own_files(survey: Survey, topics: TopicFacts) -> list[Finding]:
             decode_offset_checkpoint(tree.read(name))
         except (FormatError, TooLargeError) as error:
             detail = error.message if isinstance(error, FormatError) else str(error)
-            found.append(Finding.of(FindingCode.CHECKPOINT_INVALID, None, None, detail, name))
-    return found
+            findings.append(Finding.of(FindingCode.CHECKPOINT_INVALID, None, None, detail, name))
+    return findings
 
 
 def _unnamed(damaged: Sequence[Finding], named: Sequence[Finding]) -> list[Finding]:
-    """The damaged places that no action is there for: what is cut or corrected has its finding already."""
-    places = {(each.file, each.position) for each in named}
-    return [each for each in damaged if (each.file, each.position) not in places]
+    """Damage that has no finding in `named`; truncated or corrected places have one already."""
+    places = {(finding.file, finding.position) for finding in named}
+    return [finding for finding in damaged if (finding.file, finding.position) not in places]
 
 
 def _lost_logs(survey: Survey) -> list[Finding]:
-    """Links to nothing in place of logs, which a broker takes for no log at all."""
+    """Findings about dangling symbolic links in place of logs: a broker ignores them."""
     detail = "a dangling symbolic link: the log's content is not here, and no count includes it"
     return [
         Finding(FindingCode.FOREIGN_FILE, Severity.ERROR, None, None, detail, path)
@@ -451,7 +472,9 @@ def _lost_logs(survey: Survey) -> list[Finding]:
 
 
 def _missing_partitions(survey: Survey, topics: TopicFacts) -> list[Finding]:
-    """Partitions that checkpoints or metadata name and that are not there; where all directories were examined."""
+    """Findings about partitions that checkpoints or metadata name and that are missing; empty unless the whole log
+    directory was surveyed.
+    """
     if survey.is_partial:
         return []
     tree = survey.tree()
@@ -468,7 +491,7 @@ def _missing_partitions(survey: Survey, topics: TopicFacts) -> list[Finding]:
 
 
 def plan_json(plan: Plan) -> PlanJson:
-    """Everything that is known of a plan, for programs."""
+    """Return the plan in its JSON shape."""
     best = plan.choice.recommended
     return PlanJson(
         path=plan.root,

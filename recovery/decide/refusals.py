@@ -1,6 +1,6 @@
-"""Why a recovery declines a log directory as a whole: every reason there is, in the order in which they are asked.
+"""Reasons for which a recovery declines a whole log directory, in the order in which they are checked.
 
-The first that answers is the plan's refusal.  What only concerns one partition directory is in `declined`.
+The first that applies is the plan's refusal. Reasons about single partition directories are in `declined`.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ __all__ = [
 ]  # fmt: skip
 
 CHECKPOINTS = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT})
-"""What recovery reads, and rewrites."""
+"""Checkpoints that recovery reads and rewrites."""
 WRITTEN_BESIDE = frozenset(name + TEMPORARY for name in CHECKPOINTS)
-"""What is left of a checkpoint's writing; every orderly stop takes it."""
+"""Temporary files of these checkpoints, which every clean stop removes."""
 _OWN_FILES = CHECKPOINTS | WRITTEN_BESIDE | {CLEAN_SHUTDOWN_FILE}
-"""Of the log directory: what is read and written here."""
+"""Files of the log directory itself that are read and written here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What is known of a plan when it is asked whether it can be carried out."""
+    """Facts about a plan for deciding whether it can be carried out."""
 
     survey: Survey
     rules: Rules
     kafka: BrokerResult
     own: SafeResult | None
-    """what the modes other than kafka leave; None in mode kafka"""
+    """result of all modes other than kafka; None in mode kafka"""
     actions: Sequence[RecoveryAction]
     declined: Mapping[str, str]
-    """partition directory -> why it is left as it is; those that cannot be read are among them"""
+    """why a partition directory is left as it is, by name, including unreadable ones"""
     mark_clean: bool = False
 
     @property
     def is_kafka(self) -> bool:
-        """What the broker's own start leaves is what is asked for."""
+        """Whether the mode leaves what the broker's own start leaves."""
         return self.rules.mode.spec.is_as_broker
 
 
@@ -81,8 +81,10 @@ def _through_a_link(decision: Decision) -> str | None:
 
 
 def _every_partition_declined(decision: Decision) -> str | None:
-    """Nothing is done for partitions that are not left as they are."""
-    reaches_others = any("/" in each.path or each.kind is ActionKind.REMOVE_DIRECTORY for each in decision.actions)
+    """Why partitions are declined, if the plan does nothing for any other partition."""
+    reaches_others = any(
+        "/" in action.path or action.kind is ActionKind.REMOVE_DIRECTORY for action in decision.actions
+    )
     return None if decision.own is None or reaches_others else next(iter(decision.own.refusals.values()), None)
 
 
@@ -93,7 +95,7 @@ def _nobody_named(decision: Decision) -> str | None:
 
 
 def _beyond_strict(decision: Decision) -> str | None:
-    """What mode strict leaves to a person."""
+    """Damage that mode strict leaves to a person; None if there is none."""
     if not decision.rules.mode.spec.leaves_worse_to_person or decision.own is None:
         return None
     tails = codes_with(Trait.TAIL)
@@ -128,7 +130,7 @@ def _marker_in_mode_kafka(decision: Decision) -> str | None:
 
 
 def _marker_for_some(decision: Decision) -> str | None:
-    """A marker vouches for all partitions."""
+    """Why a partition is declined, if a clean-shutdown marker was asked for, which vouches for all partitions."""
     return next(iter(decision.declined.values()), None) if decision.mark_clean else None
 
 
@@ -146,11 +148,11 @@ REFUSALS: Mapping[str, Callable[[Decision], str | None]] = {
     "marker_in_mode_kafka": _marker_in_mode_kafka,
     "marker_for_some": _marker_for_some,
 }
-"""In this order; each gives a sentence, or None."""
+"""Reasons by name, in order; each returns a sentence, or None if it does not apply."""
 
 
 def refusal_of(decision: Decision) -> tuple[str, str] | None:
-    """The name of the first reason that there is, and its sentence."""
+    """Return name and sentence of the first reason that applies; None if none does."""
     for name, why in REFUSALS.items():
         sentence = why(decision)
         if sentence is not None:
@@ -159,7 +161,9 @@ def refusal_of(decision: Decision) -> tuple[str, str] | None:
 
 
 def refusal_in_every_mode(survey: Survey, actions: Sequence[RecoveryAction], facts: TopicFacts) -> str | None:
-    """Why a recovery would be declined whatever its mode; strict and kafka have reasons of their own."""
+    """Return why a recovery would be declined whatever its mode; None if it would not. Strict and kafka have more
+    reasons.
+    """
     return (
         refusal_of_unreadable(survey, Mode.SAFE)
         or _dangling_checkpoint(survey)
@@ -169,7 +173,7 @@ def refusal_in_every_mode(survey: Survey, actions: Sequence[RecoveryAction], fac
 
 
 def refuse_unsafe(survey: Survey, actions: Sequence[RecoveryAction], after: Tree) -> None:
-    """Raise `RecoveryRefused` where acting could touch bytes that are not the directory's own."""
+    """Raise `RecoveryRefused` if acting could change bytes that are not the directory's own."""
     why = _dangling_checkpoint(survey) or _written_through(after) or _not_its_own(survey, actions)
     if why is not None:
         raise RecoveryRefused(why, reason="special")
@@ -191,7 +195,9 @@ def _written_through(after: Tree) -> str | None:
 
 
 def _inside(survey: Survey, actions: Sequence[RecoveryAction], facts: TopicFacts) -> str | None:
-    """Why nothing is done if a directory that would be moved or renamed is a log directory of the same broker."""
+    """Why a directory cannot be moved or renamed: it is a log directory of the same broker. None if there is no such
+    directory.
+    """
     roots = {os.path.realpath(root) for root in facts.roots}
     for name in sorted({action.path.partition("/")[0] for action in actions}):
         path = os.path.realpath(os.path.join(survey.root, name))
@@ -204,7 +210,7 @@ def _inside(survey: Survey, actions: Sequence[RecoveryAction], facts: TopicFacts
 
 
 def _not_its_own(survey: Survey, actions: Sequence[RecoveryAction]) -> str | None:
-    """Why acting could touch bytes that are not the directory's own."""
+    """Why acting could change bytes that are not the directory's own (hard links, special files); None if it cannot."""
     for action in actions:
         facts = survey.files.get(action.path)
         if facts is not None and facts.links > 1 and action.kind in (ActionKind.TRUNCATE, ActionKind.WRITE):

@@ -1,7 +1,7 @@
-"""Damaged local segments of which the remote tier has copies: they go, and a broker serves the copies.
+"""Remove damaged local segments that the remote tier has too, so that a broker serves the remote copies.
 
-Retention of the local part does the same (`UnifiedLog.deleteOldSegments`): segments that were copied go from the
-beginning of the local log, and the log start offset stays where it is.
+Retention of the local part works like this (`UnifiedLog.deleteOldSegments`): copied segments are removed from the
+beginning of the local log, and the log start offset is unchanged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ __all__ = ["held_remotely", "without_uploaded_damage"]
 
 
 def without_uploaded_damage(tree: Tree, tiering: Tiering) -> tuple[Tree, frozenset[str]]:
-    """The tree without local segments up to the last damaged one that was copied, and which directories lost some."""
+    """Return the tree without local segments up to the last damaged one that was copied, and the directories that lost
+    some.
+    """
     after = tree.copy()
     changed = set()
     for directory, name in partitions_of(tree):
@@ -37,16 +39,18 @@ def without_uploaded_damage(tree: Tree, tiering: Tiering) -> tuple[Tree, frozens
 
 
 def held_remotely(tree: Tree, directory: str, key: tuple[str, int], tiering: Tiering) -> OffsetRanges:
-    """Offsets of a log that a broker reads from the remote tier, by the events, whatever is local."""
+    """Offsets of a log that a broker reads from the remote tier, according to the events, whether they are local or
+    not.
+    """
     held = OffsetRanges()
     segments = tiering.remote.of(*key)
-    for each in lineage(segments, _epochs(tree, directory)) if segments else ():
-        held.add(each.first, each.last)
+    for stretch in lineage(segments, _epochs(tree, directory)) if segments else ():
+        held.add(stretch.first, stretch.last)
     return held
 
 
 def _to_go(tree: Tree, directory: str, name: PartitionName, tiering: Tiering) -> set[int]:
-    """Base offsets of the segments up to the last one with damage; none if not all of them were copied."""
+    """Base offsets of the segments up to the last damaged one; empty if not all of them were copied."""
     held = held_remotely(tree, directory, (name.topic, name.partition), tiering)
     bases = [base for base, _path in tree.logs(directory)]
     gone: set[int] = set()
@@ -58,7 +62,7 @@ def _to_go(tree: Tree, directory: str, name: PartitionName, tiering: Tiering) ->
 
 
 def _damaged(tree: Tree, directory: str, bases: list[int]) -> Iterator[int]:
-    """Numbers of the segments at which the log stops being sound, each without those before it."""
+    """Yield the numbers of damaged segments, each found without the segments before it."""
     left = tree.part(directory)
     while True:
         cut = sound_prefix(left, directory).cut
@@ -74,4 +78,4 @@ def _epochs(tree: Tree, directory: str) -> list[LeaderEpoch]:
         found = LeaderEpochCheckpointFile(tree, directory).read()
     except JavaError:
         return []
-    return [LeaderEpoch(each.epoch, each.start_offset) for each in found]
+    return [LeaderEpoch(entry.epoch, entry.start_offset) for entry in found]

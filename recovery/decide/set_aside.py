@@ -1,7 +1,7 @@
-"""Partitions set aside as a whole: a broker that finds no directory begins the log again (`LogManager.getOrCreateLog`).
+"""Set whole partitions aside.
 
-As a follower it then fetches all of it from the leader (`ReplicaFetcherThread`), which it never does with damage that
-its start leaves in a log.
+A broker that finds no directory begins the log again (`LogManager.getOrCreateLog`). As a follower it then fetches all
+of it from the leader (`ReplicaFetcherThread`); it never fetches again what its own start leaves damaged in a log.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["set_aside"]
 
 
 def set_aside(tree: Tree) -> SafeResult:
-    """The tree without its partitions; everything else is as it was, the clean-shutdown marker too."""
+    """The tree without its live partitions; everything else stays as it was, the clean-shutdown marker too."""
     after = tree.copy()
     for directory, name in partitions_of(tree):
         if name.state is DirectoryState.LIVE and name.topic != CLUSTER_METADATA_TOPIC:

@@ -1,8 +1,8 @@
-"""The choice: what each way of bringing a log directory back keeps, loses and needs, counted and not guessed.
+"""Ways of recovering a log directory: what each keeps, loses and needs.
 
-A way is what one recovery, or none, would do.  Each is carried out in the virtual tree and what it leaves is counted
-there, so the counts are those of its result.  Whether a way drops *sound* records, which could still be read, decides
-whether recovery asks for consent.
+A way is what one recovery, or none, would do. Each way is carried out on a tree in memory, and the records that it
+keeps and loses are counted in the result. Recovery asks for consent if a way drops *sound* records, which could still
+be read.
 """
 
 from __future__ import annotations
@@ -44,31 +44,33 @@ __all__ = [
 ]  # fmt: skip
 
 _SHOWN_RANGES = 1000
-"""Ranges of lost offsets that a way lists; of more, the last one reaches to the end of all."""
+"""Most ranges of lost offsets that are listed for a way. If there are more, the last one extends to the end of all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryRequest:
-    """Mode and options of the recovery that takes a way; options that are not here are those that were asked for."""
+    """Mode and options of the recovery that carries out a way. All other options are those of the user's request."""
 
     mode: Mode = Mode.SAFE
     proof: Proof | None = None
-    """least proof for turning a flipped bit back; None: never"""
+    """least proof with which flipped bits are corrected; None: they are not corrected"""
     full: bool = False
-    """segments below the recovery point too, where that was not asked for"""
+    """whether segments below the recovery point are examined too, although the user did not ask for it"""
     copies: tuple[str, ...] = ()
-    """directories that hold other copies, where the way takes from them"""
+    """directories of other copies, if the way reads from them"""
 
     @classmethod
     def of(cls, rules: Rules) -> RecoveryRequest:
-        """The way that a recovery by these rules takes; mode strict leaves what mode safe leaves, or nothing."""
+        """Return the recovery that `rules` describe. Mode strict becomes mode safe, because strict leaves the same or
+        does nothing. The proof is None for a mode that plans do not compare.
+        """
         spec = rules.mode.spec
         mode = Mode.SAFE if spec.way is None else rules.mode
         return cls(mode=mode, proof=rules.repair_bits if mode.spec.is_compared else None)
 
     @property
     def way(self) -> WaySpec:
-        """Which of the ways it is."""
+        """Kind of way that this recovery carries out. Raises `AssertionError` if its mode has no way."""
         way = self.mode.spec.way
         if way is None:
             raise AssertionError(self.mode)
@@ -76,16 +78,16 @@ class RecoveryRequest:
 
     @property
     def order(self) -> tuple[bool, bool]:
-        """Among those of one name: what does more comes first."""
+        """Sort key among ways of one name: `full` comes first, then those with a proof."""
         return not self.full, self.proof is None
 
     @property
     def is_both(self) -> bool:
-        """Salvage, helped by bit repair."""
+        """Whether this is salvage combined with bit repair."""
         return self.proof is not None and not self.mode.spec.is_safe
 
     def applied_to(self, rules: Rules) -> Rules:
-        """The rules by which it is taken."""
+        """Return `rules` with the mode and proof of this request, and `full` if either of them has it."""
         return structs.replace(rules, mode=self.mode, repair_bits=self.proof, full=rules.full or self.full)
 
 
@@ -102,10 +104,10 @@ class LostRange(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
-    """A topic-partition: its live directories (two only if both claim it), and what the files beside the log say of it.
+    """One topic-partition: its live directories (two only if both claim it), and what the files beside its logs say.
 
-    A directory that was put away by name (`-stray`, or `-future` where there is no other) is one by itself: what is in
-    it can be had back.
+    A directory that is out of service by its name (`-stray`, or `-future` without a current log) counts as a partition
+    of its own, because its records can be restored.
     """
 
     topic: str
@@ -114,52 +116,54 @@ class PartitionFacts:
     log_start: int
     high_watermark: int | None
     written: Written = field(default_factory=Written)
-    """what must have been in its log, as the files beside it tell"""
+    """what must have been written to the log, according to the files beside it"""
 
     is_live: bool = True
-    """a broker serves it under this name"""
+    """whether a broker serves the partition under this name"""
 
     @property
     def name(self) -> str:
-        """Name of its first directory."""
+        """Name of the partition's first directory."""
         return self.directories[0]
 
     @property
     def key(self) -> tuple[str, int, str]:
-        """Topic and partition, and the directory that was put away by name."""
+        """Topic, partition, and the directory's name if it is out of service, else an empty string."""
         return self.topic, self.partition, "" if self.is_live else self.name
 
 
 @dataclass(slots=True, kw_only=True)
 class Measured:
-    """What one way makes of one partition; None where it cannot be told."""
+    """Counts of what one way keeps and loses of one partition. A count is None if it is unknown."""
 
     records_kept: int | None = None
     records_hidden: int = 0
-    """of those kept, records after ones with higher offsets: who reads in order passes over them"""
+    """kept records that follow records with higher offsets: a consumer that reads in order skips them"""
     records_lost: int | None = None
     sound_lost: int = 0
-    """of those lost, records that could still be read"""
+    """lost records that could still be read"""
     markers_lost: int = 0
-    """sound control records that go: without its marker a transaction stays open"""
+    """sound control records that are lost: without its marker a transaction stays open"""
     markers_damaged: int = 0
-    """control records that damage took: what their transactions wrote is open, or ends as the next one does"""
+    """control records lost to damage: their transactions stay open, or end as the producer's next transaction does"""
     epoch_falls: int = 0
-    """places where the leader epoch falls: the checkpoint of epochs is rebuilt with a wrong one"""
+    """batches at which the leader epoch decreases: the epoch checkpoint is rebuilt with a wrong epoch"""
     is_exact: bool = True
-    """False: more may be lost, because damage hides how many there were"""
+    """False: more records may be lost, because damage hides how many there were"""
     is_estimate: bool = False
-    """the count of lost records rests on offsets, or on counts that no checksum covers"""
+    """whether the number of lost records is derived from offsets, or from counts that no checksum covers"""
     uncounted: int = 0
-    """places whose records are in no count, because nothing tells how many there were"""
+    """damaged places whose records are not counted, because their number is unknown"""
     bytes_cut: int | None = None
     damage_left: int = 0
-    """places in the log that stay unreadable: a consumer stops there"""
+    """unreadable places that stay in the log: a consumer stops there"""
     lost: list[LostRange] = field(default_factory=list)
     below_high_watermark: bool | None = None
 
     def held_elsewhere(self) -> Measured:
-        """The measure where all that is lost here is still served, from another tier."""
+        """Return the counts for the case that another tier still serves all records that are lost here: they count as
+        kept.
+        """
         kept = None if self.records_kept is None else self.records_kept + (self.records_lost or 0)
         return Measured(
             records_kept=kept, records_hidden=self.records_hidden, records_lost=0, epoch_falls=self.epoch_falls,
@@ -168,28 +172,28 @@ class Measured:
 
     @property
     def out_of_reach(self) -> int | None:
-        """Records that are lost, or that nobody who reads in order would come across."""
+        """Number of records that are lost, or hidden from a consumer that reads in order; None if unknown."""
         return None if self.records_lost is None else self.records_lost + self.records_hidden
 
     @property
     def leaves_to_mend(self) -> bool:
-        """Whether something is damaged or out of its place still, or what could be read goes with what is."""
+        """Whether damage, hidden records or decreasing epochs are left, or sound records are dropped."""
         return bool(self.damage_left or self.records_hidden or self.epoch_falls or self.sound_lost)
 
     @property
     def drops_sound(self) -> bool:
-        """Whether records or markers go that could still be read."""
+        """Whether sound records or sound transaction markers are dropped."""
         return bool(self.sound_lost or self.markers_lost)
 
     @property
     def may_lose(self) -> bool:
-        """Whether anything is lost or left wrong, or may be."""
+        """Whether anything is lost, hidden or left damaged, or may be because the counts are unknown or not exact."""
         lost = self.records_lost or self.records_hidden or self.lost or self.markers_damaged or self.damage_left
         return bool(lost or self.epoch_falls or self.records_lost is None or not self.is_exact)
 
     @property
     def markers_out_of_reach(self) -> int:
-        """Markers that end no transaction any more."""
+        """Number of transaction markers that are lost, sound or damaged."""
         return self.markers_lost + self.markers_damaged
 
 
@@ -201,38 +205,39 @@ class RecoveryWay:
     """its name in `WAYS`"""
     measured: Measured
     how: RecoveryRequest | None = None
-    """the recovery that takes it; None if none does"""
+    """the recovery that carries it out; None if no recovery does"""
     needs_consent: bool = False
-    """records go that could still be read"""
+    """whether records are lost that could still be read"""
     leaders: tuple[int, ...] = ()
-    """brokers of which one has to lead before this one starts"""
+    """broker ids; one of these brokers has to lead before this one starts"""
     consequence: str = ""
-    """in plain words"""
+    """what follows from taking this way, in plain words"""
     refusal: str | None = None
-    """why `recover` declines this way; such a way is never recommended"""
+    """why `recover` declines this way, None if it does not; a declined way is never recommended"""
 
     @property
     def spec(self) -> WaySpec:
-        """What kind of way it is."""
+        """Entry of this way in `WAYS`."""
         return WAYS[self.way]
 
 
 def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
-    """The way that loses least, what nobody would come across counting as lost.
+    """Return the way that loses least; hidden records count as lost.
 
-    None if nothing is known of any, or recovery declines all of which something is known.
+    None if the loss of every way is unknown, or recovery declines all ways whose loss is known. Ties are decided by
+    lost markers, exactness, epoch falls, remaining damage, then the order of `WAYS`.
     """
     order = {name: number for number, name in enumerate(WAYS)}
     known = [way for way in ways if way.measured.records_lost is not None and way.refusal is None]
 
     def rank(way: RecoveryWay) -> tuple[int, int, bool, int, bool, int]:
-        found = way.measured
+        measured = way.measured
         return (
-            found.out_of_reach or 0,
-            found.markers_out_of_reach,
-            not found.is_exact,
-            found.epoch_falls,
-            found.damage_left > 0,
+            measured.out_of_reach or 0,
+            measured.markers_out_of_reach,
+            not measured.is_exact,
+            measured.epoch_falls,
+            measured.damage_left > 0,
             order[way.way],
         )
 
@@ -240,7 +245,11 @@ def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
 
 
 def total(parts: Iterable[Measured]) -> Measured:
-    """The sum over partitions; a count that is not known for one of them is not known for all."""
+    """Return the sum over partitions.
+
+    `records_kept`, `records_lost` and `bytes_cut` are None if they are for any partition. `below_high_watermark` is
+    True if it is for any; None if it is unknown for a partition that loses offsets, or for all partitions.
+    """
     result = Measured(records_kept=0, records_lost=0, bytes_cut=0)
     are_committed: set[bool | None] = set()  # of each part that tells, or that loses something
     for part in parts:
@@ -269,7 +278,9 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 
 def logs_of(tree: Tree, directories: Iterable[str]) -> list[Content]:
-    """The logs that hold the data of some directories, under whatever names those have got."""
+    """Contents of all live logs in `directories`, which are names before `tree` renamed them. Removed directories are
+    skipped.
+    """
     now = dict(tree.renamed_directories)
     return [
         tree.files[path]
@@ -282,15 +293,16 @@ def logs_of(tree: Tree, directories: Iterable[str]) -> list[Content]:
 def measure(
     facts: PartitionFacts, before: Tree, original: Census, after: Tree, log_start: int, log_end: int = NO_END
 ) -> Measured:
-    """Count what a way's result holds of a partition, and what of the original it does not.
+    """Count the records of one partition that a way keeps and loses.
 
-    `log_start` is the way's own, and so is `log_end`, if it has the log go on elsewhere than behind its last record.
+    `before` and `original` are the tree and the census before the way, `after` is the tree that it leaves. `log_start`
+    and `log_end` are the offsets at which the way's log begins and ends; `NO_END` if it ends after its last record.
     """
     return _Measurement(facts, before, original, after, log_start, log_end).measured
 
 
 class _Measurement:
-    """What a way's result holds of a partition, beside what could be read before."""
+    """Comparison of the records that a way leaves with those that could be read before."""
 
     def __init__(
         self, facts: PartitionFacts, before: Tree, original: Census, after: Tree, log_start: int, log_end: int
@@ -319,13 +331,13 @@ class _Measurement:
             ),
         )
         self._lost = 0
-        """records that go"""
+        """number of lost records"""
         self._gone = OffsetRanges()
-        """their offsets"""
+        """offsets of lost records"""
         self._count(log_end)
 
     def _holds_all(self, contents: Iterable[Content], originals: Set[str]) -> bool:
-        """The logs afterwards hold every sound batch in its place, and nothing but bytes of the original logs."""
+        """Whether the logs afterwards hold every sound batch, and no byte that is not from the original logs."""
         parts = (part for content in contents for part in content.parts)
         if any(not isinstance(part, Slice) or part.origin not in originals for part in parts):
             return False
@@ -333,7 +345,7 @@ class _Measurement:
         return not any(True for span in spans for _range in self._kept.missing(span.path, span.start, span.end))
 
     def _stays(self, damage: Damage) -> bool:
-        """A damaged place is still in the log: a consumer stops there."""
+        """Whether damaged bytes stay in the log, so that a consumer stops there; False for damage at the log's end."""
         return not damage.is_tail and self._kept.holds(damage.path, damage.position)
 
     def _count(self, log_end: int) -> None:
@@ -362,12 +374,12 @@ class _Measurement:
         self.measured.is_exact, self.measured.is_estimate = False, True
 
     def _add_absent(self, first: int, last: int) -> None:
-        """Offsets go, but for those that are left."""
+        """Add the offsets from `first` to `last` that the result does not hold to the lost ones."""
         for absent in self._left.offsets.absent(first, last):
             self._gone.add(*absent)
 
     def _count_sound(self) -> None:
-        """Add the sound batches that are not kept, and of which no copy is."""
+        """Count the sound batches that are removed and of which no copy is left."""
         facts, original, left, measured = self._facts, self._original, self._left, self.measured
         dropped: set[Identity] = set()
         repeated: dict[Identity, tuple[int, int, int]] = {}
@@ -394,9 +406,8 @@ class _Measurement:
         self._lost += measured.sound_lost
 
     def _missing_batches(self) -> Iterator[tuple[RecordBatch, int, int, int]]:
-        """Sound batches that are not kept in their place, with first and last offset, and the offset that comes next.
-
-        That is the first offset of what is kept after them; `NO_END` if nothing is.
+        """Yield each sound batch that is not kept: the batch, its first and last offset, and the first offset of the
+        next batch of its span that is kept, or `NO_END`. Batches below the log start are omitted.
         """
         before, original = self._before, self._original
         for span in original.spans:
@@ -410,7 +421,9 @@ class _Measurement:
                         yield batch, first, last, behind
 
     def _count_damaged(self) -> int | None:
-        """Add what was in damaged places that were not repaired; the offset from which nothing is known."""
+        """Count the records in damaged places that were not repaired. Return the offset from which on the loss is
+        unknown; None if every damaged place has a known end.
+        """
         facts, left, gone, measured = self._facts, self._left, self._gone, self.measured
         unknown_from: int | None = None
         for damage in self._original.damages:
@@ -449,7 +462,9 @@ class _Measurement:
         return unknown_from
 
     def _count_misplaced(self, damage: Damage, checksum: int) -> None:
-        """Count a batch out of its place, whose records can be read, if it goes and no copy of its bytes stays."""
+        """Count a displaced batch, whose records can be read, as lost if it is removed and no copy of its
+        bytes stays.
+        """
         if damage.first_offset is None or damage.last_offset is None or self._stays(damage):
             return
         if not has_bytes(self._after, self._left.spans, checksum, damage.end - damage.position):
@@ -458,15 +473,17 @@ class _Measurement:
             self._add_absent(damage.first_offset, damage.last_offset)
 
     def _is_held(self, first: int, damage: Damage) -> bool:
-        """Whether the result holds what a damaged place held, or all that is known of it and more after it."""
+        """Whether the result has all offsets of a damaged place that begins at offset `first`; if its last offset is
+        unknown, all that are known, at least one.
+        """
         last = damage.last_offset
         return self._left.offsets.covers(first, first + max(damage.records or 0, 1) - 1 if last is None else last)
 
     def _never_there(self) -> Iterator[tuple[int, int]]:
-        """Offsets that must have been written and are in no batch: first and last of each range.
+        """Yield first and last offset of each range that must have been written but is in no batch of the result.
 
-        They are where a segment is gone, and after the log's end up to the high watermark, to what the files beside the
-        log name, and to the end that its indexes name if it ends in damage.
+        Such ranges are where a segment is missing, and from the log's end up to the highest of: the high watermark, the
+        offsets in files beside the log, and, if the log ends in damage, the end that its indexes name.
         """
         facts, original, left = self._facts, self._original, self._left
         for first, last in (*original.missing, *facts.written.lost_start):
@@ -480,17 +497,19 @@ class _Measurement:
 
 
 def _before(behind: int, first: int, last: int) -> tuple[int, int]:
-    """The offsets that a batch takes where the next one begins with `behind`: its own, or those its place says."""
+    """Offsets of a batch that is followed by offset `behind`: its own if they are below it, else as many that end just
+    below.
+    """
     return (first, last) if last < behind else (max(behind - 1 - (last - first), 0), behind - 1)
 
 
 def _ranges(name: str, gone: OffsetRanges, unknown_from: int | None) -> list[LostRange]:
-    found: list[LostRange] = []
+    ranges: list[LostRange] = []
     for first, last in gone:
-        if len(found) < _SHOWN_RANGES:
-            found.append(LostRange(name, first, last))
+        if len(ranges) < _SHOWN_RANGES:
+            ranges.append(LostRange(name, first, last))
         else:
-            found[-1] = LostRange(name, found[-1].first, last)
+            ranges[-1] = LostRange(name, ranges[-1].first, last)
     if unknown_from is not None:
-        found.append(LostRange(name, unknown_from, None))
-    return found
+        ranges.append(LostRange(name, unknown_from, None))
+    return ranges

@@ -1,8 +1,8 @@
-"""How far a log must have been written, as the files beside it tell; so that a log that lost an end is told as such.
+"""Determine how far a log must have been written, from the files beside it, so that a lost end is noticed.
 
-A recovery point was flushed (`LogManager.checkpointLogRecoveryOffsets`), a producer snapshot was taken at the log's end
-(`ProducerStateManager.takeSnapshot`), a leader epoch begins there (`LeaderEpochFileCache.assign`).  The end of a log
-that reaches less far is gone; whether its start is, `tiering` tells.
+A recovery point was flushed (`LogManager.checkpointLogRecoveryOffsets`), a producer snapshot was made at the log's end
+(`ProducerStateManager.takeSnapshot`), a leader epoch begins at one (`LeaderEpochFileCache.assign`). A log that ends
+below these has lost its end. Whether its start is lost follows from `tiering`.
 """
 
 from __future__ import annotations
@@ -25,22 +25,24 @@ __all__ = ["Written", "indexed_end", "written"]
 
 @dataclass(slots=True)
 class Written:
-    """What must have been in a log."""
+    """Offsets that a log must have had."""
 
     end: int = 0
-    """after the last offset that was written; 0 if nothing is known"""
+    """offset after the last one written; 0 if unknown"""
     begins: int = 0
-    """base offset of the first segment, below which nothing is missing but what `lost_start` names"""
+    """base offset of the first segment; below it only `lost_start` is missing"""
     local_start: LocalStart | None = None
     """where the first local segment begins, and what is below"""
     lost_start: list[tuple[int, int]] = field(default_factory=list)
-    """first and last offset of segments before the first one that are gone, as indexes or leader epochs tell"""
+    """first and last offset of lost segments before the first one, according to indexes or leader epochs"""
 
 
 def written(
     tree: Tree, directories: Iterable[str], key: tuple[str, int], points: Checkpoints, tiering: Tiering
 ) -> Written:
-    """What the files of a topic-partition's directories tell, and the checkpoints; nothing of one without a log."""
+    """Return what the files of a topic-partition's directories and the checkpoints say. Directories without a log are
+    ignored.
+    """
     found = Written()
     for directory in directories:
         names = tree.names(directory)
@@ -62,13 +64,13 @@ def written(
 
 
 def indexed_end(tree: Tree, directories: Iterable[str]) -> int:
-    """Offset after the last one that the offset indexes of the last segments name; 0 if they name none.
+    """Offset after the highest one in the offset indexes of the last segments; 0 if they have none.
 
     A broker adds an entry after it has appended the batch with that offset (`LogSegment.append`), and the system writes
-    indexes to disk by itself: after a power cut they often reach further than the log.  Entries count up to the first
-    that does not increase.
+    indexes to disk independently: after a power failure they often reach further than the log. Entries count up to the
+    first that does not increase.
     """
-    return max((_end_by_index(tree, each) for each in directories), default=0)
+    return max((_end_by_index(tree, directory) for directory in directories), default=0)
 
 
 def _end_by_index(tree: Tree, directory: str) -> int:
@@ -95,6 +97,6 @@ def _epoch_starts(tree: Tree, directory: str) -> Iterator[int]:
     if f"{directory}/{LEADER_EPOCH_CHECKPOINT}" not in tree.files:
         return
     try:
-        yield from (each.start_offset for each in LeaderEpochCheckpointFile(tree, directory).read())
+        yield from (entry.start_offset for entry in LeaderEpochCheckpointFile(tree, directory).read())
     except JavaError:
         return

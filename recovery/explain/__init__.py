@@ -1,4 +1,4 @@
-"""Every byte of a file with its field, its value and its meaning, and where the bytes stop making sense."""
+"""Explain every byte of a file: its field, value and meaning, and where the bytes stop making sense."""
 
 from kafkalog.recovery.explain.explaining import explain, is_explained
 from kafkalog.recovery.explain.explanation import ExplainedPart, Explanation, PartRole

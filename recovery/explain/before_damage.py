@@ -1,4 +1,4 @@
-"""Records of a batch that decode before it is damaged: shown to people, and part of nothing that readers give."""
+"""Decode the records of a batch before its damage: shown to people, and never returned by readers."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ _UNPROVEN = "unproven: the checksum does not fit, and any of them may be what is
 
 
 class RecordsBeforeDamage(Struct, frozen=True):
-    """The records of one batch, all if it is sound; `batch` has the bytes that are there.
+    """Records of one batch, all if it is sound; `batch` has the bytes that exist.
 
-    Of a batch whose checksum is wrong, records are given only if it is not compressed: a decompressor makes of damaged
-    bytes what was never written.
+    For a batch with a wrong checksum, records are given only if it is not compressed, because decompressing damaged
+    bytes can make records that were never written.
     """
 
     batch: RecordBatch | None
-    """None where there is no whole header of magic 2"""
+    """None if there is no complete header of magic 2"""
     records: tuple[Record, ...]
     is_all: bool
     remark: str
-    """how far they go, and what is to be known of them"""
+    """sentence about how far the records go, and their reliability"""
 
 
 def records_before_damage(data: bytes, position: int, limits: Limits) -> RecordsBeforeDamage:
-    """The records of the batch that `data`, at a position of a file, begins with; never raises for bad data."""
+    """Return the records of the batch at the start of `data`, which is at byte `position` of a file. Never raises for
+    bad data.
+    """
     if len(data) < BATCH.size or data[MAGIC_POSITION] != BATCH_MAGIC:
         return RecordsBeforeDamage(None, (), False, f"{_NONE}: no whole header of a batch of magic 2 is there")
     size = entry_size(data, 0)

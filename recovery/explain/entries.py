@@ -1,4 +1,4 @@
-"""Indexes: their entries around a place, each compared with the one before it and with the log beside it."""
+"""Explain index entries around a place, each compared with the entry before and with the log beside it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["explain_index"]
 Fields = tuple[Any, ...]
 Suspect = tuple[str, str]
 _AROUND = 3
-"""Entries before the one that is shown for its own sake."""
+"""Entries shown before the wanted one."""
 _LAYOUTS: dict[FileKind, tuple[FixedLayout, Sequence]] = {
     FileKind.OFFSET_INDEX: (OFFSET_ENTRY, OFFSET_INDEX),
     FileKind.TIME_INDEX: (TIME_ENTRY, TIME_INDEX),
@@ -42,7 +42,9 @@ _LAYOUTS: dict[FileKind, tuple[FixedLayout, Sequence]] = {
 def explain_index(
     source: Source, path: str, kind: FileKind, base_offset: int, position: int | None, *, most: int
 ) -> tuple[ExplainedPart, ...]:
-    """The entries from the place on, or from shortly before the first one that is wrong."""
+    """Explain the entries from a position on; without a position, from shortly before the first wrong entry, or the
+    start.
+    """
     layout, tree = _LAYOUTS[kind]
     end = min(-(-used_end(source, source.size) // layout.size) * layout.size, source.size)
     judge = _judge(source, path, kind, base_offset, layout, end)
@@ -74,13 +76,13 @@ def _describe(entry: FieldSpan, base_offset: int, problems: tuple[Suspect, ...])
 
 
 Judge = Callable[[Fields | None, Fields], Iterator[Suspect]]
-"""(the entry before, an entry) -> what is wrong with it"""
+"""function of the entry before (None for the first) and an entry; yields what is wrong with the latter"""
 
 
 def _wrong(
     source: Source, layout: FixedLayout, judge: Judge, start: int, end: int
 ) -> Iterator[tuple[int, tuple[Suspect, ...]]]:
-    """Position of each entry between two bytes that is wrong, and what is."""
+    """Yield the position of each wrong entry in the bytes from `start` to `end`, and what is wrong."""
     before: Fields | None = None
     if start:
         before = layout.struct.unpack(source.read(start - layout.size, layout.size))
@@ -104,7 +106,7 @@ def _judge(source: Source, path: str, kind: FileKind, base_offset: int, layout: 
 
 
 class _Batch(NamedTuple):
-    """A batch of the log: the offsets that it may hold, its byte position, and its largest timestamp."""
+    """A batch of the log: the range of offsets that it may hold, its position in bytes, and its largest timestamp."""
 
     low: int
     last: int
@@ -113,7 +115,7 @@ class _Batch(NamedTuple):
 
 
 class _Log:
-    """The batches of a log that hold certain offsets or begin at certain positions; none where it cannot be read."""
+    """Batches of a log that hold certain offsets or begin at certain positions; empty if the log cannot be read."""
 
     def __init__(self, path: str, offsets: Iterable[int], positions: Iterable[int]) -> None:
         self._batches: list[_Batch] = []
@@ -127,29 +129,28 @@ class _Log:
         return bool(self._batches)
 
     def begins_at(self, position: int) -> bool:
-        """Whether one of the batches begins there."""
+        """Whether one of the batches begins at the position."""
         place = bisect_left(self._batches, position, key=lambda batch: batch.position)
         return place < len(self._batches) and self._batches[place].position == position
 
     def of(self, offset: int) -> _Batch | None:
-        """The batch that holds an offset."""
+        """Batch that holds an offset; None if none does."""
         place = bisect_left(self._batches, offset, key=lambda batch: batch.last)
         found = self._batches[place] if place < len(self._batches) else None
         return found if found is not None and found.low <= offset else None
 
 
 def _holding(source: Source, wanted: list[int], positions: set[int]) -> Iterator[_Batch]:
-    """Batches that hold one of the offsets or begin at one of the positions.
-
-    The first offset inside a wrapper is taken to be that behind the entry before it.
+    """Yield batches that hold one of the offsets or begin at one of the positions. The first offset inside a compressed
+    message is assumed to follow the entry before.
     """
     behind = 0
-    for each in Scanner(source, check_crc=False):
-        header = each.header
+    for batch in Scanner(source, check_crc=False):
+        header = batch.header
         low = header.first_offset if isinstance(header, BatchHeader) else min(behind, header.last_offset)
         place = bisect_left(wanted, low)
-        if each.position in positions or (place < len(wanted) and wanted[place] <= header.last_offset):
-            yield _Batch(low, header.last_offset, each.position, header.max_timestamp)
+        if batch.position in positions or (place < len(wanted) and wanted[place] <= header.last_offset):
+            yield _Batch(low, header.last_offset, batch.position, header.max_timestamp)
         behind = header.last_offset + 1
 
 

@@ -1,4 +1,4 @@
-"""`explain`: which file it is, by its name, and what its bytes mean."""
+"""`explain`: identify a file by its name, and explain its bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from kafkalog.recovery.explain.text_files import TEXT_FILES, text_spans
 __all__ = ["MOST_FIELDS", "explain", "is_explained"]
 
 MOST_FIELDS = 2000
-"""Fields in one explanation, unless fewer or more are asked for."""
+"""Most fields in one explanation by default."""
 _PAGES = {
     FileKind.OFFSET_INDEX: "offset-index",
     FileKind.TIME_INDEX: "time-index",
@@ -48,15 +48,15 @@ def explain(
     records: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Explanation:
-    """Every field of a file of a log directory, or of the part of it that is asked for.
+    """Return every field of a file of a log directory, or of the requested part.
 
-    Of a log that is the entry at byte `position`, or the entry of `offset`; with neither the first damage, between the
-    entries on both sides of it, or where there is none the start.  Raises `UsageError` for a file that is none of
-    Kafka's and for a place that is not in it, and `StorageError` if it cannot be read.  Nothing is changed.
+    For a log that is the entry at byte `position`, or the entry of `offset`; with neither the first damage with its
+    neighbors or, in a sound log, the start. Raises `UsageError` for a file that is not Kafka's and for a place that is
+    not in it, and `StorageError` if it cannot be read. Changes nothing.
 
     * `path`: the file
     * `max_fields`: how many fields are shown at most
-    * `records`: give the records of a batch too, those before the damage where it is damaged
+    * `records`: give the records of a batch too, those before the damage if it is damaged
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
     if position is not None and offset is not None:
@@ -98,7 +98,7 @@ def explain(
 
 
 def is_explained(path: str) -> bool:
-    """Whether the name of a file is one of those whose bytes can be explained."""
+    """Whether files with this name can be explained."""
     name = _plain_name(path)
     return name in TEXT_FILES or _is_snapshot(name) or parse_segment_file(name) is not None
 
@@ -138,7 +138,9 @@ def _snapshot(source: FileSource, most: int, limits: Limits) -> tuple[ExplainedP
 
 
 def _flipped(data: bytes) -> tuple[int, int] | None:
-    """Position and number of the one bit of a snapshot's entries with which its checksum fits."""
+    """Byte position and bit of the only flip in a snapshot's entries with which its checksum matches; None if there is
+    none.
+    """
     if len(data) < SNAPSHOT_HEADER.size:
         return None
     start = SNAPSHOT_HEADER.end("crc")

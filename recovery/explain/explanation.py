@@ -1,4 +1,4 @@
-"""What an explanation of a file is made of: parts in the order of the file, each with the spans of its fields."""
+"""Parts of an explained file, in the order of the file, each with the spans of its fields."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class PartRole(enum.StrEnum):
     """Why a part is shown."""
 
     ASKED = "asked"
-    """it is at the place that was asked for, or at the start of the file"""
+    """it is at the requested place, or at the start of the file"""
     BEFORE = "before"
     """the last sound entry before the damage"""
     DAMAGED = "damaged"
-    """bytes stop making sense here"""
+    """it cannot be parsed from here on"""
     AFTER = "after"
     """the first entry after the damage that is proven to belong to the log"""
 
@@ -30,18 +30,18 @@ class ExplainedPart(Struct, frozen=True):
 
     role: PartRole
     what: str
-    """what it is: a batch, a message, the entries of an index"""
+    """kind of structure: a batch, a message, the entries of an index"""
     span: FieldSpan
     remarks: tuple[str, ...] = ()
-    """sentences about the whole of it"""
+    """sentences about the whole part"""
     breaks: tuple[str, ...] = ()
-    """paths of the fields that are wrong, the likeliest first; empty where that cannot be known"""
+    """paths of wrong fields, the likeliest first; empty if unknown"""
     records: RecordsBeforeDamage | None = None
-    """if they were asked for, and this is not a neighbor: those that decode, up to damage"""
+    """records that can be decoded, up to damage; None if not requested, or if this part is a neighbor"""
 
 
 class Explanation(Struct, frozen=True):
-    """A file, or the part of it that was asked for; `page` is the page of docs/format that has its fields."""
+    """A file, or the requested part of it; `page` is the page of docs/format with its fields."""
 
     path: str
     page: str
@@ -50,5 +50,5 @@ class Explanation(Struct, frozen=True):
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong with what is shown."""
+        """Whether no shown part is damaged."""
         return not any(part.role is PartRole.DAMAGED for part in self.parts)

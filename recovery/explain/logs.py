@@ -1,4 +1,4 @@
-"""Where to look in a log: the entry at a position or of an offset, or the first damage with what is around it."""
+"""Find the place to explain in a log: the entry at a position or offset, or the first damage with its neighbors."""
 
 from __future__ import annotations
 
@@ -24,46 +24,50 @@ from kafkalog.recovery.explain.suspects import blame_suspects
 __all__ = ["Wanted", "broken_fields", "explain_log", "one_bit", "with_records"]
 
 _HEADER_FIELDS = 40
-"""Fields that are more than any header has."""
+"""More fields than any header has."""
 _LARGEST_DAMAGE = 64 * MIB
-"""Bytes of a damaged place that are held and read, at most."""
+"""Most bytes of a damaged place that are read."""
 
 
 class Wanted(Struct, frozen=True):
-    """The place that is asked for: a byte of the file, or an offset; neither is the first damage, or the start."""
+    """Place to explain: a byte of the file, or an offset. With neither it is the first damage, or the start."""
 
     position: int | None = None
     offset: int | None = None
 
     def is_in(self, start: int, end: int, header: AnyHeader | None) -> bool:
-        """Whether the bytes from `start` to `end`, an entry with that header, are at the place."""
+        """Whether the bytes from `start` to `end` (exclusive), an entry with that header, contain the place."""
         if self.position is not None:
             return start <= self.position < end
         return self.offset is not None and header is not None and header.last_offset >= self.offset
 
     def is_between(self, after: AnyHeader | None) -> bool:
-        """Whether the offset comes before those of an entry: what held it, if anything did, is the damage before it."""
+        """Whether the offset lies before those of the next entry, so that the damage before it held the offset, if
+        anything did.
+        """
         return self.offset is not None and after is not None and after.first_offset > self.offset
 
     @property
     def is_open(self) -> bool:
-        """Whether no place is asked for."""
+        """Whether no place is given."""
         return self.position is None and self.offset is None
 
 
 class _Place(Struct, frozen=True):
-    """A stretch of the log: an entry, or damage up to the next entry, with the headers around it."""
+    """A part of the log: one entry, or damage up to the next entry, with the header before it."""
 
     start: int
     end: int
     header: AnyHeader | None
-    """None where nothing sound begins"""
+    """None if no sound entry begins here"""
     before: tuple[int, AnyHeader] | None = None
     findings: tuple[Finding, ...] = ()
 
 
 def _places(source: Source, base_offset: int | None, limits: Limits) -> Iterator[_Place]:
-    """Every stretch in order; after damage it goes on at the next entry that is proven to belong to the log."""
+    """Yield all parts of the log in order. After damage they continue at the next entry that is proven to belong to the
+    log.
+    """
     if base_offset is None:  # no name tells it
         first = next(iter(Scanner(source, limits=limits)), None)
         base_offset = 0 if first is None else max(first.header.first_offset, 0)
@@ -88,7 +92,9 @@ def _places(source: Source, base_offset: int | None, limits: Limits) -> Iterator
 def explain_log(
     source: Source, base_offset: int | None, topic: str | None, wanted: Wanted, *, most: int, limits: Limits
 ) -> tuple[ExplainedPart, ...]:
-    """The entry that is wanted; damage with the entry before it and the one after it."""
+    """Explain the wanted entry; damage with the entries before and after it. Empty if the offset or position is not in
+    the log.
+    """
     last: _Place | None = None
     places = _places(source, base_offset, limits)
     for place in places:
@@ -105,7 +111,7 @@ def explain_log(
 
 
 def with_records(source: Source, part: ExplainedPart, limits: Limits) -> ExplainedPart:
-    """A part with the records that decode, if it is not there for its neighbor's sake."""
+    """Return a part with the records that can be decoded. Neighbors of damage are returned unchanged."""
     if part.role not in (PartRole.ASKED, PartRole.DAMAGED):
         return part
     start, end = part.span.position, part.span.end
@@ -114,7 +120,7 @@ def with_records(source: Source, part: ExplainedPart, limits: Limits) -> Explain
 
 
 def _start(source: Source, topic: str | None, *, most: int, limits: Limits) -> Iterator[ExplainedPart]:
-    """Entries from the start of a sound log until there are enough fields."""
+    """Yield entries from the start of a sound log until they have `most` fields."""
     before: AnyHeader | None = None
     for batch in Scanner(source, limits=limits):
         part = _entry(batch, before, topic, PartRole.ASKED, most=most, limits=limits)
@@ -163,7 +169,7 @@ def _entry(
 
 
 def _header_of(part: ExplainedPart) -> ExplainedPart:
-    """Without what comes after the header, which a neighbor is not shown for."""
+    """Return a neighbor's part with its header only."""
     kept = [child for child in part.span.children if not child.name.startswith(("records", "unpacked", "compressed"))]
     return structs.replace(part, span=replace(part.span, children=kept, note=None), breaks=())
 
@@ -202,7 +208,7 @@ def _damage(
 
 
 def _repair(source: Source, place: _Place, following: _Place | None) -> BitRepair | None:
-    """The one flipped bit that explains everything, if there is one."""
+    """Flipped bit that alone explains all damage; None if there is none."""
     after = None if following is None or following.header is None else following
     before = None if place.before is None else place.before[1]
     around = Neighbors(
@@ -220,11 +226,11 @@ def _repair(source: Source, place: _Place, following: _Place | None) -> BitRepai
 def one_bit(
     span: FieldSpan, position: int, bit: int, data: bytes | memoryview
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The field that a flipped bit is in, and a sentence about it; `data` are the bytes of the span."""
+    """Mark the field that contains a flipped bit; return its path, and a sentence. `data` are the bytes of the span."""
     field = _field_at(span, position) or "the records"
-    for path, each in _paths(span):
-        if path == field and each.problem is None:
-            each.problem, each.code = f"bit {bit} of byte {position} is flipped", "contradiction"
+    for path, field_span in _paths(span):
+        if path == field and field_span.problem is None:
+            field_span.problem, field_span.code = f"bit {bit} of byte {position} is flipped", "contradiction"
     given = data[position - span.position]
     right = given ^ 1 << bit
     sentence = f"one flipped bit explains it: bit {bit} of byte {position}, in {field}"
@@ -232,10 +238,10 @@ def one_bit(
 
 
 def broken_fields(span: FieldSpan, prefix: str = "") -> Iterator[str]:
-    """Paths of fields with a problem, those that say more than a checksum first."""
-    found = [(path, each) for path, each in _paths(span, prefix) if each.problem is not None]
-    yield from (path for path, each in found if each.code != "checksum")
-    yield from (path for path, each in found if each.code == "checksum")
+    """Yield paths of fields with a problem, checksums last."""
+    broken = [(path, each) for path, each in _paths(span, prefix) if each.problem is not None]
+    yield from (path for path, each in broken if each.code != "checksum")
+    yield from (path for path, each in broken if each.code == "checksum")
 
 
 def _paths(span: FieldSpan, prefix: str = "") -> Iterator[tuple[str, FieldSpan]]:
@@ -247,7 +253,9 @@ def _paths(span: FieldSpan, prefix: str = "") -> Iterator[tuple[str, FieldSpan]]
 
 
 def _field_at(span: FieldSpan, position: int) -> str | None:
-    """The path of the innermost field that has a byte of the file; what was decompressed has none."""
+    """Path of the innermost field that contains a byte of the file; None if no field does. Decompressed fields have no
+    position.
+    """
     for child in span.children:
         if child.position <= position < child.end and not child.is_unpacked:
             inner = None if child.type.startswith("bit") else _field_at(child, position)

@@ -1,4 +1,4 @@
-"""What lies inside the keys and values of records that Kafka writes itself, and what deltas and offsets amount to.
+"""Explain the content of keys and values of records that Kafka writes itself, and resolve deltas.
 
 Control records (`ControlRecordType`), records of `__cluster_metadata` and its snapshots (`AbstractApiMessageSerde`),
 and those of the coordinators' topics (`CoordinatorRecordSerde`).
@@ -38,7 +38,7 @@ Prefix = tuple[tuple[str, Construct, str], ...]
 
 
 class _Typed(Traced):
-    """A message of Kafka's after the numbers that say which one it is."""
+    """Layout of one of Kafka's messages after the numbers that identify it."""
 
     def __init__(self, prefix: Prefix, decoded: Decoded) -> None:
         super().__init__()
@@ -46,13 +46,13 @@ class _Typed(Traced):
         self.message = PublishedMessage(decoded.message.construct(decoded.version))
 
     def read(self, reader: Reader) -> Container:
-        """The numbers, then the message."""
+        """Read the numbers, then the message."""
         numbers = Container({name: reader.field(name, leaf, doc) for name, leaf, doc in self.prefix})
         return Container(numbers, **self.message.read(reader))
 
 
 def read_contents(entry: FieldSpan, topic: str | None, batch: RecordBatch, limits: Limits) -> None:
-    """Put the fields inside keys and values below them, and what deltas amount to beside them."""
+    """Add the fields inside keys and values below them, and the resolved values of deltas."""
     records = decode_batch(batch, limits=limits).records
     for span, record in zip(_record_spans(entry), records, strict=False):
         _resolve(span, record)

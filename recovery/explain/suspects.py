@@ -1,6 +1,6 @@
-"""Fields of a batch that contradict other fields or the batch before it, where a checksum alone names none.
+"""Find fields of a batch that contradict other fields or the batch before it, if a checksum alone names none.
 
-What must hold between the fields is what `DefaultRecordBatch`, `DefaultRecord` and `MemoryRecordsBuilder` write.
+The conditions between fields are those that `DefaultRecordBatch`, `DefaultRecord` and `MemoryRecordsBuilder` guarantee.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kafkalog.codec.rules import LAST_LEGACY_CODEC
 __all__ = ["blame_suspects"]
 
 Suspect = tuple[str, str]
-"""name of a field of the header, what is wrong with its value"""
+"""name of a field of the header, and what is wrong with its value"""
 Values = dict[str, Any]
 _FEW = 10_000
 _LAYOUTS = {
@@ -43,19 +43,17 @@ _LAYOUTS = {
     BATCH_MAGIC: (BATCH, ATTRIBUTES_V2, LAST_CODEC),
 }
 _FIELDS = {code: spec.header_field for code, spec in SPECS.items() if spec.header_field is not None}
-"""Finding -> the field of the header that it is about; of messages, `offset` for `base_offset`."""
+"""Finding -> header field that it is about; for messages, `offset` instead of `base_offset`."""
 
 
 def blame_suspects(
     entry: FieldSpan, data: bytes | memoryview, before: AnyHeader | None, findings: Iterable[Finding] = ()
 ) -> None:
-    """Put a problem on each field of an entry's header that cannot be right, if it has none already.
-
-    `data` are the entry's bytes, `before` the header of the entry before it, `findings` what the walk over the log
-    found about it.
+    """Mark each field of an entry's header that cannot be right, unless it has a problem already. `data` are the
+    entry's bytes, `before` the header of the entry before it, `findings` those of the walk over the log about it.
     """
     values = {child.name: child.value for child in entry.children}
-    suspects = [(_FIELDS[each.code], each.detail) for each in findings if each.code in _FIELDS]
+    suspects = [(_FIELDS[finding.code], finding.detail) for finding in findings if finding.code in _FIELDS]
     suspects += [("offset", message) for name, message in suspects if name == "base_offset"]
     suspects += [*_order(values, before), *_length(entry, values, data), *_codec(entry, values, data)]
     if values.get("magic") == BATCH_MAGIC:
@@ -67,7 +65,7 @@ def blame_suspects(
 
 
 def _length(entry: FieldSpan, values: Values, data: bytes | memoryview) -> Iterator[Suspect]:
-    """A length with which the checksum does not fit, while it fits where the records end."""
+    """Yield the length if the checksum does not match, but would match at the end of the records."""
     unread = next((child for child in entry.children if child.name == UNREAD), None)
     if unread is None or values.get("magic") != BATCH_MAGIC or not _is_wrong(entry, "crc"):
         return
@@ -84,7 +82,7 @@ def _is_wrong(entry: FieldSpan, name: str) -> bool:
 
 
 def _codec(entry: FieldSpan, values: Values, data: bytes | memoryview) -> Iterator[Suspect]:
-    """A compression with which nothing can be unpacked, while the bytes make sense with another one."""
+    """Yield the compression if nothing can be decompressed with it, but with another one."""
     attributes, magic = values.get("attributes"), values.get("magic")
     if not isinstance(attributes, Container) or magic not in _LAYOUTS or _is_wrong(entry, "crc"):
         return

@@ -1,4 +1,4 @@
-"""Text files as spans: every value with its bytes, as `codec.text_layouts` reads them."""
+"""Read text files as spans: every value with its bytes, as in `codec.text_layouts`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TEXT_FILES: dict[str, tuple[str, Traced, str]] = {
 
 
 def text_spans(name: str, data: bytes, most: int = MOST_SPANS, limits: Limits = DEFAULT_LIMITS) -> FieldSpan:
-    """The fields of a text file by its name, one of `TEXT_FILES`: the first `most`, and the first fault behind them."""
+    """Fields of a text file by its name, which is in `TEXT_FILES`: the first `most`, and the first fault after them."""
     _what, layout, _page = TEXT_FILES[name]
     root = read_spans(layout, data, limits=limits, most=most)
     if root.note is not None and next(root.problems(), None) is None:

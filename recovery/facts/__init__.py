@@ -1,1 +1,1 @@
-"""What a plan is made of: files, settings, topics and metadata as they are, and rules as they were given."""
+"""Read the input of a plan: files, settings, topics and metadata as they are, and rules as they were given."""

@@ -1,7 +1,7 @@
-"""Which of several log directories belong to one broker, and what the cluster's metadata says to each of them.
+"""Group log directories by broker, and read what the cluster's metadata says about each.
 
-A broker reads its topics' settings and ids, and which partitions are its own, from the one metadata log that it has
-(`KafkaRaftServer`): whichever of its log directories holds that, it is about all of them, and about no other broker's.
+A broker reads its topics' settings and ids, and which partitions are its own, from the only metadata log that it has
+(`KafkaRaftServer`): whichever of its log directories has it, it applies to all of them, and to no other broker's.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _METADATA = CLUSTER_METADATA_DIRECTORY
 
 
 def of_one_broker(roots: Sequence[str]) -> list[list[str]]:
-    """The log directories of each broker together, in their order.
+    """Group log directories by broker, in order.
 
-    One that does not say whose it is belongs to the only broker that the others name, or else stands alone; so does one
-    that names no cluster, of the brokers with its number.
+    A directory that names no broker belongs to the only broker that the others name, else forms its own group. One that
+    names no cluster belongs to the only broker with its id.
     """
     owners = {root: identity_of(root) for root in dict.fromkeys(roots)}
     known = {owner for owner in owners.values() if owner is not None and owner[0] is not None}
@@ -41,13 +41,13 @@ def of_one_broker(roots: Sequence[str]) -> list[list[str]]:
 
 
 def brothers_of(root: str, roots: Sequence[str]) -> list[str]:
-    """A log directory, and those of several others that belong to the same broker."""
+    """A log directory, with those of `roots` that belong to its broker."""
     (own,) = (each for each in of_one_broker([root, *roots]) if root in each)
     return own
 
 
 def facts_of_each(roots: Sequence[str]) -> Mapping[str, TopicFacts]:
-    """What the metadata log of its broker says, for each log directory by its real path."""
+    """Facts from the metadata log of its broker, for each log directory by its real path."""
     brokers = of_one_broker([real(root) for root in roots])
     known = [read_topic_facts(each) for each in brokers]
     if len(brokers) > 1:
@@ -63,7 +63,7 @@ def facts_of_each(roots: Sequence[str]) -> Mapping[str, TopicFacts]:
 def _with_registered(
     brokers: Sequence[list[str]], known: Sequence[TopicFacts]
 ) -> tuple[list[list[str]], list[TopicFacts]]:
-    """The same, in which a directory is with the broker that has registered its id, whoever its file names."""
+    """Regroup directories so that each is with the broker that registered its id, whatever its own file says."""
     ids = {root: directory_id_of(root) for each in brokers for root in each}
     owners = {root: number for number, facts in enumerate(known)
               for root, own in ids.items() if own in facts.registered}  # fmt: skip
@@ -78,9 +78,8 @@ def _with_registered(
 
 
 def _apart(own: Sequence[str], brokers: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Directories that another broker's id is in and that may be this one's all the same; only with ZooKeeper.
-
-    KRaft registers ids of directories.  Directories with a partition in common are of several brokers.
+    """Directories that name another broker but may be this one's; only with ZooKeeper, because KRaft registers
+    directory ids. Directories that share a partition are of different brokers.
     """
     others = [each for each in brokers if each != own]
     if not others or not all(map(_is_of_zookeeper, (root for each in brokers for root in each))):
@@ -100,13 +99,13 @@ def _live(root: str) -> list[str]:
 
 
 def controllers_beside(brokers: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """For each broker, the log directories of other nodes among these that have a metadata log."""
+    """For each broker, the log directories of other nodes of its cluster, among these, that have a metadata log."""
     with_metadata = [root for each in brokers for root in each if os.path.isdir(os.path.join(root, _METADATA))]
     return [tuple(_of_others(each, with_metadata)) for each in brokers]
 
 
 def _of_others(own: Sequence[str], with_metadata: Sequence[str]) -> list[str]:
-    """Directories with a metadata log of other nodes, which are of the same cluster."""
+    """Directories with a metadata log that are other nodes' of the same cluster."""
     cluster = {_cluster_of(root) for root in own}
     return [root for root in with_metadata if root not in own and cluster == {_cluster_of(root)} != {None}]
 

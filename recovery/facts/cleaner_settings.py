@@ -1,4 +1,4 @@
-"""The settings that a pass of the log cleaner depends on, under Kafka's names (`LogConfig`, `CleanerConfig`)."""
+"""Settings that a pass of the log cleaner depends on, under Kafka's names (`LogConfig`, `CleanerConfig`)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _TOPIC_NAMES = {
     "log.index.size.max.bytes": "segment.index.bytes",
     "log.index.interval.bytes": "index.interval.bytes",
 }
-"""Broker names of topic settings; the topic's own name wins where both are given."""
+"""Broker names of topic settings; the topic's own name takes precedence."""
 
 _HOUR_MS = 60 * 60 * 1000
 _OTHER_UNITS = (("log.retention.hours", _HOUR_MS), ("log.retention.minutes", 60 * 1000))
-"""Older names of `log.storage.retention.ms`, the weakest first."""
+"""Older names of `log.retention.ms`, the weakest first."""
 
 _INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
-"""How Kafka 4.1 lets its own tests have small segments; wins over `segment.bytes`."""
+"""Setting with which Kafka 4.1's own tests have small segments; takes precedence over `segment.bytes`."""
 
 _WITHOUT_EFFECT = frozenset(
     {
@@ -58,7 +58,7 @@ _WITHOUT_EFFECT = frozenset(
         "transactional.id.expiration.ms",
     }
 )
-"""Known names that change no byte of a pass."""
+"""Known names that do not change the result of a pass."""
 
 _INT, _LONG = 2**31 - 1, 2**63 - 1
 _RANGES = {
@@ -79,7 +79,7 @@ _POLICIES = frozenset({"compact", "delete"})
 
 
 def known_settings(values: Mapping[str, str]) -> dict[str, str]:
-    """The settings that decide something, under the topic's names; what is else there is not for the cleaner."""
+    """Settings that matter to the cleaner, under the topic's names; others are dropped."""
     found: dict[str, str] = {}
     for name, unit in _OTHER_UNITS:
         number = parse_java_long(values.get(name, "").strip())
@@ -97,7 +97,7 @@ def known_settings(values: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanerConfig:
-    """How one topic is cleaned; sizes in bytes, times in ms.  Defaults are Kafka's."""
+    """Cleaner settings of one topic; sizes in bytes, times in ms. Defaults are Kafka's."""
 
     is_compacted: bool = False
     deletes_old: bool = True
@@ -117,19 +117,18 @@ class CleanerConfig:
 
     @property
     def offset_map_slots(self) -> int:
-        """Slots of the offset map: those that one thread's share of the buffer holds."""
+        """Slots of the offset map, as many as one thread's share of the buffer holds."""
         return min(self.log_cleaner_dedupe_buffer_size // self.log_cleaner_threads, _INT) // SLOT_BYTES
 
     @property
     def offset_map_limit(self) -> int:
-        """How many keys are put into it."""
+        """Most keys in the offset map."""
         return int(self.offset_map_slots * self.log_cleaner_io_buffer_load_factor)
 
     @classmethod
     def from_names(cls, values: Mapping[str, str]) -> CleanerConfig:
-        """The settings under Kafka's topic or broker names.
-
-        An unknown name, or an impossible value, is `UsageError`.
+        """Return the settings from Kafka's topic or broker names. Raises `UsageError` for an unknown name or an
+        impossible value.
         """
         known = known_settings(values)
         names = {*_TOPIC_NAMES, *_WITHOUT_EFFECT, *(name for name, _unit in _OTHER_UNITS), _INTERNAL_SEGMENT_BYTES}

@@ -1,6 +1,7 @@
-"""What the coordinators' topics beside a damaged partition say: committed offsets, and how transactions ended.
+"""Read the coordinators' topics beside a damaged partition: committed offsets, and how transactions ended.
 
-Read once, and only if these topics are small enough to be read for a sentence: smaller where a plan loses nothing.
+Read at most once, and only if the topics are small enough to be read for a sentence; smaller still if a plan loses
+nothing.
 """
 
 from __future__ import annotations
@@ -21,45 +22,44 @@ __all__ = ["Coordinators"]
 
 _OFFSETS, _TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 _MOST_BYTES = 256 << 20
-"""Bytes of logs of one coordinator's topic that are read at most."""
+"""Most bytes of logs of one coordinator's topic that are read."""
 _MOST_FOR_SOUND_LOGS = 16 << 20
-"""the same, where no log loses anything: most of them have nothing to tell"""
+"""most bytes that are read if no log loses anything, as they rarely matter then"""
 
 TopicPartition = tuple[str, int]
 
 
 class Coordinators:
-    """The coordinators' topics in some log directories of one broker; each is read when it is first asked for."""
+    """Coordinators' topics in some log directories of one broker; each is read when it is first needed."""
 
     def __init__(self, roots: Iterable[str]) -> None:
         self._roots = tuple(dict.fromkeys(roots))
 
     @cached_property
     def has_few_commits(self) -> bool:
-        """Whether the topic of committed offsets is so small that it is read for a log that loses nothing."""
+        """Whether the topic of committed offsets is small enough to be read for a log that loses nothing."""
         return sum(each.size for each in self._open(_OFFSETS)) <= _MOST_FOR_SOUND_LOGS
 
     @cached_property
     def commits(self) -> dict[TopicPartition, list[CommittedOffset]]:
-        """Committed offsets by topic and partition; none if the topic is missing, unreadable or too large to read.
-
-        Negative offsets are left out: Kafka's clients take them for no commit.
+        """Committed offsets by topic and partition; empty if the topic is missing, unreadable or too large. Negative
+        offsets are omitted, because Kafka's clients ignore them.
         """
         from kafkalog.cluster.groups.offsets import read_offsets
 
-        found: dict[TopicPartition, list[CommittedOffset]] = {}
+        commits: dict[TopicPartition, list[CommittedOffset]] = {}
         try:
             committed = read_offsets(self._partitions(_OFFSETS)).committed
         except KafkaLogError:
             return {}
         for commit in committed:
             if commit.offset >= 0:
-                found.setdefault((commit.key.topic, commit.key.partition), []).append(commit)
-        return found
+                commits.setdefault((commit.key.topic, commit.key.partition), []).append(commit)
+        return commits
 
     @cached_property
     def transactions(self) -> TransactionalIds | None:
-        """What the coordinator's log says of transactions; None if it is missing, unreadable or too large to read."""
+        """Transactions according to the coordinator's log; None if it is missing, unreadable or too large."""
         from kafkalog.cluster.transactions.transactions import read_transactions
 
         partitions = self._partitions(_TRANSACTIONS)
@@ -69,11 +69,11 @@ class Coordinators:
             return None
 
     def highest_commit(self, topic: str, partition: int) -> int:
-        """The highest committed offset of a partition; 0 if none is known."""
+        """Highest committed offset of a partition; 0 if none is known."""
         return max((commit.offset for commit in self.commits.get((topic, partition), ())), default=0)
 
     def _partitions(self, topic: str) -> list[Partition]:
-        """The live partitions of a topic; none if all together are too large."""
+        """Live partitions of a topic; empty if they are too large in total."""
         found = list(self._open(topic))
         return found if sum(each.size for each in found) <= _MOST_BYTES else []
 

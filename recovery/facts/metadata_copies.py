@@ -1,7 +1,8 @@
-"""What to do about a damaged metadata log: every controller and broker has a copy of it.
+"""Advice about a damaged metadata log.
 
-A start cuts it at the first damage, and a controller that has lost records that it acknowledged may elect one who never
-had them.  Whoever only follows fetches the log again from the leader (`KafkaRaftClient`).
+Every controller and broker has a copy of it. A start cuts it at the first damage, and a controller that has lost
+records that it acknowledged may elect one that never had them. A node that only follows fetches the log again from the
+leader (`KafkaRaftClient`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The `meta.properties` that a log directory has lost, as the broker's other directories and its metadata log know it.
+"""Reconstruct the lost `meta.properties` of a log directory from the broker's other directories and its metadata log.
 
-All directories of a broker name one cluster and one node (`MetaPropertiesEnsemble.verify`).  Each has an id of its own,
+All directories of a broker name one cluster and one node (`MetaPropertiesEnsemble.verify`). Each has an id of its own,
 under which the metadata log has its replicas; a broker gives a directory without one a new id
 (`KafkaRaftServer.initializeLogDirs`) and tells the controller where its replicas are.
 """
@@ -26,10 +26,8 @@ __all__ = ["directories_that_name", "lost_identity"]
 
 
 def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes | None:
-    """The file's bytes; None where the directory has one that can be read.
-
-    `roots` are the log directories that were given together.  `RecoveryRefused` where none of them says what broker it
-    is of, or they are several brokers'.
+    """Return the file's content; None if the directory has a readable one. `roots` are the log directories that were
+    given together. Raises `RecoveryRefused` if none of these identifies the broker.
     """
     standing = meta_properties_of(root)
     if standing is not None and standing.node_id is not None:
@@ -51,7 +49,9 @@ def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes |
 
 
 def directories_that_name(root: str, facts: TopicFacts) -> tuple[str, ...]:
-    """All log directories of the broker, this one too, where it does not say whose it is and another does; or none."""
+    """Sorted log directories of the broker, this one included, if this one has lost its identity and another one has
+    it; else empty.
+    """
     roots = brothers_of(root, facts.roots)
     try:
         return tuple(sorted(roots)) if lost_identity(root, roots, facts) is not None else ()
@@ -60,11 +60,11 @@ def directories_that_name(root: str, facts: TopicFacts) -> tuple[str, ...]:
 
 
 def _directory_id(root: str, facts: TopicFacts, taken: set[str | None], *, is_last: bool) -> str | None:
-    """The id by which the metadata knows the directory; None if that is not one.
+    """Directory id according to the metadata; None if it is ambiguous or unknown.
 
-    It is the one in the voter set if the metadata log is here, else the one under which the metadata has the partitions
-    that are here, else that of a line of the damaged file, else the only registered one that no other directory has, if
-    all others are given (`is_last`).
+    The id in the voter set if the metadata log is here; else the one to which the metadata assigns the partitions here;
+    else the one in the damaged file; else the only registered one that no other directory has, if all others are given
+    (`is_last`).
     """
     if facts.voter_directory is not None and os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY)):
         return None if facts.voter_directory in taken else facts.voter_directory
@@ -77,7 +77,7 @@ def _directory_id(root: str, facts: TopicFacts, taken: set[str | None], *, is_la
 
 
 def _in_damaged_file(root: str) -> frozenset[str]:
-    """Ids in whole lines of a file that cannot be parsed."""
+    """Ids in complete lines of a file that cannot be parsed."""
     try:
         data = read_small(os.path.join(root, META_PROPERTIES), DEFAULT_LIMITS.checkpoint_bytes)
     except (StorageError, UsageError, OSError):

@@ -1,8 +1,8 @@
-"""Files that the broker's user may not open: what a copy or a restore as root leaves behind.
+"""Find files that the broker's user may not open, as a copy or a restore by root leaves them.
 
-A broker opens every log and index for reading and writing, and renames files beside them
-(`LogSegment.open`, `LogDirFailureChannel`): one that belongs to another user takes its whole log directory offline.
-Who the broker runs as is told by its directories: not root, where some of them belong to another user.
+A broker opens every log and index for reading and writing, and renames files beside them (`LogSegment.open`,
+`LogDirFailureChannel`): one that belongs to another user takes its whole log directory offline. The broker's user is
+derived from the owners of its directories: not root, if some of them belong to another user.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ User = tuple[int, int]
 
 
 def closed_files(root: str, roots: Iterable[str]) -> tuple[User, list[str]] | None:
-    """The broker's user, and the paths in its log directory `root` that it may not open or change; None if it may all.
-
-    `roots` are the broker's other log directories, which are asked for the user too.  None where all of them belong to
-    root, or cannot be listed.
+    """Return the broker's user, and the paths in its log directory `root` that it may not open or change; None if it
+    may use all. `roots` are the broker's other log directories, which help to find the user. None also if all
+    directories belong to root, or cannot be listed.
     """
     try:
         user = _user({root, *roots})
@@ -41,7 +40,7 @@ def closed_files(root: str, roots: Iterable[str]) -> tuple[User, list[str]] | No
 
 
 def _user(roots: Iterable[str]) -> User | None:
-    """Who owns most of the directories that do not belong to root; None where all do."""
+    """Owner of most of the directories that do not belong to root; None if all do."""
     owners: Counter[User] = Counter()
     for root in roots:
         status = os.lstat(root)
@@ -50,31 +49,33 @@ def _user(roots: Iterable[str]) -> User | None:
             if entry.name == META_PROPERTIES or parse_partition_directory(entry.name) is not None:
                 status = entry.stat(follow_symlinks=False)
                 owners[status.st_uid, status.st_gid] += 1
-    others = [each for each in owners if each[0] != _ROOT]
-    return max(others, key=lambda each: (owners[each], each), default=None)
+    others = [owner for owner in owners if owner[0] != _ROOT]
+    return max(others, key=lambda owner: (owners[owner], owner), default=None)
 
 
 def _entries(root: str) -> Iterator[tuple[str, os.stat_result]]:
-    """What a broker opens: the directory, its own files, partition directories and all that is in them."""
+    """Yield what a broker opens, with its lstat: the directory, its own files, and partition directories with their
+    content.
+    """
     yield root, os.lstat(root)
     for entry in scan_directory(root):
         is_partition = parse_partition_directory(entry.name) is not None
         if is_partition or (entry.name in _OWN_FILES and not _is_lock_of_ours(entry.path)):
             yield entry.path, entry.stat(follow_symlinks=False)
         if is_partition and entry.is_dir(follow_symlinks=False):
-            for each in scan_directory(entry.path):
-                yield each.path, each.stat(follow_symlinks=False)
+            for inside in scan_directory(entry.path):
+                yield inside.path, inside.stat(follow_symlinks=False)
 
 
 def _is_lock_of_ours(path: str) -> bool:
-    """Whether it is the lock file that a recovery makes, and removes when it ends (`recovery.act.lock`)."""
+    """Whether a file is the lock file that a recovery makes and later removes (`recovery.act.lock`)."""
     if os.path.basename(path) != LOCK_FILE or not os.path.isfile(path):
         return False
     return read_small(path, DEFAULT_LIMITS.checkpoint_bytes).startswith(b"kafkalog ")
 
 
 def _is_closed(path: str, status: os.stat_result, user: User) -> bool:
-    """Whether the bits of its mode keep the user out of what belongs to somebody else."""
+    """Whether a file belongs to another user and its mode does not let `user` open it as a broker does."""
     if status.st_uid == user[0] or stat.S_ISLNK(status.st_mode):
         return False
     granted = status.st_mode >> 3 if status.st_gid == user[1] else status.st_mode

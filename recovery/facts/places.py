@@ -1,4 +1,4 @@
-"""What log directories, and which of their partition directories, the paths mean that somebody gives."""
+"""Resolve paths that a user gives to log directories and selected partition directories."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ Path = TypeVar("Path", bound=PathLike)
 
 
 def root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
-    """The log directory a path means, and the partition directory if it is one."""
+    """Return the log directory of a path, and the name of the partition directory if the path is one, else None.
+
+    Raises `UsageError` if it is neither, `RecoveryRefused` for a partition directory that is a symbolic link.
+    """
     given = os.fspath(path)
     if "\0" in given:
         raise UsageError("a path cannot hold a NUL")
@@ -39,7 +42,9 @@ def root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
 
 
 def _refuse_linked_partition(given: str, real: str) -> None:
-    """A broker that follows a link sees the partition under the link's name, and locks the directory the link is in."""
+    """Raise `RecoveryRefused` for a link to a partition directory. A broker that follows it sees the partition under
+    the link's name, and locks the directory of the link.
+    """
     name = given.rstrip("/")
     if (
         os.path.islink(name)
@@ -53,15 +58,14 @@ def _refuse_linked_partition(given: str, real: str) -> None:
 
 
 def log_directories(paths: Sequence[PathLike]) -> list[str]:
-    """The paths, and in place of a directory around several log directories (volumes, brokers) those inside it.
-
-    One inside that cannot be listed is among them, and so is a path that means nothing: who acts on it says why.
+    """Return the paths; a directory that contains log directories (volumes, brokers) is replaced by those. Unreadable
+    ones and invalid paths are kept, so that the caller reports why.
     """
-    found: dict[str, str] = {}
+    directories: dict[str, str] = {}
     for path in [os.fspath(each) for each in paths]:
         for each in _inside(path) or [path]:
-            found.setdefault(os.path.realpath(each) if "\0" not in each else each, each)
-    return list(found.values())
+            directories.setdefault(os.path.realpath(each) if "\0" not in each else each, each)
+    return list(directories.values())
 
 
 def _inside(path: str) -> list[str]:
@@ -75,7 +79,7 @@ def _inside(path: str) -> list[str]:
 
 
 def _partitions_at(path: PathLike) -> list[tuple[str, int]] | None:
-    """The topic-partitions that a path means; None if unknown: who acts on it will say so."""
+    """Topic-partitions that a path means; None if they cannot be determined, which the caller reports."""
     try:
         root, only = root_of(path)
         names = only or [entry.name for entry in scan_directory(root) if entry.is_dir(follow_symlinks=False)]
@@ -86,9 +90,8 @@ def _partitions_at(path: PathLike) -> list[tuple[str, int]] | None:
 
 
 def holding(given: Sequence[PathLike], select: Selection) -> list[str]:
-    """The log directories, of all that several paths mean, that hold some of what is chosen.
-
-    Those of which that cannot be told are among them.  `UnknownName` for a topic or partition that is in none of them.
+    """Log directories, of all that the paths mean, with some of the selected partitions. Unreadable ones are included.
+    Raises `UnknownName` for a topic or partition that is in none of them.
     """
     paths = log_directories(given)
     if select == ALL:
@@ -102,21 +105,20 @@ def holding(given: Sequence[PathLike], select: Selection) -> list[str]:
 
 
 def by_log_directory(paths: Sequence[Path]) -> list[list[Path]]:
-    """The paths of each log directory together, in the order of its first; one that means none is by itself."""
-    found: dict[str, list[Path]] = {}
+    """Group paths by log directory, in the order of first occurrence; an invalid path forms its own group."""
+    groups: dict[str, list[Path]] = {}
     for path in paths:
         try:
             root = root_of(path)[0]
         except (KafkaLogError, OSError):
             root = str(path)  # who acts on it will say so
-        found.setdefault(root, []).append(path)
-    return list(found.values())
+        groups.setdefault(root, []).append(path)
+    return list(groups.values())
 
 
 def chosen_directories(paths: Sequence[PathLike], select: Selection) -> tuple[str, frozenset[str] | None]:
-    """The log directory, as `root_of` has it, with the partition directories that are meant.
-
-    All of the paths are of one log directory.
+    """Return the log directory of the paths and the names of the selected partition directories, None for all. All
+    paths must belong to one log directory.
     """
     places = [root_of(path) for path in paths]
     root = places[0][0]

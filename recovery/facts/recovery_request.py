@@ -1,4 +1,4 @@
-"""What is asked of a recovery, as one value; and the same, settled for one log directory."""
+"""Requests to recover log directories, and the rules that settle a request for one directory."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RemoteLogSource(Protocol):
 
 
 def mode_named(mode: Mode | str) -> Mode:
-    """The mode of this name; `UsageError` if there is none."""
+    """Return the mode with this name. Raises `UsageError` if there is none."""
     try:
         return Mode(mode)
     except ValueError:
@@ -58,14 +58,14 @@ def mode_named(mode: Mode | str) -> Mode:
 
 
 def selection_words(select: Selection) -> list[str]:
-    """The options that select topic-partitions."""
+    """Command-line options that select these topic-partitions; empty if all are selected."""
     numbers = map(str, sorted(select.partitions))
     chosen = (("--topic", sorted(select.topics)), ("--partition", numbers), ("--exclude", sorted(select.excluded)))
     return [word for option, values in chosen for value in values for word in shell_option(option, value)]
 
 
 def quarantine_words(quarantine: PathLike) -> list[str]:
-    """The option that names a quarantine, whatever the working directory is."""
+    """Command-line option that names a quarantine, with an absolute path."""
     return ["--quarantine", os.path.abspath(os.fspath(quarantine))]
 
 
@@ -132,9 +132,9 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     moved: Annotated[bool, Option("--moved", _MOVED, is_of_acting=True)] = False
     """the directory is the one that its runs were on, although that cannot be seen"""
     topics: TopicFacts | None = None
-    """what is known of the topics; None: what the metadata log in the directories says"""
+    """facts about the topics; None: they are read from the metadata log in the directories"""
     remote_logs: RemoteLogSource | None = None
-    """the remote part of tiered logs: in mode remote lost logs begin after it, into a copy it is copied"""
+    """remote part of tiered logs: in mode remote lost logs begin after it; a working copy gets it restored"""
     beside: tuple[str, ...] = ()
     """more log directories of the same brokers, which a start reads; they are not changed"""
 
@@ -156,19 +156,19 @@ def _proof_named(proof: Proof | str) -> Proof:
 
 
 class Rules(Recovery, frozen=True, kw_only=True, dict=True):
-    """A request that is settled for one log directory, by which everything is decided there."""
+    """Rules for one log directory: a request with everything settled that decisions there depend on."""
 
     mode: Mode = Mode.SAFE
     repair_bits: Proof | None = None
     copies: tuple[str, ...] = ()
     identity: bytes | None = None
-    """the `meta.properties` to write; None: it stays as it is"""
+    """content of the `meta.properties` to write; None: the file is kept"""
     rebuild_indexes: bool = False
-    """rebuild every index of sound logs, and cut nothing"""
+    """rebuild every index of sound logs, and truncate nothing"""
     looks_inside: bool = True
-    """mode salvage treats what cannot be read inside a batch as damage"""
+    """whether mode salvage treats unreadable records inside a batch as damage"""
     lacking: Mapping[str, StorageError] = {}
-    """directories that are missing in a copy, because they could not be read, and why"""
+    """directories that a copy lacks because they could not be read, with the error"""
 
     @cached_property
     def _settings(self) -> dict[str, LogSettings]:
@@ -176,28 +176,28 @@ class Rules(Recovery, frozen=True, kw_only=True, dict=True):
 
     @property
     def now_ms(self) -> int:
-        """The time to treat as now."""
+        """Time to treat as now, in ms since 1970. Raises `AssertionError` if the rules are not settled."""
         if self.at is None:
             raise AssertionError("rules that were not settled")
         return self.at
 
     @property
     def facts(self) -> TopicFacts:
-        """What is known of the topics."""
+        """Facts about the topics; `NO_FACTS` if there are none."""
         return NO_FACTS if self.topics is None else self.topics
 
     @property
     def resumes(self) -> bool:
-        """A log goes on after damage."""
+        """Whether a log continues after damage."""
         return self.mode.spec.resumes
 
     @property
     def examines_all(self) -> bool:
-        """No segment is believed because it lies below the recovery point."""
+        """Whether segments below the recovery point are examined too."""
         return self.full or self.resumes or self.rebuild_indexes
 
     def settings(self, topic: str) -> LogSettings:
-        """What decides the bytes of a topic's partitions."""
+        """Settings of the logs of a topic."""
         found = self._settings.get(topic)
         if found is None:
             found = self._settings[topic] = self.facts.settings(topic, self.config)
@@ -205,17 +205,18 @@ class Rules(Recovery, frozen=True, kw_only=True, dict=True):
 
     @staticmethod
     def unique(_directory: str) -> str:
-        """What makes the name of a directory unique that is set aside (`UnifiedLog.logStrayDirName`)."""
+        """Return a unique part for the new name of a directory that is set aside (`UnifiedLog.logStrayDirName`)."""
         return uuid.uuid4().hex
 
 
 def rules_of(request: Recovery, **changes: Any) -> Rules:
-    """A request as rules, with other values of some fields."""
+    """Return the rules of a request, with other values for some fields."""
     return Rules(**{name: getattr(request, name) for name in request.__struct_fields__} | changes)
 
 
 def settled(request: Recovery, roots: Iterable[str]) -> Rules:
-    """Rules for these log directories: with the time, and with what is known of the topics.
+    """Return the rules for these log directories. If the request has no time or no facts about topics, they are the
+    clock's and those that the directories hold.
 
     Raises `UsageError` for settings or a topic id that Kafka would refuse.
     """

@@ -1,4 +1,4 @@
-"""Bytes that a plan computed and nobody should hold in memory: in a file without a name, gone when it is closed."""
+"""Keep computed bytes of a plan out of memory: in a file without a name that disappears when it is closed."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from kafkalog.log.storage.content import Slice
 __all__ = ["SCRATCH", "Scratch"]
 
 SCRATCH = "\0scratch"
-"""the origin of its slices; no file has such a name"""
+"""origin of its slices; no file has this name"""
 _IN_MEMORY = 64 * MIB
-"""Less than this is not a file."""
+"""Most bytes that stay in memory instead of a file."""
 
 
 class Scratch:
-    """What was computed, one piece after the other; the place is that of temporary files (`TMPDIR`)."""
+    """File of computed bytes, one piece after another, in the directory for temporary files (`TMPDIR`)."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
         self._size = 0
         self._end: int | None = None
-        """where the stretch ends that this process stays in"""
+        """end of this process's part in bytes; None: it may write anywhere"""
         self._is_shared = False
 
     @property
     def size(self) -> int:
-        """Bytes there are."""
+        """Size in bytes."""
         return self._size
 
     def keep(self, data: bytes) -> Slice:
-        """Add bytes; gives where they are."""
+        """Append bytes; return the slice that holds them. Raises `StorageError`."""
         try:
             if self._file is None:
                 self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - see close
@@ -59,9 +59,8 @@ class Scratch:
             left, position = left[done:], position + done
 
     def divide(self, sizes: Iterable[int]) -> list[int]:
-        """Set stretches aside for processes that are forked from now on; where each begins.
-
-        The file has holes where they write less; they share nothing of it but what they have written.
+        """Reserve parts of these sizes for processes that are forked later; return where each begins. Unwritten bytes
+        are holes. Raises `StorageError`.
         """
         try:
             if self._file is None:
@@ -79,11 +78,11 @@ class Scratch:
         return starts
 
     def stay_in(self, start: int, size: int) -> None:
-        """Keep what comes next in a stretch that was set aside: this is the process that it is for."""
+        """Write from now on only into the reserved part at `start`; called in the process that it is for."""
         self._size, self._end = start, start + size
 
     def read(self, position: int, length: int) -> bytes:
-        """Bytes from `position`; fewer only at the end."""
+        """Return `length` bytes from `position`; fewer at the end. Raises `StorageError`."""
         if self._file is None:
             return b""
         try:
@@ -95,6 +94,6 @@ class Scratch:
             raise StorageError.wrap(error, f"cannot read a temporary file in {tempfile.gettempdir()}") from error
 
     def close(self) -> None:
-        """Remove the scratch directory."""
+        """Close the file, which removes it."""
         if self._file is not None:
             self._file.close()

@@ -1,8 +1,7 @@
-"""The facts a plan is made of and bound to: every file of a log directory, seen once, read-only.
+"""Survey of a log directory: every file is listed once, read-only. Plans are made from a survey and bound to it.
 
-A plan is valid only for what was surveyed: size, inode and modification time of each file it touches are compared
-again before anything is changed.  A directory that cannot be read can be left out: nothing in it is then known, and
-nothing of it is touched.
+A plan is valid only for its survey: size, inode and modification time of each file are compared again before anything
+is changed. A directory that cannot be read can be left out: then nothing in it is known, and nothing of it is changed.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ LINKED_DIRECTORY = "a symbolic link to a directory"
 _OPEN_FILES = 64
 _SMALL_BYTES = 1 << 16
 _BYTES_OF_A_SOURCE = 300
-"""What a file takes in memory besides its content, about."""
+"""Approximate memory of a kept file besides its content, in bytes."""
 _KEPT_BYTES = 16 << 20
-"""Of small files, which one examination after the other reads."""
+"""Most bytes of small files that are kept in memory, because several examinations read them."""
 _NS_IN_MS = 1_000_000
 _COMES_AND_GOES = frozenset({LOCK_FILE, POINTER, POINTER_BEFORE})
 
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """What identifies a file and its content without reading it."""
+    """Facts that identify a file and its content without reading it."""
 
     size: int
     mtime_ns: int
@@ -50,11 +49,11 @@ class FileFacts:
     inode: int
     links: int
     allocated: int = 0
-    """bytes on disk: fewer than `size` where there are holes"""
+    """bytes on disk: fewer than `size` if the file has holes"""
 
     @property
     def identity(self) -> tuple[int, int, int, int, int]:
-        """What changes when somebody else puts another content, another file or another name in its place."""
+        """Values that change if the file, its content or its number of names changes."""
         return self.size, self.mtime_ns, self.device, self.inode, self.links
 
 
@@ -64,42 +63,42 @@ OnRead = Callable[[str, int], None]
 
 @dataclass(slots=True)
 class Survey:
-    """A log directory as it is; paths are relative to `root`, with `/`."""
+    """Files of a log directory at one moment. Paths are relative to `root`, with `/`."""
 
     root: str
     files: Mapping[str, FileFacts]
     directories: Mapping[str, int]
-    """modification time in ns"""
+    """modification time in ns by directory"""
     special: Mapping[str, str]
-    """live symbolic links, FIFOs and the like, and what they are"""
+    """description of live symbolic links, FIFOs and the like, by path"""
     dangling: frozenset[str] = frozenset()
     """dangling symbolic links"""
     on_read: OnRead | None = None
-    """told the path and the end of every read"""
+    """called after every read with the path and the end of the bytes read"""
     follows: bool = False
-    """live symbolic links count as what they lead to, as for a broker"""
+    """live symbolic links count as their targets, as for a broker"""
     is_partial: bool = False
     """only some of the partition directories were examined"""
     unreadable: Mapping[str, StorageError] = field(default_factory=dict)
-    """directory below the root, or file of its own -> what the operating system said; it is in none of the others"""
+    """directory below the root, or file of the root -> error; it is in none of the other fields"""
     outside: dict[str, FileFacts] = field(default_factory=dict)
-    """real path -> file of another directory from which something is to come"""
+    """real path -> facts of a file of another directory from which bytes are taken"""
     tables: HeaderTables | None = None
-    """of logs that are read here or were read before; made when the first tree is"""
+    """header tables of logs; made with the first tree if none are given"""
     scratch: Scratch | None = None
-    """where a tree's computed bytes go; None: they stay in memory"""
+    """file for a tree's computed bytes; None: they stay in memory"""
     _open: OrderedDict[str, ListedSource] = field(default_factory=OrderedDict, repr=False)
     _kept: _SmallFiles = field(default_factory=lambda: _SmallFiles(), repr=False)
     _pristine: Tree | None = field(default=None, init=False, repr=False)
-    """the virtual copy that nobody changes"""
+    """tree that is copied and never changed"""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Files that are open or kept in memory, and who is told of reads, stay in their process."""
+        """Pickle without open files, kept content and `on_read`, which stay in their process."""
         seen = self.root, self.files, self.directories, self.special, self.dangling
         return Survey, (*seen, None, self.follows, self.is_partial, self.unreadable, self.outside)
 
     def directory_of(self, path: object) -> str | None:
-        """The directory below the root, one that was examined, in which a file is, or which is the path itself."""
+        """Return the surveyed directory below the root that is `path` or contains it; None if there is none."""
         if not isinstance(path, str | os.PathLike):
             return None
         relative = os.path.relpath(os.path.realpath(path), self.root)
@@ -107,7 +106,7 @@ class Survey:
         return name if name in self.directories else None
 
     def only(self, directories: Iterable[str]) -> Survey:
-        """What was seen of the root's own files and of some of its directories."""
+        """Return the part of the survey with the root's own files and only these directories."""
         wanted = frozenset(directories)
 
         def is_in(path: str) -> bool:
@@ -117,13 +116,13 @@ class Survey:
         return replace(
             self,
             files={path: facts for path, facts in self.files.items() if is_in(path)},
-            directories={path: at for path, at in self.directories.items() if is_in(path)},
+            directories={path: mtime_ns for path, mtime_ns in self.directories.items() if is_in(path)},
             special={path: what for path, what in self.special.items() if is_in(path)},
             dangling=frozenset(path for path in self.dangling if is_in(path)),
         )
 
     def without(self, unreadable: Mapping[str, StorageError]) -> Survey:
-        """What was seen but for directories, and files of the root's own, that turned out not to be readable."""
+        """Return the survey without directories, and files of the root, that turned out to be unreadable."""
         if not unreadable:
             return self
         kept = self.only(path for path in self.directories if "/" not in path and path not in unreadable)
@@ -131,7 +130,7 @@ class Survey:
         return replace(kept, files=files, unreadable={**self.unreadable, **unreadable})
 
     def tree(self) -> Tree:
-        """A virtual copy of all of it."""
+        """Return a new tree in memory with all surveyed files."""
         if self._pristine is None:
             self._pristine = self._new_tree()
         return self._pristine.copy()
@@ -154,7 +153,9 @@ class Survey:
         )
 
     def source(self, path: str) -> Source:
-        """The opened file, its bytes where they are few, or the scratch file; a bounded number stay open."""
+        """Return the source of a file's bytes: an open file, the kept content of a small file, or the scratch file. At
+        most 64 files stay open.
+        """
         kept = self._kept.get(path)
         if kept is not None:
             return kept
@@ -176,9 +177,10 @@ class Survey:
         return source
 
     def first_change(self, other: Survey) -> str | None:
-        """The first path that a later survey sees otherwise; the broker's lock and a quarantine's pointer apart.
+        """Return the first path that differs in a later survey; None if nothing has changed.
 
-        What is in directories that are left out here is nobody's concern.  Files of other directories are looked at.
+        The broker's lock, the pointer file and directories that are unreadable here are ignored. Files of other
+        directories are examined again.
         """
         for path, facts in self.outside.items():
             try:
@@ -201,7 +203,7 @@ class Survey:
         return None
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all open files."""
         while self._open:
             self._open.popitem()[1].close()
         if self.scratch is not None:
@@ -215,7 +217,7 @@ class Survey:
 
 
 class _KeptSource:
-    """The bytes of a small file."""
+    """Content of a small file in memory."""
 
     __slots__ = ("_data", "size")
 
@@ -224,26 +226,28 @@ class _KeptSource:
         self.size = len(data)
 
     def read(self, position: int, length: int) -> bytes:
-        """`length` bytes from `position`; fewer only where the file ended when it was listed."""
+        """Return `length` bytes from `position`; fewer at the end of the file."""
         return self._data[position : position + length]
 
 
 class _SmallFiles:
-    """Small files that were read already: of as many as there is room for, those that were asked for last."""
+    """Content of small files that were read, the latest that fit into a limit."""
 
     def __init__(self) -> None:
         self._sources: OrderedDict[str, _KeptSource] = OrderedDict()
         self._bytes = 0
 
     def get(self, path: str) -> _KeptSource | None:
-        """The file, if it was read already."""
+        """Return a kept file; None if it is not kept."""
         source = self._sources.get(path)
         if source is not None:
             self._sources.move_to_end(path)
         return source
 
     def keep(self, path: str, data: bytes) -> _KeptSource:
-        """The source from now on of a file."""
+        """Keep the content of a file, and return its source. Files that were unused longest go if the limit is
+        exceeded.
+        """
         self._bytes += len(data) + _BYTES_OF_A_SOURCE
         while self._bytes > _KEPT_BYTES:
             _path, oldest = self._sources.popitem(last=False)
@@ -272,7 +276,7 @@ class _CountingSource(ListedSource):
 
 
 def facts_of(status: os.stat_result) -> FileFacts:
-    """The facts of a regular file."""
+    """Return the facts of a regular file."""
     return _facts(
         status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino, status.st_nlink, status.st_blocks * 512
     )
@@ -289,19 +293,19 @@ def survey(
 ) -> Survey:
     """List a log directory and its partition directories; `only` limits it to some of the latter.
 
-    `tables` are those of logs that were read a moment ago, by their real paths.  With `tolerant` a directory below that
-    cannot be listed is left out (`unreadable`).  With `follows` links that are not dangling are what they lead to.
-    Raises `UsageError` if `root` is not a directory, `StorageError` if it cannot be read.
+    `tables` are header tables of logs that were just read, by real path. With `tolerant` a directory below that cannot
+    be listed is left out (`unreadable`). With `follows` live symbolic links count as their targets. Raises `UsageError`
+    if `root` is not a directory, `StorageError` if it cannot be read.
     """
     if not exists(root):
         raise UsageError(f"{root} does not exist")
     if not os.path.isdir(root):
         raise UsageError(f"{root} is not a directory")
-    found = Survey(os.path.realpath(root), {}, {}, {}, on_read=on_read, follows=follows, is_partial=only is not None,
+    result = Survey(os.path.realpath(root), {}, {}, {}, on_read=on_read, follows=follows, is_partial=only is not None,
                    tables=tables)  # fmt: skip
     listing = _Listing(only, follows=follows)
     unreadable: dict[str, StorageError] = {}
-    for entry in scan_directory(found.root):
+    for entry in scan_directory(result.root):
         below = _Listing(None, follows=follows)
         try:
             listing.take(entry, entry.name)
@@ -316,7 +320,7 @@ def survey(
         else:
             listing.add(below)
     return replace(
-        found,
+        result,
         files=listing.files,
         directories=listing.directories,
         special=listing.special,
@@ -326,11 +330,11 @@ def survey(
 
 
 class _Listing:
-    """What is in one directory."""
+    """Entries of one directory by kind."""
 
     def __init__(self, only: frozenset[str] | None, *, follows: bool) -> None:
         self._only = only
-        """the directories that are meant, None for all"""
+        """names of the directories to list; None: all"""
         self._follows = follows
         self.files: dict[str, FileFacts] = {}
         self.directories: dict[str, int] = {}
@@ -338,7 +342,9 @@ class _Listing:
         self.dangling: set[str] = set()
 
     def take(self, entry: Entry, path: str) -> None:
-        """One entry; `path` is relative to the log directory."""
+        """Add one entry; `path` is relative to the log directory. An entry that has gone since is skipped. Raises
+        `StorageError`.
+        """
         is_meant = self._only is None or entry.name in self._only
         try:
             status = entry.stat(follow_symlinks=False)
@@ -364,7 +370,7 @@ class _Listing:
             self.dangling.add(path)
 
     def add(self, other: _Listing) -> None:
-        """Take in what another directory holds."""
+        """Add the entries of another directory."""
         self.files |= other.files
         self.directories |= other.directories
         self.special |= other.special

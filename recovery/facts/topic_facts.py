@@ -1,7 +1,7 @@
-"""What the cluster's metadata says of the topics in a log directory: `__cluster_metadata` beside the partitions.
+"""Facts about the topics of a log directory from the cluster's metadata: `__cluster_metadata` beside the partitions.
 
-A KRaft broker takes a topic's settings from there (`LogManager.fetchLogConfig` over `MetadataCache.topicConfig`), its
-id, and whether a partition is its own at all (`LogManager.isStrayKraftReplica`).
+A KRaft broker reads there a topic's settings (`LogManager.fetchLogConfig` over `MetadataCache.topicConfig`), its id,
+and whether a partition is its own at all (`LogManager.isStrayKraftReplica`).
 """
 
 from __future__ import annotations
@@ -51,102 +51,105 @@ class SettingsJson(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """Settings and ids by topic, under Kafka's topic names; empty where nothing is known."""
+    """Settings, ids and placement of topics, by Kafka's topic names; empty if unknown."""
 
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     broker_configs: Mapping[str, str] = field(default_factory=dict)
-    """dynamic settings of this broker and of all brokers, under the topic settings' names"""
+    """dynamic settings of this broker and of all brokers, by the topic settings' names"""
     cleaner_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """what decides how a topic is cleaned, by topic"""
+    """settings for the cleaner by topic"""
     cleaner_broker_configs: Mapping[str, str] = field(default_factory=dict)
-    """the same of this broker and of all brokers"""
+    """settings for the cleaner of this broker and of all brokers"""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     replicas: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     """(topic, partition) -> broker ids"""
     in_sync: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
-    """those of them that were in sync when the metadata was written"""
+    """(topic, partition) -> broker ids that were in sync when the metadata was written"""
     compacted: frozenset[str] = frozenset()
-    """topics of which the cluster said so"""
+    """topics whose settings in the metadata make them compacted"""
     assigned: Mapping[tuple[str, int], str] = field(default_factory=dict)
-    """the id of the log directory that this broker's replica is in"""
+    """(topic, partition) -> id of the log directory that holds this broker's replica"""
     tiering: Tiering = NO_TIERING
     """which logs have a remote part"""
     node_id: int | None = None
     broker_epoch: int | None = None
-    """of this broker's last registration"""
+    """broker epoch of this broker's last registration; None if unknown"""
     registered: frozenset[str] = frozenset()
-    """ids of the log directories that this broker registered last"""
+    """ids of the log directories in this broker's last registration"""
     voter_directory: str | None = None
-    """id of the directory with which the node is in the voter set; None with static voters"""
+    """directory id of this node in the voter set; None with static voters"""
     source: str | None = None
-    """the directory that this was read from; None if there was none"""
+    """the metadata log's directory that this was read from; None if there was none"""
     roots: tuple[str, ...] = field(default=(), compare=False)
-    """the log directories of the broker that were asked"""
+    """log directories of the broker that were examined"""
     controllers: tuple[str, ...] = field(default=(), compare=False)
-    """log directories with a metadata log that were given beside them, of other nodes of its cluster"""
+    """log directories of other nodes of the cluster with a metadata log, given in addition"""
     apart: tuple[str, ...] = field(default=(), compare=False)
-    """log directories that name another broker, and that may be this one's all the same"""
+    """log directories that name another broker but may belong to this one"""
     problem: str | None = None
-    """why nothing, or not all, could be read; one sentence"""
+    """why nothing, or not everything, could be read, as one sentence; None if it could"""
 
     def settings(self, topic: str, given: Mapping[str, str]) -> LogSettings:
-        """What decides a topic's bytes: the cluster's memory, else what the caller gave, else Kafka's defaults."""
+        """Return the settings of a topic's logs: from the metadata if it has them, else from `given`, else Kafka's
+        defaults.
+        """
         remote = {REMOTE_STORAGE_ENABLE: "true"} if self.tiering.has_remote_log(topic) else {}
         return LogSettings.from_names({**given, **self.broker_configs, **self.configs.get(topic, {}), **remote})
 
     @property
     def configs_by_name(self) -> Mapping[str, Mapping[str, str]]:
-        """Topics and their own settings, by name."""
+        """Settings of each topic, sorted by its name."""
         return dict(sorted(self.configs.items()))
 
     def cleaner_config(self, topic: str, given: Mapping[str, str]) -> CleanerConfig:
-        """How a topic is cleaned: the cluster's memory, else what the caller gave, else Kafka's defaults."""
+        """Return the cleaner's settings of a topic: from the metadata if it has them, else from `given`, else Kafka's
+        defaults.
+        """
         own = {**INTERNAL_TOPIC_SETTINGS.get(topic, {}), **self.cleaner_configs.get(topic, {})}
         return CleanerConfig.from_names({**known_settings(given), **self.cleaner_broker_configs, **own})
 
     def is_compacted(self, topic: str) -> bool:
-        """Whether its policy is known to be compaction, also where it is that of Kafka's own topic."""
+        """Whether a topic is known to be compacted, which includes Kafka's own compacted topics."""
         return topic in COMPACTED_BY_KAFKA or topic in self.compacted
 
     def strays(self, directories: Iterable[str]) -> list[str]:
-        """The partition directories that the metadata does not place on this broker: it would rename them."""
+        """Sorted partition directories that the metadata does not place on this broker, which would rename them to
+        `-stray`. Empty if the metadata or the node id is unknown.
+        """
         if self.source is None or self.problem is not None or self.node_id is None:
             return []
-        found = []
+        strays = []
         for directory in directories:
             name = parse_partition_directory(directory)
             if name is None or name.state is not DirectoryState.LIVE or name.topic == CLUSTER_METADATA_TOPIC:
                 continue
             if self.node_id not in self.replicas.get((name.topic, name.partition), ()):
-                found.append(directory)
-        return sorted(found)
+                strays.append(directory)
+        return sorted(strays)
 
     def live_partitions(self) -> frozenset[tuple[str, int]]:
-        """Topic-partitions with a live directory in a log directory of the broker that can be read."""
-        found: set[tuple[str, int]] = set()
+        """Topic-partitions with a live directory in one of `roots`. Directories that cannot be listed are skipped."""
+        partitions: set[tuple[str, int]] = set()
         for root in self.roots:
             try:
                 names = os.listdir(root)
             except OSError:
                 continue
             parsed = (parse_partition_directory(name) for name in names)
-            found.update(
+            partitions.update(
                 (name.topic, name.partition)
                 for name in parsed
                 if name is not None and name.state is DirectoryState.LIVE
             )
-        return frozenset(found)
+        return frozenset(partitions)
 
 
 NO_FACTS = TopicFacts()
 
 
 def read_topic_facts(roots: Iterable[str]) -> TopicFacts:
-    """What is known of topics, from the first of several log directories of one broker that holds a metadata log.
-
-    Never raises for bad data.
-
-    What tells of remote storage comes from all of them.
+    """Return the facts from the first of a broker's log directories that has a metadata log. Never raises for bad data:
+    `problem` describes it. Facts about remote storage come from all directories.
     """
     roots = list(roots)
     for root in roots:
@@ -169,9 +172,9 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
 
     state = MetadataLog(open_partition(path)).state()
     image = state.image
-    node_ids = (node_id_of(each) for each in dict.fromkeys([root, *roots]))  # its own file may be damaged
+    node_ids = (node_id_of(place) for place in dict.fromkeys([root, *roots]))  # its own file may be damaged
     node_id = next((number for number in node_ids if number is not None), None)
-    voters = {each["voter_id"]: each["voter_directory_id"] for each in state.voters}
+    voters = {voter["voter_id"]: voter["voter_directory_id"] for voter in state.voters}
     registered = None if node_id is None else image.brokers.get(node_id)
     broker = dynamic_of_broker(image.configs, node_id)
     configs = {name: image.configs.get(f"topic:{name}", {}) for name in image.topics}
@@ -214,7 +217,9 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
 
 
 def _problem(path: str, state: MetadataState) -> str | None:
-    """A torn end is what a crash leaves, and what was in it was not committed; anything else may hide a setting."""
+    """Describe damage of the metadata log, or that it is empty; None otherwise. A torn tail is what a crash leaves, and
+    was not committed.
+    """
     damage = state.damage
     if damage is not None:
         return f"the metadata log is damaged, so settings of topics may be missing: {damage}; {OTHER_COPIES}"
@@ -224,18 +229,18 @@ def _problem(path: str, state: MetadataState) -> str | None:
 
 
 def node_id_of(root: str) -> int | None:
-    """The broker of a log directory, as its own `meta.properties` says; None if it does not."""
+    """Broker id in the directory's `meta.properties`; None if it cannot be read or has none."""
     meta = meta_properties_of(root)
     return None if meta is None else meta.node_id
 
 
 def identity_of(root: str) -> tuple[str | None, int] | None:
-    """Cluster and broker of a log directory, as its own `meta.properties` says; None if it names no broker."""
+    """Cluster id and broker id in the directory's `meta.properties`; None if it has no broker id."""
     meta = meta_properties_of(root)
     return None if meta is None or meta.node_id is None else (meta.cluster_id, meta.node_id)
 
 
 def directory_id_of(root: str) -> str | None:
-    """The id of a log directory, as its own `meta.properties` says; None if it does not."""
+    """Directory id in the directory's `meta.properties`; None if it cannot be read or has none."""
     meta = meta_properties_of(root)
     return None if meta is None else meta.directory_id

@@ -1,4 +1,4 @@
-"""A topic id that a caller gives."""
+"""Check a topic id that a caller gives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LONGEST_SHOWN = 60
 
 
 def check_topic_id(text: str | None) -> None:
-    """Let through what Kafka writes for a topic id: 22 letters of URL-safe base64."""
+    """Raise `UsageError` unless `text` is None or a topic id as Kafka writes it: 22 letters of URL-safe base64."""
     if text is None:
         return
     try:

@@ -1,10 +1,9 @@
-"""Planning around directories that cannot be read: they are left as they are, and the others are recovered.
+"""Plan around directories that cannot be read: they are left as they are, and the others are recovered.
 
-Neither can one in which a link, a FIFO, a socket or a device stands: nothing of recovery opens those.
-
-That a log cannot be read is known when it is tried.  Then every topic-partition is planned for alone, which tells all
-that cannot be read in one go, and what is left is planned for together.  The small files beside the logs are tried
-before that: a plan does not need them all, but a broker opens them.
+That includes directories with a link, FIFO, socket or device, which recovery never opens. Whether a log can be read is
+known only when it is tried. Then every topic-partition is planned for alone, which finds all that cannot be read at
+once, and the rest is planned for together. Small files beside the logs are tried before that: a plan does not need them
+all, but a broker opens them.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ __all__ = ["around_unreadable", "findings_of_unreadable", "refusal_of_unreadable
 Made = TypeVar("Made")
 
 _OWN_FILES = (META_PROPERTIES, *OFFSET_CHECKPOINTS)
-"""Of the log directory itself: what is read to decide."""
+"""Files of the log directory itself that decisions depend on."""
 
 _BESIDE_LOGS = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA})
 
@@ -51,14 +50,13 @@ _REMEDY = {
 
 
 def sentences_of_unreadable(survey: Survey) -> dict[str, str]:
-    """What could not be read of each directory, why, and what to do."""
+    """Sentence about each unreadable directory: what, why, and what to do; by name."""
     return {name: _sentence(survey.root, error) for name, error in survey.unreadable.items() if name not in _OWN_FILES}
 
 
 def refusal_of_unreadable(survey: Survey, mode: Mode) -> str | None:
-    """Why recovery declines where it cannot read a file that it writes, and could not put back; None if it can.
-
-    Nor does mode kafka go on without `meta.properties`, which a broker reads before everything else.
+    """Why recovery declines: a file that it would rewrite cannot be read, so that this could not be undone. None if all
+    can. Mode kafka also needs `meta.properties`, which a broker reads first.
     """
     for name in (*_WRITTEN, *([META_PROPERTIES] if mode.spec.is_as_broker else [])):
         error = survey.unreadable.get(name)
@@ -81,7 +79,7 @@ def _sentence(root: str, error: StorageError) -> str:
 
 
 def findings_of_unreadable(survey: Survey) -> list[Finding]:
-    """One for each directory; as in all findings of a plan, their files are relative to the log directory."""
+    """One finding for each unreadable directory or file; file paths are relative to the log directory."""
     return [
         unreadable(error, name).in_file(_relative(survey.root, name, error))
         for name, error in sorted(survey.unreadable.items())
@@ -89,16 +87,16 @@ def findings_of_unreadable(survey: Survey) -> list[Finding]:
 
 
 def _relative(root: str, directory: str, error: StorageError) -> str:
-    """The file that the error is about, where it lies in this directory; else the directory."""
+    """Path of the file that the error is about if it lies in this directory; else the directory."""
     file = os.path.relpath(str(error.filename or root), root)
     return file if file.startswith(f"{directory}/") else directory
 
 
 def around_unreadable(survey: Survey, make: Callable[[Survey, Workers], Made], workers: Workers) -> Made:
-    """What `make` makes of a survey without the directories that it cannot read.
+    """Return `make` of the survey without the directories, and files of the root, that cannot be read; such files count
+    as missing.
 
-    Nor with those of its own files that it cannot read: they are taken for missing.  Raises `StorageError` where
-    something else cannot be read than these or a directory below the root.
+    Raises `StorageError` if anything else cannot be read.
     """
     own = _own_files(survey)
     survey = survey.without(
@@ -116,7 +114,9 @@ def around_unreadable(survey: Survey, make: Callable[[Survey, Workers], Made], w
 
 
 def _own_files(survey: Survey) -> dict[str, StorageError]:
-    """The log directory's own files that the operating system cannot read."""
+    """Files of the log directory itself that the operating system cannot read, with the error. Raises `StorageError`
+    for other errors.
+    """
     failed: dict[str, StorageError] = {}
     for name in _OWN_FILES:
         if name in survey.files:
@@ -130,7 +130,7 @@ def _own_files(survey: Survey) -> dict[str, StorageError]:
 
 
 def _not_files(survey: Survey) -> dict[str, StorageError]:
-    """Directories with something in place of a file that is none, except dangling links."""
+    """Directories that contain something other than a regular file or a dangling link, with the error."""
     failed: dict[str, StorageError] = {}
     for path, what in sorted(survey.special.items()):
         directory, separator, _name = path.partition("/")
@@ -141,7 +141,7 @@ def _not_files(survey: Survey) -> dict[str, StorageError]:
 
 
 def _unreadable_beside_logs(survey: Survey) -> dict[str, StorageError]:
-    """Directories in which a file that a broker opens beside the logs cannot be opened, or its first byte not read."""
+    """Directories in which a file beside the logs cannot be opened or its first byte not read, with the error."""
     failed: dict[str, StorageError] = {}
     for path, facts in survey.files.items():
         directory, _separator, name = path.partition("/")
@@ -163,7 +163,7 @@ def _is_opened(name: str) -> bool:
 def _unreadable_alone(
     survey: Survey, make: Callable[[Survey, Workers], Made], workers: Workers
 ) -> dict[str, StorageError]:
-    """All directories that cannot be read."""
+    """All directories that cannot be read, with the error, found by calling `make` for each topic-partition."""
     failed: dict[str, StorageError] = {}
     workers.begin("what cannot be read", {path: facts.size for path, facts in survey.files.items()})
     for group in groups_of([path for path in survey.directories if "/" not in path]):
@@ -180,7 +180,7 @@ def _unreadable_alone(
 
 
 def _with_companions(survey: Survey, failed: Mapping[str, StorageError]) -> dict[str, StorageError]:
-    """With the other directories of the same topic-partitions, which a broker opens and closes together."""
+    """Add the other directories of the topic-partitions, because a broker opens and closes them together."""
     everything: Iterable[str] = {*failed, *(path for path in survey.directories if "/" not in path)}
     by_group = {
         directory: next(failed[each] for each in group if each in failed)

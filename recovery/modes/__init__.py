@@ -1,1 +1,1 @@
-"""The modes of recovery, a file for each; `table` lists them and the ways that a plan compares."""
+"""The modes of recovery, one file each; `table` lists them and the ways that a plan compares."""

@@ -1,4 +1,4 @@
-"""Mode kafka: byte for byte what the broker's own start leaves."""
+"""Mode kafka: leave byte for byte what the broker's own start leaves."""
 
 from __future__ import annotations
 

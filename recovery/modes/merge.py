@@ -1,4 +1,4 @@
-"""Mode merge: what this and other copies of a damaged partition hold together takes its place."""
+"""Mode merge: replace a damaged partition by what this and other copies of it hold together."""
 
 from __future__ import annotations
 

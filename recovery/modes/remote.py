@@ -1,4 +1,4 @@
-"""Mode remote: damaged segments of a tiered log go, of which the remote tier has copies."""
+"""Mode remote: remove damaged segments of a tiered log of which the remote tier has copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mode safe: everything up to the first damage; a broker opens the result without changing a byte."""
+"""Mode safe: keep everything up to the first damage; a broker opens the result without changing a byte."""
 
 from __future__ import annotations
 

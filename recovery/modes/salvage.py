@@ -1,4 +1,4 @@
-"""Mode salvage: every sound batch on both sides of the damage, with a gap in the offsets."""
+"""Mode salvage: keep every sound batch on both sides of the damage, with a gap in the offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mode set-aside: whole partitions go to quarantine, so that the broker fetches all of them again."""
+"""Mode set-aside: move whole partitions to quarantine, so that the broker fetches all of them again."""
 
 from __future__ import annotations
 

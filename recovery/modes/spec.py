@@ -1,4 +1,4 @@
-"""What a mode of recovery is: a row of the table, with what it decides and what it says."""
+"""Row of the table of modes: what a mode decides, and its texts."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ __all__ = ["Carrier", "Help", "ModeSpec", "WayFacts", "WaySpec"]
 
 
 class Carrier(Protocol[Result]):
-    """What can be done to the tree of a log directory; each call returns what it leaves."""
+    """Operations that a mode can carry out on the tree of a log directory. Each returns the result."""
 
     def safely(self, tree: Tree) -> Result:
         """Keep what is sound, as the rules say."""
 
     def set_aside(self, tree: Tree) -> Result:
-        """Take the partitions out."""
+        """Remove whole partitions."""
 
     def merge(self, tree: Tree) -> Result:
-        """Put what this and other copies hold together in place of damaged partitions."""
+        """Replace damaged partitions by what this and other copies hold together."""
 
     def leave_to_remote(self, tree: Tree) -> Result:
-        """Take out damaged segments of which the remote tier has copies."""
+        """Remove damaged segments of which the remote tier has copies."""
 
 
 class WayFacts(Protocol):
-    """What is known of the result of a way, for its words."""
+    """Facts about the result of a way, for its description."""
 
     @property
     def bytes_cut(self) -> int | None:
-        """Bytes of logs that go; None if unknown."""
+        """Bytes of logs that are removed; None if unknown."""
 
     @property
     def drops_sound(self) -> bool:
-        """Whether records go that could still be read."""
+        """Whether records that can still be read are lost."""
 
     @property
     def has_gaps(self) -> bool:
-        """Whether offsets between those that are kept are lost."""
+        """Whether offsets between kept ones are lost."""
 
     @property
     def leaders(self) -> str:
-        """The brokers of which one has to lead, as words."""
+        """Brokers of which one has to lead, as text."""
 
     @property
     def left_to_remote(self) -> str:
-        """The offsets that are no longer local, as words."""
+        """Offsets that are no longer local, as text."""
 
     @property
     def start(self) -> str | None:
@@ -60,7 +60,7 @@ class WayFacts(Protocol):
 
 
 class Help(enum.Enum):
-    """What a way needs that is not in the log directory."""
+    """Resource outside the log directory that a way needs."""
 
     COPIES = "copies"
     """directories with other copies"""
@@ -71,18 +71,18 @@ class Help(enum.Enum):
 
 
 class WaySpec(Struct, frozen=True, kw_only=True):
-    """A way of a plan."""
+    """A way that plans compare."""
 
     name: str
     keeps: str
-    """what it leaves, for the glossary"""
+    """what the way leaves, for the glossary"""
     consequence: Callable[[WayFacts], str]
-    """what becomes of the log, in a sentence without its end"""
+    """what happens to the log, as a sentence without its full stop"""
     help: Help | None = None
     is_for_each_partition: bool = False
-    """a command takes it for one partition at a time; it is never refused as a whole"""
+    """whether a command applies it to one partition at a time; it is never refused as a whole"""
     is_start: bool = False
-    """a broker's own start"""
+    """whether it is a broker's own start"""
 
 
 class ModeSpec(Struct, frozen=True, kw_only=True):
@@ -90,20 +90,21 @@ class ModeSpec(Struct, frozen=True, kw_only=True):
 
     name: str
     when: str
-    """when it is used, after the word "when" """
+    """when it is used, as the end of a sentence that begins with "when"
+    """
     way: WaySpec | None = None
-    """the way that it takes; None: that of mode safe"""
+    """the way that it carries out; None: the way of mode safe"""
     carry_out: Callable[[Carrier[Any], Tree], Any] = lambda carrier, tree: carrier.safely(tree)
     """what it leaves of a tree"""
     is_compared: bool = False
-    """a plan carries it out, in memory, for every partition that loses something, to compare it with mode safe"""
+    """whether plans carry it out, in memory, for every partition that loses something, and compare it with mode safe"""
     is_safe: bool = False
-    """it cuts at the first damage; so its plan is the one that other commands begin from"""
+    """whether it truncates at the first damage; other commands begin from such a plan"""
     resumes: bool = False
-    """logs go on after damage, so that no segment is believed because it lies below the recovery point"""
+    """whether logs continue after damage, so that segments below the recovery point are examined too"""
     is_as_broker: bool = False
-    """it leaves what a broker's start leaves: no consent, no marker, and nothing where a broker does not start"""
+    """whether it leaves what a broker's start leaves: no consent, no marker, and nothing if a broker does not start"""
     takes_whole_partitions: bool = False
-    """whole partitions go, so that they have to be named, and each needs consent"""
+    """whether it removes whole partitions, which therefore must be named and need consent"""
     leaves_worse_to_person: bool = False
-    """it refuses whatever is worse than a torn or zero tail"""
+    """whether it refuses anything worse than a torn or zero tail"""

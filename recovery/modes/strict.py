@@ -1,4 +1,4 @@
-"""Mode strict: cuts torn and zero tails as mode safe does, and refuses anything worse."""
+"""Mode strict: cut torn and zero tails as mode safe does, and refuse anything worse."""
 
 from __future__ import annotations
 

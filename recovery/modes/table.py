@@ -1,4 +1,4 @@
-"""The modes of `recover`, and the ways that a plan compares.
+"""Table of the modes of `recover`, and of the ways that a plan compares.
 
 A new mode is a file beside this one, a name in `Mode` and a row in `MODES`; its way has a place in `WAYS`.
 """
@@ -15,7 +15,7 @@ __all__ = ["MODES", "REPAIR_BITS", "REPLICA", "WAYS", "Mode"]
 
 
 class Mode(enum.StrEnum):
-    """What recovery aims at."""
+    """What a recovery is asked to keep and to remove."""
 
     SAFE = "safe"
     SALVAGE = "salvage"
@@ -27,7 +27,7 @@ class Mode(enum.StrEnum):
 
     @property
     def spec(self) -> ModeSpec:
-        """The row of the table."""
+        """Row of the mode in the table."""
         return MODES[self]
 
 
@@ -40,7 +40,7 @@ REPAIR_BITS = WaySpec(
     keeps="flipped bits are corrected where that is proven",
     consequence=lambda _found: "flipped bits are corrected where checksum and content prove which they are",
 )
-"""An option of modes safe and salvage."""
+"""Way of modes safe and salvage with the option `repair_bits`."""
 REPLICA = WaySpec(
     name="replica",
     keeps="another broker's copy, fetched again by this one",
@@ -49,7 +49,7 @@ REPLICA = WaySpec(
     ),
     help=Help.LEADER,
 )
-"""No recovery: the start of a broker that follows."""
+"""Way without a recovery: the start of a broker that follows."""
 WAYS: Mapping[str, WaySpec] = {
     way.name: way
     for way in (
@@ -58,4 +58,4 @@ WAYS: Mapping[str, WaySpec] = {
     )
     if way is not None
 }  # fmt: skip
-"""By name; of two that lose the same, the earlier one is recommended."""
+"""Ways by name; of two with equal losses the earlier one is recommended."""

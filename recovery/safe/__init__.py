@@ -1,1 +1,1 @@
-"""Mode safe: what a broker opens without changing a byte, with every sound batch that is there."""
+"""Mode safe: leave a log that a broker opens without changing a byte."""

@@ -1,4 +1,4 @@
-"""What a tree holds of one partition: logs beside each other, index entries, and what goes where a log is cut."""
+"""Compare and change the contents of one partition in a tree: logs, index entries, and segments after a cut."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def holds_the_same(tree: Tree, other: Tree, directory: str) -> bool:
-    """A directory holds the same in both trees: logs by what they are made of, other files by their bytes."""
+    """Whether a directory is equal in both trees: logs by their parts, other files by their bytes."""
     names = tree.names(directory)
     if names != other.names(directory):
         return False
@@ -40,17 +40,19 @@ def holds_the_same(tree: Tree, other: Tree, directory: str) -> bool:
 
 
 def logs(tree: Tree, directory: str) -> Content:
-    """All logs of a partition after each other."""
+    """Contents of all logs of a partition, joined."""
     return join(part for _base, path in tree.logs(directory) for part in tree.files[path].parts)
 
 
 def sound_logs(before: Tree, sound: SoundLog) -> Content:
-    """What is sound of them."""
+    """The sound part of the logs, joined."""
     return join(part for path, size in sorted(sound.sizes.items()) for part in before.files[path].slice(0, size).parts)
 
 
 def hiding(tree: Tree, directory: str) -> Iterator[Cut]:
-    """Batches with an index entry that lie below offsets before them: who asks for those is led past them."""
+    """Yield batches with an index entry whose offsets lie below earlier ones: a reader that seeks by the index skips
+    those.
+    """
     for base, path in tree.logs(directory):
         index = f"{directory}/{segment_file(base, FileKind.OFFSET_INDEX)}"
         indexed = {position for _relative, position in entries_of(tree, index, OFFSET_ENTRY)}
@@ -63,14 +65,16 @@ def hiding(tree: Tree, directory: str) -> Iterator[Cut]:
 
 
 def entries_of(tree: Tree, path: str, layout: FixedLayout) -> Iterator[tuple[int, ...]]:
-    """The slots of an index, if it is there; of those in a hole, which are all zeros, only the first."""
+    """Yield the entries of an index, none if it is missing. Of entries in a hole, which are all zeros, only the first
+    is yielded.
+    """
     if path in tree.files:
         for _number, fields in each_slot(tree.source(path), layout, pass_holes=True):
             yield fields
 
 
 def has_unknown_versions(tree: Tree, directory: str) -> bool:
-    """Whether an aborted transaction is listed in a version that does not exist.
+    """Whether a transaction index has an entry with an unknown version.
 
     Up to 4.3 Kafka looks at the first byte of the version, and starts on some of them; 4.4 starts on none.
     """
@@ -84,7 +88,7 @@ def has_unknown_versions(tree: Tree, directory: str) -> bool:
 
 
 def can_go_on(tree: Tree, directory: str, end_offset: int) -> bool:
-    """The active segment's indexes hold nothing from the log's end on: else no append that is indexed succeeds."""
+    """Whether the active segment's indexes have no entry at or above the log's end; else no indexed append succeeds."""
     base, _path = tree.logs(directory)[-1]
     for kind, layout in ((FileKind.OFFSET_INDEX, OFFSET_ENTRY), (FileKind.TIME_INDEX, TIME_ENTRY)):
         path = f"{directory}/{segment_file(base, kind)}"
@@ -95,7 +99,7 @@ def can_go_on(tree: Tree, directory: str, end_offset: int) -> bool:
 
 
 def parse_base(path: str) -> int:
-    """Base offset from a log's path."""
+    """Base offset in the name of a log. Raises `AssertionError` for other names."""
     parsed = parse_segment_file(path.rpartition("/")[2])
     if parsed is None:
         raise AssertionError(path)
@@ -103,7 +107,7 @@ def parse_base(path: str) -> int:
 
 
 def remove_segments(tree: Tree, directory: str, bases: Set[int]) -> None:
-    """Remove the files of segments, their snapshots too."""
+    """Remove the files of the segments with these base offsets, snapshots included."""
     for name in tree.names(directory) if bases else ():
         parsed = parse_segment_file(name)
         if parsed is not None and parsed.base_offset in bases and not parsed.pending:
@@ -111,7 +115,9 @@ def remove_segments(tree: Tree, directory: str, bases: Set[int]) -> None:
 
 
 def reset_indexes(tree: Tree, directory: str, bases: Set[int]) -> None:
-    """Empty the indexes of segments: the broker then rebuilds them when their turn comes, and not while opening."""
+    """Empty the indexes of these segments, so that the broker rebuilds them when it recovers the segment, and not while
+    opening it.
+    """
     for name in tree.names(directory) if bases else ():
         parsed = parse_segment_file(name)
         if parsed is not None and parsed.base_offset in bases and parsed.kind is FileKind.TRANSACTION_INDEX:
@@ -122,9 +128,10 @@ def reset_indexes(tree: Tree, directory: str, bases: Set[int]) -> None:
 
 
 def last_start(tree: Tree, directory: str, log_start: int) -> int:
-    """The largest log start offset with which a broker keeps the log: the offset of its last record.
+    """Highest log start offset with which a broker keeps the log: the offset of its last record, at least the first
+    base offset. `log_start` if there are no logs.
 
-    One at the log's end would do too, but makes the leader epochs come and go with every start.
+    One at the log's end would do too, but makes leader epochs appear and disappear with every start.
     """
     segments = tree.logs(directory)
     if not segments:

@@ -1,8 +1,8 @@
-"""Taking out of a broker's way what would stop it or mislead it, before anything else is decided.
+"""Set aside what would stop or mislead a broker, before anything else is decided.
 
-Foreign directories, names no broker can parse, checkpoints it cannot read, unfinished swaps that would put damaged
-data in place of sound data, a log start after the log's end.  Everything happens in the virtual tree; each change
-has a reason for the report.
+Foreign directories, names that no broker can parse, unreadable checkpoints, unfinished swaps that would put damaged
+data in place of sound data, a log start after the log's end. Everything happens on a tree in memory; each change has a
+reason for the report.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _WORDS = re.compile(r"\s+", re.ASCII)
 
 
 class Change(Struct, frozen=True):
-    """Something that was put out of the way, and why; code and severity are those that `verify` gives it."""
+    """A file or directory that was set aside or rewritten, and why. Code and severity are those of `verify`."""
 
     path: str
     reason: str
@@ -70,7 +70,9 @@ class Change(Struct, frozen=True):
 
 
 def normalize_root(tree: Tree) -> list[Change]:
-    """Directories that stop a broker, and a marker that is not trusted."""
+    """Set aside directories and checkpoints that stop a broker, and remove the clean-shutdown marker, which is not
+    trusted. Return the changes, without the marker's.
+    """
     changes: list[Change] = []
     seen: dict[tuple[str, int, DirectoryState], str] = {}
     for name in sorted(tree.subdirectories(), key=lambda name: (len(name), name)):
@@ -114,16 +116,15 @@ def _checkpoint(path: str, reason: str) -> Change:
 
 
 class Checkpoints(Struct):
-    """The two offset checkpoints that recovery reads, as far as they can be read."""
+    """Offset checkpoints that recovery reads, both optional because a file may be unreadable."""
 
     recovery_points: dict[tuple[str, int], int]
     log_starts: dict[tuple[str, int], int]
 
     @classmethod
     def read(cls, tree: Tree) -> Checkpoints:
-        """Both checkpoints.
-
-        Recovery points that a broker cannot read are none; of log starts the lines that can be read count.
+        """Read both checkpoints. Recovery points count only if the whole file can be read; of log starts all readable
+        lines count.
         """
         points: dict[tuple[str, int], int] = {}
         if RECOVERY_POINT_CHECKPOINT in tree.files:
@@ -132,12 +133,12 @@ class Checkpoints(Struct):
 
     @staticmethod
     def are_readable(tree: Tree) -> bool:
-        """A broker reads what is there."""
+        """Whether a broker can read both checkpoints; missing ones count as readable."""
         names = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
         return all(name not in tree.files or _readable(tree, name) is not None for name in names)
 
     def write(self, tree: Tree) -> None:
-        """Put both into the tree, where they differ from what is there."""
+        """Write both checkpoints into the tree if they differ from its files."""
         for name, offsets in (
             (RECOVERY_POINT_CHECKPOINT, self.recovery_points),
             (LOG_START_OFFSET_CHECKPOINT, self.log_starts),
@@ -151,7 +152,7 @@ class Checkpoints(Struct):
 
 
 def read_high_watermarks(tree: Tree) -> dict[tuple[str, int], int]:
-    """`replication-offset-checkpoint`, as far as it can be read; nothing is decided by it."""
+    """Read `replication-offset-checkpoint`, as far as it is readable. No decision depends on it."""
     return _read_offsets(tree, REPLICATION_OFFSET_CHECKPOINT)
 
 
@@ -183,7 +184,9 @@ def _read_offsets(tree: Tree, name: str) -> dict[tuple[str, int], int]:
 
 
 def clear_places(tree: Tree, directory: str) -> list[Change]:
-    """Directories where a broker writes its own files: it may start beside one, and stops when it reaches it."""
+    """Set aside directories in place of a broker's own files in a partition directory. A broker may start beside one,
+    and stops when it needs the file.
+    """
     changes: list[Change] = []
     for path in sorted(tree.directories):
         parent, _, name = path.partition("/")
@@ -200,9 +203,8 @@ def clear_places(tree: Tree, directory: str) -> list[Change]:
 
 
 def normalize_partition(tree: Tree, directory: str, donor: Callable[[], str | None]) -> list[Change]:
-    """Put out of the way what the broker could not load in a partition directory.
-
-    `donor` tells a topic id to use where the directory's own cannot be read.
+    """Set aside what a broker could not load in a partition directory; return the changes. `donor` returns a topic id
+    to use if the directory's own cannot be read, or None.
     """
     partition = _Partition(tree, directory)
     partition.names()
@@ -228,7 +230,7 @@ class _Partition:
         self.changes.append(Change(self.path(name), reason))
 
     def take_unfinished(self, name: str, reason: str) -> None:
-        """A file of an operation that was not finished."""
+        """Remove a file of an unfinished operation."""
         self.tree.delete(self.path(name))
         self.changes.append(self._unfinished(name, reason))
 
@@ -236,7 +238,7 @@ class _Partition:
         return Change(self.path(name), reason, FindingCode.TEMPORARY_FILE, severity_of_unfinished(name))
 
     def names(self) -> None:
-        """Names that a broker reads as a number and cannot, or reads as another number's name."""
+        """Set aside files whose names a broker would fail to parse, or take for another segment's."""
         snapshot = FileKind.PRODUCER_SNAPSHOT.value
         for name in self.tree.all_names(self.directory):
             if name.endswith(DELETED) or not name.endswith(_NUMBERED):
@@ -257,7 +259,7 @@ class _Partition:
                 self.take_unfinished(name, "a file that was waiting to be deleted")
 
     def swaps(self) -> None:
-        """Keep a swap only if what it would put in place is sound."""
+        """Keep swap files only if the log that they would put in place is sound."""
         parts: dict[str, list[str]] = {}
         for name in self.tree.names(self.directory):
             if name.endswith(SWAP):
@@ -273,7 +275,7 @@ class _Partition:
                     self._take_or_adopt(name, base)
 
     def _take_or_adopt(self, part: str, base: str) -> None:
-        """A damaged replacement goes, unless the file it replaces is gone already."""
+        """Remove a damaged replacement, or rename it into place if the file that it replaces is missing."""
         if part.endswith(FileKind.LOG.value + SWAP) and not self.tree.exists(self.path(base + FileKind.LOG.value)):
             self.tree.rename(self.path(part), self.path(part.removesuffix(SWAP)))
             self.changes.append(self._unfinished(part, "a replacement whose original is gone; its sound part stays"))
@@ -286,7 +288,7 @@ class _Partition:
         return scanner.stop is StopReason.END and count > 0
 
     def orphans(self) -> None:
-        """Indexes without a log; a broker deletes them."""
+        """Remove indexes without a log, as a broker does."""
         if any(name.endswith((SWAP, CLEANED)) for name in self.tree.names(self.directory)):
             return
         for name in self.tree.names(self.directory):
@@ -297,7 +299,7 @@ class _Partition:
                 self.take(name, "an index without its log")
 
     def epochs(self) -> None:
-        """An epoch file that a broker cannot read is rebuilt from the batches."""
+        """Remove an epoch checkpoint that a broker cannot read; it is rebuilt from the batches."""
         path = self.path(LEADER_EPOCH_CHECKPOINT)
         if path in self.tree.directories:
             self.tree.remove_directory(path)
@@ -311,10 +313,10 @@ class _Partition:
             self.changes.append(_checkpoint(path, f"a broker cannot read it: {error}"))
 
     def metadata(self, donor: Callable[[], str | None]) -> None:
-        """Write a topic id that is missing or unreadable, if the cluster, another partition or the operator knows it.
+        """Write a topic id that is missing or unreadable, if `donor` knows it.
 
-        A missing one is written for live partitions of a broker with KRaft, which would make them stray; under
-        ZooKeeper it may be missing.
+        A missing one is written only for live partitions of a KRaft broker, which would make them stray; with ZooKeeper
+        it may be missing.
         """
         path = self.path(PARTITION_METADATA)
         try:
@@ -338,25 +340,27 @@ class _Partition:
 
 
 def partitions_of(tree: Tree, cluster_metadata: bool = False) -> list[tuple[str, PartitionName]]:
-    """The partition directories that a broker loads; on request the metadata log too."""
-    found = []
+    """Partition directories that a broker loads, with their parsed names; with `cluster_metadata` the
+    metadata log too.
+    """
+    partitions = []
     for name in tree.subdirectories():
         parsed = parse_partition_directory(name)
         if parsed is None or name == REMOTE_INDEX_CACHE:
             continue
         if parsed.topic != CLUSTER_METADATA_TOPIC or cluster_metadata:
-            found.append((name, parsed))
-    return found
+            partitions.append((name, parsed))
+    return partitions
 
 
 def topic_ids(tree: Tree) -> dict[str, str]:
-    """Topic -> id, as far as the directory's own partitions tell, where they agree."""
-    found: dict[str, set[str]] = {}
+    """Topic ids by topic in the directory's own partitions. Topics with contradictory ids are omitted."""
+    ids_by_topic: dict[str, set[str]] = {}
     for directory, name in partitions_of(tree):
         try:
             topic_id = read_topic_id(tree, directory)
         except JavaError:
             continue
         if topic_id is not None:
-            found.setdefault(name.topic, set()).add(topic_id)
-    return {topic: next(iter(ids)) for topic, ids in found.items() if len(ids) == 1}
+            ids_by_topic.setdefault(name.topic, set()).add(topic_id)
+    return {topic: next(iter(ids)) for topic, ids in ids_by_topic.items() if len(ids) == 1}

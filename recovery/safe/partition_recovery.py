@@ -1,8 +1,8 @@
-"""One partition directory on its way to a state that a broker leaves alone.
+"""Recover one partition directory to a state that a broker's start leaves unchanged.
 
-Where the broker's own result is sound and stable, that is the result.  Elsewhere the log is cut at the first batch that
-is not sound, everything beside it is rebuilt as the broker would rebuild it, and the result is put before the model of
-the broker again until that changes nothing any more.  A batch that stops the broker's start is where the log is cut.
+If the result of the broker's own start is sound and stable, it is used. Otherwise the log is truncated at the first
+batch that is not sound, all other files are rebuilt as a broker would rebuild them, and the model of the broker is
+started on the result until it changes nothing. A log is also truncated at a batch that stops the broker's start.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ _CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
 _ROUNDS = 40
 _STARTS = 4
 _SHORTENED = 12
-"""Times that a log is shortened to the last offset that was there before; then to the first."""
+"""Number of times that a log is shortened at its last repeated offset; after that at the first one."""
 _LARGEST_INDEX = 1 << 30
 
 
 class CannotSettleError(Exception):
-    """A partition that no cut repairs."""
+    """Raised for a partition that no truncation repairs. `refusal` is the reason, as a sentence."""
 
     def __init__(self, refusal: str) -> None:
         self.refusal = refusal
@@ -71,7 +71,7 @@ class CannotSettleError(Exception):
 
 
 class PartitionRecovery:
-    """One partition directory on its way to a state that the broker leaves alone."""
+    """Recovery of one partition directory to a state that a broker's start leaves unchanged."""
 
     def __init__(self, tree: Tree, directory: str, name: PartitionName, points: Checkpoints, rules: Rules) -> None:
         self.original = tree
@@ -88,20 +88,24 @@ class PartitionRecovery:
         self.repeat: Cut | None = None
         self.took_theirs = False
         self.trusted: BrokerResult | None = None
-        """the broker's own result, where that keeps all that is sound and there is nothing else"""
+        """the broker's own result after a clean stop, if it keeps all that is sound and nothing else is there; else
+        None
+        """
         self.shortened = 0
         self.floor = Content()
-        """logs of the broker's own result that are not to be lost"""
+        """logs of the broker's own result that must not be lost"""
         self.lost: list[tuple[int, int]] = []
         self.repairs: list[Finding] = []
 
     @property
     def takes_something(self) -> bool:
-        """Something of the log goes or becomes something else."""
+        """Whether bytes of the log are removed or changed."""
         return bool(self.cut or self.repeat or self.repairs or self.lost)
 
     def _first_scanned(self) -> int:
-        """Base of the segment that holds the recovery point, so that no odd value hides a segment."""
+        """Base offset of the segment that holds the recovery point; 0 if all segments are examined. Odd checkpoint
+        values hide no segment.
+        """
         bases = [base for base, _ in self.original.logs(self.directory)]
         if self.rules.examines_all or not bases:
             return 0
@@ -110,7 +114,9 @@ class PartitionRecovery:
     # -- the broker --------------------------------------------------------------------------------------------------
 
     def load(self, tree: Tree, recovery_point: int, *, clean: bool = False) -> BrokerResult:
-        """What the broker makes of this partition alone."""
+        """Start the model of the broker on this partition alone, and return the result; `tree` is not changed.
+        `recovery_point` replaces the checkpoint; `clean` adds a clean-shutdown marker.
+        """
         copy = tree.copy()
         for name in _CHECKPOINTS:
             copy.delete(name)
@@ -131,7 +137,9 @@ class PartitionRecovery:
         )
 
     def load_again(self, tree: Tree, directory: str) -> BrokerResult | None:
-        """The broker on its own result, unclean and from the first segment; None if it does not start."""
+        """Start the broker on its own result, without a clean-shutdown marker and from the first segment to examine;
+        None if it does not start. `directory` is the partition's name in `tree`.
+        """
         if directory != self.directory:  # a stray directory is another one's name now
             tree = tree.copy()
             tree.renamed_directories = []
@@ -139,17 +147,17 @@ class PartitionRecovery:
         return result if result.is_loaded else None
 
     def is_stable(self, result: BrokerResult) -> bool:
-        """Started on its result again, with everything to be scanned, the broker changes nothing."""
+        """Whether another start on the result, which scans everything again, changes nothing."""
         directory = self.directory_of(result)
         again = self.load_again(result.tree, directory)
         return again is not None and holds_the_same(again.tree, result.tree, directory)
 
     def at_rest(self, result: BrokerResult) -> BrokerResult | None:
-        """A result that the next start of a broker leaves as it is; None if this one does not come to that.
+        """Return a result that the next start of a broker leaves unchanged; None if `result` leads to none.
 
-        If there is one that no start changes, whatever it scans, it is that.  Otherwise it is one that is left alone by
-        a start from the recovery point that is left with it, which scans the last segment only: such a start may find
-        an epoch that the scan of all had dropped, and forgets producers that have expired.
+        Preferably no start changes it, however much is scanned. Otherwise it is unchanged by a start from the recovery
+        point that is written with it, which scans the last segment only: such a start may find an epoch that the full
+        scan had dropped, and forgets producers that have expired.
         """
         fallback: BrokerResult | None = None
         for _ in range(_STARTS):
@@ -176,7 +184,9 @@ class PartitionRecovery:
         return fallback
 
     def as_written(self, result: BrokerResult) -> BrokerResult | None:
-        """What a broker makes of a result from the recovery point that is left; None if that scans no less than all."""
+        """Start the broker on a result from the recovery point that is written with it. None if that would scan
+        everything anyway, or the partition is the metadata log or not live.
+        """
         if self.is_metadata or self.name.state.value or self.directory_of(result) != self.directory:
             return None
         bases = [base for base, _path in result.tree.logs(self.directory)]
@@ -188,11 +198,13 @@ class PartitionRecovery:
     # -- its logs ----------------------------------------------------------------------------------------------------
 
     def sound(self, until: Cut | None = None) -> SoundLog:
-        """The sound part of its logs, and no more than up to the batch of `until`."""
+        """Return the sound part of the logs, at most up to the batch of `until`."""
         return sound_prefix(self.original, self.directory, start=self.start, until=until)
 
     def salvaged(self, *, resume: bool, looks_inside: bool = False) -> SoundLog:
-        """What can be kept of its logs, flipped bits corrected; with `resume` what comes after damage too."""
+        """Return what can be kept of the logs with flipped bits corrected; with `resume` also what follows damage. With
+        `looks_inside`, records that cannot be read are damage.
+        """
         repair = self.rules.repair_bits
         return salvage(
             self.original, self.directory, start=self.start, repair=repair, resume=resume, looks_inside=looks_inside
@@ -201,9 +213,11 @@ class PartitionRecovery:
     # -- the way -----------------------------------------------------------------------------------------------------
 
     def recover(self, clean: bool, untouched: Tree, known: BrokerResult | None = None) -> BrokerResult:
-        """The broker's own result on the untouched directory where that will do, else ours.
+        """Return the broker's own result on the untouched directory if it is good enough, else ours. `known` is the
+        former if the caller has it.
 
-        `known` is that result where it is known already.
+        Sets `cut`, `repeat`, `took_theirs` and `trusted`. Raises `CannotSettleError` if no truncation repairs the
+        partition.
         """
         if self.rules.rebuild_indexes:
             return self.rebuilt()
@@ -231,7 +245,7 @@ class PartitionRecovery:
         return self.settle(self.above_log_start(sound))
 
     def sound_part_of(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> SoundLog:
-        """The sound part of the broker's own result; `sound` is that of the directory before."""
+        """Return the sound part of the broker's own result; `sound` is the sound part of the directory before."""
         directory = self.directory_of(theirs)
         if directory == self.directory:
             segments = before.logs(directory)
@@ -241,31 +255,32 @@ class PartitionRecovery:
         return sound_prefix(theirs.tree, directory, start=self.start)
 
     def goes_on_above_log_start(self, sound: SoundLog) -> bool:
-        """More is to be kept than the sound part."""
-        found = self.above_log_start(sound)
-        return found is not sound and bool(found.sizes)
+        """Whether something is kept although the sound part ends below the log start offset."""
+        kept = self.above_log_start(sound)
+        return kept is not sound and bool(kept.sizes)
 
     def above_log_start(self, sound: SoundLog) -> SoundLog:
-        """Damage below the log start offset takes nothing: no record there counts.
+        """Return what to keep of a log whose sound part ends below the log start offset, where records do not count;
+        else `sound`.
 
-        Where all of it lies there the log goes on after it.  Where it reaches above, and the log ended above too, a
-        broker would begin a new log at the log start offset (`LogLoader.load`), so that no offset that somebody has
-        read is given to another record.
+        If all damage lies below the log start, the log continues after it. If it reaches above, and the log ended above
+        too, nothing is kept: a broker begins a new log at the log start offset (`LogLoader.load`), so that no offset
+        that was read is given to another record.
         """
         ends_below = max(sound.end_offset or 0, sound.log_end_offset) < self.log_start
         if sound.cut is None or self.rules.resumes or not ends_below:
             return sound
-        found = self.salvaged(resume=True)
-        reached = max(found.end_offset or 0, self.claimed_end(sound.cut))
+        salvaged = self.salvaged(resume=True)
+        reached = max(salvaged.end_offset or 0, self.claimed_end(sound.cut))
         if reached <= self.log_start:
             return sound  # nothing there tells that the log reached so far: its records may be all there is
-        if all(each is not None and each <= self.log_start for each in found.resumed):
-            self.repairs = found.repairs
-            return found
+        if all(first_offset is not None and first_offset <= self.log_start for first_offset in salvaged.resumed):
+            self.repairs = salvaged.repairs
+            return salvaged
         return SoundLog(cut=sound.cut)
 
     def claimed_end(self, cut: Cut) -> int:
-        """After the last offset of a damaged batch by its header; 0 if that makes no sense."""
+        """Offset after the last one that a damaged batch's header claims; 0 if the header is implausible."""
         data = self.original.source(cut.path).read(cut.position, BATCH.size)
         if len(data) < BATCH.size:
             return 0
@@ -274,7 +289,9 @@ class PartitionRecovery:
         return header.next_offset if makes_sense else 0
 
     def rebuilt(self) -> BrokerResult:
-        """All indexes rebuilt; a log that is not sound throughout is not for this."""
+        """Return the result with all indexes rebuilt. Raises `CannotSettleError` if the logs are not sound throughout
+        or would change.
+        """
         sound = self.sound()
         if sound.cut is None:
             rebuilt = self.settle(sound)
@@ -285,7 +302,9 @@ class PartitionRecovery:
         raise CannotSettleError(f"indexes are rebuilt for a log that stays as it is ({where}): recover the log first")
 
     def keepable(self, sound: SoundLog) -> SoundLog:
-        """The sound part, and what may be salvaged after it."""
+        """Return the sound part with what bit repair and mode salvage add to it. Sets `lost` and `repairs`. Raises
+        `CannotSettleError` if a metadata log would get a gap.
+        """
         rules = self.rules
         looks = rules.resumes and bool(rules.looks_inside)
         if rules.repair_bits is None and (sound.cut is None or not rules.resumes) and not looks:
@@ -293,22 +312,22 @@ class PartitionRecovery:
         if sound.cut is None and not (looks and self.holds_unreadable()):
             if rules.repair_bits is None:
                 return sound
-            found = self.salvaged(resume=False)
-            if not found.repairs or found.size < sound.size:
+            salvaged = self.salvaged(resume=False)
+            if not salvaged.repairs or salvaged.size < sound.size:
                 return sound
-            self.lost, self.repairs = found.lost, found.repairs
-            return found
-        found = self.salvaged(resume=rules.resumes, looks_inside=looks)
-        if not rules.resumes and found.size < sound.size:
+            self.lost, self.repairs = salvaged.lost, salvaged.repairs
+            return salvaged
+        salvaged = self.salvaged(resume=rules.resumes, looks_inside=looks)
+        if not rules.resumes and salvaged.size < sound.size:
             return sound  # it stopped at an older offset, which later ones go on after
-        cut = sound.cut or found.cut
+        cut = sound.cut or salvaged.cut
         if self.is_metadata and rules.resumes and cut is not None:
-            self.refuse_gap(found, cut)
-        self.lost, self.repairs = found.lost, found.repairs
-        return found
+            self.refuse_gap(salvaged, cut)
+        self.lost, self.repairs = salvaged.lost, salvaged.repairs
+        return salvaged
 
     def holds_unreadable(self) -> bool:
-        """Whether the records of a batch of a log that is sound throughout cannot be read."""
+        """Whether some batch has records that cannot be read, although its log is sound. Reads all batches."""
         for _base, path in self.original.logs(self.directory):
             for batch in Scanner(self.original.source(path)):
                 if not batch.header.is_control and look_inside(batch)[0] is Insides.UNREADABLE:
@@ -316,7 +335,9 @@ class PartitionRecovery:
         return False
 
     def refuse_gap(self, found: SoundLog, cut: Cut) -> None:
-        """Each record of the metadata changes what those before it have made: a log with a gap says nothing certain."""
+        """Raise `CannotSettleError` if `found` has a gap. Every metadata record changes what earlier ones have made, so
+        a metadata log with a gap is not reliable.
+        """
         up_to = self.salvaged(resume=False)
         if found.size > up_to.size:
             raise CannotSettleError(
@@ -325,18 +346,19 @@ class PartitionRecovery:
             )
 
     def loaded_of(self, result: BrokerResult) -> LoadedPartition:
-        """What a start made of this directory (its `-future` copy may be beside it)."""
+        """State of this directory after a start; its `-future` copy may be beside it."""
         return result.partitions[self.directory]
 
     def directory_of(self, result: BrokerResult) -> str:
-        """The directory's name after a broker's start."""
+        """Name of the directory after a start."""
         return self.loaded_of(result).stray or self.directory
 
     def keeps(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> bool:
-        """The broker's logs are sound throughout and hold all that is sound, if only in another order (after a split).
+        """Whether the broker's logs are sound throughout, hold all of `sound` (after a split perhaps in another order),
+        and end after all of it.
 
-        And the log ends after all of it: what lies above a broker's log end is there and still out of reach.  That is
-        put up with only where ending the log sooner would take more.
+        Batches above a broker's log end are out of reach. That is accepted only if ending the log sooner would take
+        more. False if the directory would become stray although its topic id is known.
         """
         directory = self.directory_of(theirs)
         if directory != self.directory and topic_id_or_none(self.original, self.directory) is not None:
@@ -354,14 +376,16 @@ class PartitionRecovery:
         return walked.repeat is None or end == walked.log_end_offset
 
     def reached(self, theirs: BrokerResult) -> Content:
-        """The logs of the broker's result if it is stable and the log ends after all of it, else nothing."""
+        """Logs of the broker's result if it is stable and the log ends after its last batch; else empty content."""
         directory = self.directory_of(theirs)
         walked = sound_prefix(theirs.tree, directory, start=self.start)
         ends = walked.cut is None and walked.log_end_offset == self.loaded_of(theirs).log_end_offset
         return logs(theirs.tree, directory) if ends and self.is_stable(theirs) else Content()
 
     def settle(self, sound: SoundLog) -> BrokerResult:
-        """Cut, rebuild, and let the broker look until it changes nothing."""
+        """Truncate, rebuild, and start the broker until it changes nothing; return the last result. Raises
+        `CannotSettleError` if no stable state is reached.
+        """
         self.check_topic_id()
         tree = self.kept(sound)
         for _ in range(_ROUNDS):
@@ -385,7 +409,9 @@ class PartitionRecovery:
         )
 
     def in_the_way(self, result: BrokerResult, sound: SoundLog) -> Cut | None:
-        """The repeated offset because of which the broker would not keep or not serve all of it, None if it would."""
+        """Return the batch with a repeated offset that keeps the broker from loading or serving the whole log; None if
+        it serves all of it.
+        """
         if result.is_loaded:
             partition = self.loaded_of(result)
             if partition.emptied is not None:
@@ -394,8 +420,8 @@ class PartitionRecovery:
             if partition.log_end_offset != sound.log_end_offset:
                 return sound.last_repeat
             for until in hiding(result.tree, self.directory_of(result)):
-                found = self.sound(until)
-                if KeptBytes([sound_logs(self.original, found)]).holds_all(self.floor):
+                shorter = self.sound(until)
+                if KeptBytes([sound_logs(self.original, shorter)]).holds_all(self.floor):
                     return until
             return None
         error = result.error
@@ -405,20 +431,21 @@ class PartitionRecovery:
         return Cut(error.segment_path, error.position, FindingCode.BROKER_REFUSES, detail)
 
     def shorter(self, sound: SoundLog, until: Cut) -> SoundLog:
-        """The sound log without what is in the way; in any case with one repeated offset less."""
+        """Return a shorter sound log that ends at `until`, or has at least one repeated offset less."""
         self.shortened += 1
         last = sound.last_repeat if self.shortened < _SHORTENED else sound.repeat
         size = sound.size
-        for each in (until, last) if last is sound.last_repeat else (last,):
-            found = self.sound(each)
-            if found.size < size:
-                return found
+        for place in (until, last) if last is sound.last_repeat else (last,):
+            shorter = self.sound(place)
+            if shorter.size < size:
+                return shorter
         return self.sound(sound.repeat)
 
     def as_started_again(self, result: BrokerResult) -> Tree:
-        """What the next start makes of a result, under the directory's own name.
+        """Return the tree after the next start, under the directory's own name. Raises `CannotSettleError` if the
+        broker does not start.
 
-        A partition that becomes stray loses what of its leader epochs was not written yet; the next start writes it.
+        A partition that becomes stray loses leader epochs that were not yet written; the next start writes them.
         """
         directory = self.directory_of(result)
         if directory == self.directory:
@@ -434,7 +461,7 @@ class PartitionRecovery:
         return tree
 
     def check_topic_id(self) -> None:
-        """Recovery never invents a topic id."""
+        """Raise `CannotSettleError` if the topic id cannot be read: recovery never invents one."""
         try:
             read_topic_id(self.original, self.directory)
         except JavaError as error:
@@ -445,14 +472,14 @@ class PartitionRecovery:
             raise CannotSettleError(Sentence(unknown, Ask.TOPIC_ID)) from None
 
     def kept(self, sound: SoundLog) -> Tree:
-        """The directory with the sound part of its logs."""
+        """Return a tree with the sound part of the logs. Sets `cut` and `repeat`."""
         tree = self.original.copy()
         self.cut, self.repeat = sound.cut, sound.repeat
         self.keep(tree, sound)
         return tree
 
     def keep(self, tree: Tree, sound: SoundLog) -> None:
-        """Leave the sound part of the logs; indexes of what is scanned are to be rebuilt."""
+        """Reduce the logs in `tree` to the sound part, and reset the indexes of scanned segments, which are rebuilt."""
         gone: set[int] = set()
         for base, path in tree.logs(self.directory):
             size = sound.sizes.get(path)
@@ -469,7 +496,9 @@ class PartitionRecovery:
         reset_indexes(tree, self.directory, {base for base in bases if base >= self.start})
 
     def cut_at_failure(self, tree: Tree, result: BrokerResult) -> Tree:
-        """Cut at the batch that the broker fails at; where it is none, rebuild everything beside the logs."""
+        """Return the tree truncated at the batch at which the broker fails. If it fails elsewhere, all segments are
+        examined instead. Raises `CannotSettleError` if that was done, or if the indexes are too small.
+        """
         message, error = result.message or "", result.error
         if isinstance(error, FullIndexError):
             raise CannotSettleError(self.smallest_index(tree))
@@ -489,7 +518,7 @@ class PartitionRecovery:
         return tree
 
     def smallest_index(self, tree: Tree) -> str:
-        """The sentence that names the setting which would do."""
+        """Return a sentence that names the smallest `segment.index.bytes` that works, or says that none does."""
         settings = self.rules.settings(self.name.topic)
         size = settings.segment_index_bytes
         while size < _LARGEST_INDEX:
@@ -508,7 +537,7 @@ class PartitionRecovery:
         return f"the indexes of {self.directory} do not fit into any segment.index.bytes"
 
     def loads_with(self, tree: Tree, size: int) -> bool:
-        """Whether a broker starts on it, and changes nothing, with indexes of this many bytes."""
+        """Whether a broker starts on `tree` with indexes of `size` bytes, and changes nothing."""
         tried = structs.replace(self.rules.settings(self.name.topic), segment_index_bytes=size)
         rules = structs.replace(self.rules, config=tried.as_names(), topics=NO_FACTS)
         with_room = PartitionRecovery(self.original, self.directory, self.name, Checkpoints({}, {}), rules)

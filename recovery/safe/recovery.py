@@ -1,4 +1,4 @@
-"""Mode safe over a whole log directory, one topic-partition at a time."""
+"""Recover a whole log directory in mode safe, one topic-partition at a time."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from kafkalog.recovery.safe.result import RecoveredPartition, SafeResult
 __all__ = ["InOrder", "SafeRecovery", "no_checks", "recover_safely"]
 
 InOrder = Callable[[str, int], bool]
-"""Whether checks find nothing in a partition directory, from the segment with this base offset on."""
+"""Function of a partition directory and a base offset: whether checks find nothing from that segment on."""
 
 
 def no_checks(_directory: str, _first: int) -> bool:
-    """For those who want everything as a start after a crash leaves it: no partition stays as it is."""
+    """Return False, so that every partition is recovered as after a crash."""
     return False
 
 
@@ -53,7 +53,9 @@ class _ForecastResults:
         self._points, self._starts = checkpoints or ({}, {})
 
     def of(self, start: BrokerResult | None, recovery: PartitionRecovery, before: Tree) -> BrokerResult | None:
-        """The result for the only directory in a tree, taken from a start on more; None if it has to be loaded."""
+        """Return the result for the only directory in `before`, from a start over more directories; None if it has to
+        be loaded.
+        """
         loaded = None if start is None else start.partitions.get(recovery.directory)
         if start is None or loaded is None or loaded.stray is not None or not (self._is_valid and start.is_loaded):
             return None
@@ -69,10 +71,11 @@ class _ForecastResults:
 
 
 class SafeRecovery:
-    """Safe recovery of a log directory by settled rules, one topic-partition at a time.
+    """Recovery of a log directory by settled rules, one topic-partition at a time.
 
-    `topic_id` tells the id of a topic whose partitions have lost it; `is_in_order` whether a partition directory that
-    was closed in order is to stay as it is; `declined` why others are, whatever is in them.
+    `topic_id` returns the id of a topic whose partitions have lost it, or None. `is_in_order` decides whether a
+    partition directory that was closed cleanly is left as it is. `declined` says which directories are left as they
+    are, and why, whatever is in them.
     """
 
     def __init__(
@@ -98,13 +101,12 @@ class SafeRecovery:
 
     @property
     def takes_the_root_as_it_is(self) -> bool:
-        """Nothing in the log directory itself had to be put out of the way."""
+        """Whether nothing in the log directory itself had to be set aside."""
         return not self._result.changes
 
     def recover(self, group: Group, start: BrokerResult | None = None) -> list[RecoveredPartition]:
-        """The directories of one topic-partition; the tree stays as it is.
-
-        `start` is the broker's result on the same tree, or on this group of it alone, if that is known.
+        """Recover the directories of one topic-partition; the tree is not changed. `start` is the broker's result on
+        this tree, or on this group alone, if known.
         """
         own = self._result.tree.part(*group)
         recovered = []
@@ -116,15 +118,15 @@ class SafeRecovery:
         return recovered
 
     def part(self, recovered: Sequence[RecoveredPartition]) -> SafeResult:
-        """The result of one topic-partition alone, its checkpoints apart."""
-        result = SafeResult(self._result.tree.part(*(each.directory for each in recovered)))
-        for each in recovered:
-            result.add(each)
+        """Return the result for one topic-partition alone, without its checkpoints."""
+        result = SafeResult(self._result.tree.part(*(partition.directory for partition in recovered)))
+        for partition in recovered:
+            result.add(partition)
         return result
 
     def whole(self, recovered: Iterable[Sequence[RecoveredPartition]]) -> SafeResult:
-        """The result of all, from those of all topic-partitions."""
-        by_directory = {each.directory: each for group in recovered for each in group}
+        """Combine the results of all topic-partitions, and write the checkpoints."""
+        by_directory = {partition.directory: partition for group in recovered for partition in group}
         after = Checkpoints(dict(self._points.recovery_points), dict(self._points.log_starts))
         for directory in self._names:
             self._result.add(by_directory[directory])
@@ -133,13 +135,15 @@ class SafeRecovery:
         return self._result
 
     def _id_of(self, topic: str) -> str | None:
-        """The id of a topic by its other partitions, or as the caller knows it; that of the metadata never changes."""
+        """Id of a topic from its other partitions, else from the caller; None if unknown. The metadata topic has a
+        fixed id.
+        """
         if topic == CLUSTER_METADATA_TOPIC:
             return CLUSTER_METADATA_TOPIC_ID
         return self._donors().get(topic) or self._topic_id(topic)
 
     def _recover(self, tree: Tree, directory: str, start: BrokerResult | None) -> RecoveredPartition:
-        """One directory, in a tree of its own with those of the same topic-partition."""
+        """Recover one directory, in a tree with all directories of its topic-partition."""
         name = self._names[directory]
         if directory in self._declined:
             return RecoveredPartition(directory, name, self._declined[directory])
@@ -174,9 +178,8 @@ class SafeRecovery:
         )
 
     def _as_it_is(self, own: PartitionRecovery) -> RecoveredPartition | None:
-        """A partition that a broker closed in order, trusts and takes nothing from; and no check finds anything in it.
-
-        None if it is not such a one, or more than that is wanted.
+        """Return an unchanged result if a broker closed the partition cleanly, trusts it and removes nothing, and no
+        check finds anything; else None. None also for a full recovery.
         """
         if own.trusted is None or own.takes_something or self._rules.full or own.is_metadata:
             return None
@@ -196,11 +199,11 @@ def recover_safely(
     forecast: BrokerResult | None = None,
     declined: Mapping[str, str] = MappingProxyType({}),
 ) -> SafeResult:
-    """The tree that safe recovery leaves of a log directory, by rules that are settled.
+    """Recover a log directory by settled rules; return the resulting tree and its reasons.
 
-    With their `repair_bits` single bits are corrected if proven so well, in mode `salvage` a log goes on after
-    damage, and `rebuild_indexes` rebuilds all indexes of sound logs and cuts nothing.  `topic_id`, `is_in_order` and
-    `declined` are those of `SafeRecovery`; `forecast` is what the broker makes of the same tree by the same rules.
+    With `repair_bits` single bits are corrected if they are proven well enough. In mode `salvage` a log continues after
+    damage. `rebuild_indexes` rebuilds all indexes of sound logs and truncates nothing. `topic_id`, `is_in_order` and
+    `declined` are as in `SafeRecovery`; `forecast` is the broker's result on this tree by these rules.
     """
     recovery = SafeRecovery(tree, rules, topic_id, is_in_order, declined)
     recovered = (workers or Workers()).each(recovery.groups, lambda group: recovery.recover(group, forecast))
@@ -208,7 +211,9 @@ def recover_safely(
 
 
 def _with_copy(tree: Tree, directory: str, name: PartitionName) -> Tree:
-    """The partition's own tree; with its `-future` copy, beside which a broker does not close it."""
+    """Return the partition's part of the tree, for a live one with its `-future` copy, because a broker does not close
+    a log with such a copy.
+    """
     if name.state is not DirectoryState.LIVE:
         return tree.part(directory)
     same = (name.topic, name.partition)
@@ -221,7 +226,7 @@ def _with_copy(tree: Tree, directory: str, name: PartitionName) -> Tree:
 
 
 def _note_checkpoints(after: Checkpoints, recovered: RecoveredPartition) -> None:
-    """Say in the checkpoints what is known now of a partition directory."""
+    """Update the checkpoints for a recovered partition directory."""
     loaded, name = recovered.loaded, recovered.name
     if loaded is None or name.state.value or name.topic == CLUSTER_METADATA_TOPIC:
         return

@@ -22,27 +22,29 @@ class RecoveredPartition(Struct):
     directory: str
     name: PartitionName
     refusal: str | None = None
-    """why it is left as it is"""
+    """why it is left as it is; None if it is not"""
     changes: list[Change] = []
-    """what was put out of the way in it"""
+    """files that were set aside in it, and why"""
     cut: Cut | None = None
     repeat: Cut | None = None
-    """the first batch that is kept although its offset was there before"""
+    """first batch that is kept although its offsets are repeated"""
     repairs: list[Finding] = []
-    """bits that were turned over"""
+    """findings about flipped bits that were corrected"""
     lost: list[tuple[int, int]] = []
-    """first and last offset of ranges that are gone inside the log that is kept"""
+    """first and last offset of each range lost inside the log that is kept"""
     loaded: LoadedPartition | None = None
     """the directory as a start loads it afterwards; None if there is a refusal"""
     files: ChangedFiles = msgspec.field(default_factory=ChangedFiles)
     removed_directories: list[str] = []
-    """inside it"""
+    """directories inside it"""
     log_start: int = 0
     is_whole: bool = False
-    """all of its log was examined"""
+    """whether all of its log was examined"""
 
     def put(self, tree: Tree) -> None:
-        """Let the directory of a tree, which is as it was before, be as it is afterwards."""
+        """Change the directory in `tree` to this result. The tree must have it unchanged. Does nothing
+        after a refusal.
+        """
         if self.loaded is not None:
             for path in self.removed_directories:
                 tree.remove_directory(path)
@@ -56,9 +58,9 @@ class SafeResult(Struct):
     recovered: list[RecoveredPartition] = []
     """partition directories, in the order of a broker's start"""
     changes: list[Change] = []
-    """what was put out of the way, and why; that in partition directories too"""
+    """what was set aside and why, also in partition directories"""
     helped: frozenset[str] = frozenset()
-    """partition directories that hold what several copies held, or leave damaged segments to the remote tier"""
+    """partition directories that were merged from several copies, or leave damaged segments to the remote tier"""
 
     def add(self, recovered: RecoveredPartition) -> None:
         """Add the result for a partition directory, and change the tree accordingly."""
@@ -69,30 +71,30 @@ class SafeResult(Struct):
     @property
     def partitions(self) -> dict[str, LoadedPartition]:
         """Partition directories as a start loads them afterwards, without those that are left as they are."""
-        return {each.directory: each.loaded for each in self.recovered if each.loaded is not None}
+        return {partition.directory: partition.loaded for partition in self.recovered if partition.loaded is not None}
 
     @property
     def refusals(self) -> dict[str, str]:
-        """Partition directory -> why it is left as it is."""
-        return {each.directory: each.refusal for each in self.recovered if each.refusal is not None}
+        """Why a partition directory is left as it is, by name."""
+        return {partition.directory: partition.refusal for partition in self.recovered if partition.refusal is not None}
 
     @property
     def cuts(self) -> dict[str, Cut]:
-        """Partition directory -> where its log is cut."""
-        return {each.directory: each.cut for each in self.recovered if each.cut is not None}
+        """Place at which a log is cut, by partition directory."""
+        return {partition.directory: partition.cut for partition in self.recovered if partition.cut is not None}
 
     @property
     def lost(self) -> dict[str, list[tuple[int, int]]]:
-        """Partition directory -> first and last offset of ranges that are gone inside the log that is kept."""
-        return {each.directory: each.lost for each in self.recovered if each.lost}
+        """First and last offset of each range lost inside the log that is kept, by partition directory."""
+        return {partition.directory: partition.lost for partition in self.recovered if partition.lost}
 
     @property
     def repairs(self) -> list[Finding]:
-        """Bits that were turned over."""
-        return [finding for each in self.recovered for finding in each.repairs]
+        """Findings about flipped bits that were corrected."""
+        return [finding for partition in self.recovered for finding in partition.repairs]
 
     def findings(self) -> list[Finding]:
-        """The reasons of cuts and changes."""
+        """Findings about all cuts, kept repeats, repairs and changes, in this order."""
         repeats = (each.repeat for each in self.recovered if each.repeat is not None)
         found = [_finding(cut, cut.detail) for cut in self.cuts.values()]
         found += [_finding(repeat, f"{repeat.detail}; it stays") for repeat in repeats]

@@ -57,7 +57,7 @@ class _Later:
 
 
 def _fill(later: _Later, instance: Any, /, *values: object, **named: object) -> None:
-    """What `__init__` does with arguments that fit; others are left to the real one, which says what is wrong."""
+    """Fill an instance as `__init__` does with valid arguments; otherwise call the real one, which raises."""
     home: Any = later.home
     wanted = [each for each in fields(home) if each.init]
     given = dict(zip([each.name for each in wanted if not each.kw_only], values, strict=False)) | named

@@ -23,7 +23,7 @@ __all__ = ["dataset"]
 
 
 class _Dataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
-    """What DuckDB asks of a dataset: its schema, and a scanner of some columns and rows."""
+    """The part of a dataset that DuckDB uses: its schema, and a scanner of some columns and rows."""
 
     def __init__(self, table: KafkaTable) -> None:
         self._table = table

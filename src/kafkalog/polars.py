@@ -60,9 +60,9 @@ def scan(
 
 
 def _places(predicate: pl.Expr) -> Any:
-    """What a filter says of where rows are, for pyarrow; None where it says nothing that is understood.
+    """Condition on the position of rows that a filter implies, for pyarrow; None if it implies none that is understood.
 
-    Of terms that are joined by "and", those that are not understood may be left out: more is read then.
+    Terms joined by "and" that are not understood are left out: then more rows are read.
     """
     try:
         return _term(json.loads(predicate.meta.serialize(format="json")))

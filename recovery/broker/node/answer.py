@@ -1,6 +1,6 @@
-"""What a node does when it is started, as values: one answer for each group of releases that do alike.
+"""Values that describe a node's start: one answer for each group of releases that behave alike.
 
-A mending reads `NodeAnswer.faults`: each names the part of the start, the kind of what is wrong, and the file.
+A repair reads `NodeAnswer.faults`: each names the part of the start, the kind of fault, and the file.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ __all__ = [
 
 
 REFUSED_SETTING = "setting"
-"""kind of a fault that is none of the files'"""
+"""kind of a fault that lies in no file"""
 
 
 class StartOutcome(enum.StrEnum):
-    """How the start of a node ends; the gravest of what follows, in the order of this list."""
+    """How the start of a node ends: the most serious consequence, in the order of this list."""
 
     FAILS = "fails"
-    """it ends, or never opens its listener, with an exception"""
+    """it ends with an exception, or never opens its listener"""
     OVERWRITES_METADATA = "overwrites_metadata"
     """it starts, and its metadata begins from nothing or goes back: topics, ACLs and configurations are gone"""
     DELETES = "deletes_partitions"
@@ -37,15 +37,15 @@ class StartOutcome(enum.StrEnum):
     DIRECTORY_OFFLINE = "directory_offline"
     """it starts without one of its log directories"""
     NOT_SERVING = "starts_not_serving"
-    """it starts, and something does not serve: the node waits forever, or a coordinator does not load"""
+    """it starts, and something does not serve: the node waits without end, or a coordinator does not load"""
     UNKNOWN = "unknown"
-    """the model does not know"""
+    """the model cannot tell"""
     STARTS = "starts"
     """it starts, serves and loses nothing"""
 
 
 class Part(enum.StrEnum):
-    """The parts of a start, in the order in which a node meets them."""
+    """Parts of a start, in the order in which a node reaches them."""
 
     PROPERTIES = "properties"
     META_PROPERTIES = "meta_properties"
@@ -73,46 +73,46 @@ class Role(enum.StrEnum):
 
 
 class ConsequenceKind(enum.StrEnum):
-    """What a start does to the node's files or service, beside ending."""
+    """Effects of a start on the node's files or service."""
 
     METADATA_OVERWRITTEN = "metadata_overwritten"
     METADATA_LOG_DROPPED = "metadata_log_dropped"
     METADATA_GOES_BACK = "metadata_goes_back"
-    """the only voter's metadata ends earlier than it did"""
+    """metadata of the only voter ends earlier than it did"""
     METADATA_MAY_GO_BACK = "metadata_may_go_back"
-    """the same of a node that is a broker too, whose partitions show what is lost, if anything is"""
+    """same of a node that is a broker too, whose partitions show what is lost, if anything"""
     METADATA_LOG_CUT = "metadata_log_cut"
-    """the log is cut at its first damaged batch, as after any crash; what was behind it is gone"""
+    """log is cut at its first damaged batch, as after any crash; what followed it is lost"""
     STRAY = "stray"
     EXPECTED_STRAY = "expected_stray"
-    """a stray that the metadata log itself shows as deleted, moved or made again: a note, no damage"""
+    """stray that the metadata log itself shows as deleted, moved or created again: a note, no damage"""
     DELETED = "deleted"
     EMPTY_AGAIN = "empty_again"
-    """a partition that the metadata places here is made again, empty"""
+    """partition that the metadata places here is created again, empty"""
     FUTURE_PROMOTED = "future_promoted"
     FUTURE_RESUMED = "future_resumed"
-    """a move between log directories goes on, and its copy replaces the current log once it has all of it"""
+    """move between log directories continues, and its copy replaces the current log when it is complete"""
     FUTURE_TRUNCATED = "future_truncated"
-    """a move goes on, and takes from its copy what the current log does not have"""
+    """move continues, and cuts what the current log does not have from its copy"""
     DIRECTORY_OFFLINE = "directory_offline"
     NOT_SERVING = "not_serving"
     EPOCH_FORGOTTEN = "vote_forgotten"
     MIGRATION_ENDED = "migration_ended"
-    """a migration from ZooKeeper is taken as finished"""
+    """migration from ZooKeeper is taken as finished"""
     UNFORESEEN = "unforeseen"
-    """something that may go well or not"""
+    """may go well or not"""
     OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something wrong with a file that a node reads at its start."""
+    """A fault in a file that a node reads at its start."""
 
     part: Part
     kind: str
-    """a fixed word: `missing`, `empty`, `unreadable`, `cut`, `corrupt`, `mismatch`, and others that the parts name"""
+    """fixed word: `missing`, `empty`, `unreadable`, `cut`, `corrupt`, `mismatch`, and others that the parts name"""
     file: str
-    """its absolute path"""
+    """absolute path"""
     detail: str
     """one sentence"""
 
@@ -134,28 +134,28 @@ class StartConsequence(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """What the node does when it is started by certain releases."""
+    """Effects of starting the node with certain releases."""
 
     outcome: StartOutcome
     exception: str | None = None
-    """the class of the exception that ends the start, if one does"""
+    """class of the exception that ends the start; None if none does"""
     message: str | None = None
-    """the broker's own words, or the reason in ours if it says nothing"""
+    """broker's own message, or the reason in our words if it prints nothing"""
     file: str | None = None
-    """the file that the failure is about"""
+    """file that the failure is about"""
     consequences: tuple[StartConsequence, ...] = ()
     condition: str | None = None
-    """what the answer depends on that the directories do not say; None if they say everything"""
+    """what the answer depends on that the directories do not tell; None if they tell everything"""
     faults: tuple[Fault, ...] = ()
 
     @property
     def is_of_upgrade(self) -> bool:
-        """Whether nothing is wrong with the files: the release refuses a setting that earlier ones take."""
+        """Whether the files are sound, and the release refuses a setting that earlier ones take."""
         return self.outcome is StartOutcome.FAILS and any(each.kind == REFUSED_SETTING for each in self.faults)
 
     @property
     def strays(self) -> tuple[str, ...]:
-        """Partition directories that leave service although nothing shows that they should, sorted."""
+        """Partition directories, sorted, that leave service or are deleted without evidence that they should."""
         kinds = (ConsequenceKind.STRAY, ConsequenceKind.DELETED)
         return tuple(sorted(name for each in self.consequences if each.kind in kinds for name in each.names))
 
@@ -198,13 +198,13 @@ class NodeStartJson(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class NodeStart:
-    """The answers of all releases that were asked about, oldest release first."""
+    """Answers of all releases that were asked about, oldest release first."""
 
     roots: tuple[str, ...]
     role: Role
     node_id: int | None
     releases: tuple[Release, ...]
-    """the groups that were asked about, by their first release"""
+    """groups of releases that were asked about, by their first release"""
     answers: tuple[NodeAnswer, ...]
     """one for each of `releases`"""
 
@@ -218,7 +218,7 @@ class NodeStart:
 
     @property
     def answers_by_release(self) -> Sequence[object]:
-        """The different answers as `AnswerJson`; the oldest release first."""
+        """Different answers as `AnswerJson`, the oldest release first."""
         return [
             AnswerJson(
                 releases=releases, outcome=answer.outcome, exception=answer.exception, message=answer.message,
@@ -229,7 +229,7 @@ class NodeStart:
 
     @property
     def judged(self) -> Sequence[NodeAnswer]:
-        """The answers that tell whether something is wrong: without those about an upgrade, if there are others."""
+        """Answers that tell whether something is wrong: those about an upgrade are omitted if there are others."""
         return [answer for answer in self.answers if not answer.is_of_upgrade] or self.answers
 
     @property
@@ -239,7 +239,7 @@ class NodeStart:
 
     @property
     def worst(self) -> NodeAnswer:
-        """The gravest answer of all releases."""
+        """Most serious answer of all releases."""
         order = list(StartOutcome)
         return min(self.judged, key=lambda answer: order.index(answer.outcome))
 
@@ -255,7 +255,7 @@ class NodeStart:
 
     @property
     def faults(self) -> Sequence[Fault]:
-        """Everything that is wrong for any of the releases, each once, in the order of the start."""
+        """Faults for any of the releases, each once, in the order of the start."""
         return list(dict.fromkeys(fault for answer in self.judged for fault in answer.faults))
 
     @property

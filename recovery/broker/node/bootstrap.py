@@ -1,7 +1,7 @@
-"""The second part of a start: `bootstrap.checkpoint`, which every KRaft node reads whether it needs it or not.
+"""Predict the second part of a start: `bootstrap.checkpoint`, which every KRaft node reads whether it needs it or not.
 
-Without the file a node takes the newest `metadata.version` that its release knows, should the metadata be empty
-(`BootstrapDirectory`).  Its checksums are not compared (`BatchFileReader`).
+Without the file a node uses the newest `metadata.version` of its release if the metadata is empty
+(`BootstrapDirectory`). Its checksums are not verified (`BatchFileReader`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KNOWN_CONTROL = frozenset({ControlType.LEADER_CHANGE, ControlType.SNAPSHOT_HEAD
 
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
-    """The records that a controller appends to metadata that is empty; none: those of the release's defaults."""
+    """Records that a controller appends to empty metadata; without any it uses its release's defaults."""
 
     records: tuple[FramedRecord, ...]
     file: str | None
@@ -41,9 +41,8 @@ class Bootstrap:
 
 
 def bootstrap_of_start(files: NodeFiles, release: Release) -> Bootstrap:
-    """Read the file as a start does; raises `StartEndsError` where that ends the start.
-
-    Before 4.1 the `metadata.version` in it must be one that the release knows (`BootstrapMetadata.fromRecords`).
+    """Read the file as a start does. Raises `StartEndsError` if that ends the start. Before 4.1 its `metadata.version`
+    must be one that the release knows (`BootstrapMetadata.fromRecords`).
     """
     if files.metadata_root is None:
         return Bootstrap((), None)

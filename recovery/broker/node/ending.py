@@ -1,4 +1,4 @@
-"""The end of a start, as an exception of ours: the broker's exception, its words, the file, and what is wrong there."""
+"""End of a start as an exception: the broker's exception, its message, the file, and what is wrong there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RUNTIME = "java.lang.RuntimeException"
 
 
 class StartEndsError(PortableError):
-    """The node's start ends here; `answer` says how."""
+    """The node's start ends here; `answer` describes it."""
 
     def __init__(self, answer: NodeAnswer) -> None:
         super().__init__(answer.message)
@@ -21,13 +21,15 @@ class StartEndsError(PortableError):
 def ends(
     part: Part, kind: str, file: str, exception: str, message: str, *, detail: str | None = None
 ) -> StartEndsError:
-    """The end of a start because of one file; `detail` is our sentence about the file (default: the broker's words)."""
+    """Return the end of a start because of one file; `detail` is our sentence about the file (default: the broker's
+    message).
+    """
     fault = Fault(part, kind, file, detail or message)
     return StartEndsError(NodeAnswer(StartOutcome.FAILS, exception, message, file, faults=(fault,)))
 
 
 def in_full(message: str, root: str) -> str:
-    """A message of the model of logs, which names files relative to their log directory, with whole paths."""
+    """Replace file names relative to the log directory in a message of the model by absolute paths."""
     for before in ("reading checkpoint file ", "metadata file ", "Found directory "):
         if before in message:
             return message.replace(before, f"{before}{root}/", 1)
@@ -35,5 +37,5 @@ def in_full(message: str, root: str) -> str:
 
 
 def without_cause(message: str) -> str:
-    """The first part of a message that goes on with its cause after a colon."""
+    """First part of a message, before its cause after a colon."""
     return message.partition(": ")[0]

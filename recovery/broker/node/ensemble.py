@@ -1,7 +1,8 @@
-"""The first part of a start: `meta.properties` of all log directories against each other and the node's properties.
+"""Predict the first part of a start: `meta.properties` of all log directories are compared with each other and the
+node's properties.
 
-Since 3.7 `MetaPropertiesEnsemble.verify` and `KafkaRaftServer.initializeLogDirs`; before, `BrokerMetadataCheckpoint`,
-which knows no directory ids.
+Since 3.7 this is `MetaPropertiesEnsemble.verify` and `KafkaRaftServer.initializeLogDirs`; before,
+`BrokerMetadataCheckpoint`, which has no directory ids.
 """
 
 from __future__ import annotations
@@ -32,30 +33,30 @@ _ADVICE = "(have you run `kafka-storage.sh` to format the directory?)"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a start knows after its first part."""
+    """Result of the first part of a start."""
 
     online: tuple[str, ...]
-    """log directories that it goes on with"""
+    """log directories with which the start continues"""
     directory_ids: tuple[tuple[str, str | None], ...]
-    """(log directory, its id); None: the start makes a new one"""
+    """(log directory, its id); None: the start makes a new id"""
     consequences: tuple[StartConsequence, ...] = ()
     faults: tuple[Fault, ...] = ()
 
     def directory_id(self, root: str | None) -> str | None:
-        """The id of a log directory; None if it has none yet."""
+        """Id of a log directory; None if it has none."""
         return dict(self.directory_ids).get(root or "")
 
 
 def identity_of_start(files: NodeFiles, release: Release) -> Identity:
-    """Verify the files as a KRaft node of this release does; raises `StartEndsError` where that ends the start."""
+    """Verify the files as a KRaft node of this release does. Raises `StartEndsError` if that ends the start."""
     return _ensemble(files, release) if release.at_least("3.7.0") else _checkpoints(files)
 
 
 def identity_with_zookeeper(files: NodeFiles, release: Release, cluster: str | None) -> Identity:
-    """Verify the files as a broker with ZooKeeper does, which writes those that are missing again (`KafkaServer`).
+    """Verify the files as a broker with ZooKeeper does, which writes missing ones again (`KafkaServer`). Raises
+    `StartEndsError` if that ends the start.
 
-    `cluster` is the id that ZooKeeper has for the cluster; None if that is not known.  Since 3.7 the broker refuses
-    files of KRaft.  Raises `StartEndsError` where that ends the start.
+    `cluster` is the cluster id in ZooKeeper; None if unknown. Since 3.7 the broker refuses files of KRaft.
     """
     if not release.at_least("3.7.0"):
         _refuse_different_properties(files)
@@ -71,7 +72,9 @@ def identity_with_zookeeper(files: NodeFiles, release: Release, cluster: str | N
 
 
 def _read_files(files: NodeFiles) -> tuple[dict[str, MetaProperties], dict[str, str]]:
-    """Readable files and problems of the others, each by log directory; a directory without a file is in neither."""
+    """Return the readable files, and the problems of the others, by log directory. A directory without a file is in
+    neither.
+    """
     known: dict[str, MetaProperties] = {}
     errors: dict[str, str] = {}
     for root in sorted(files.roots):
@@ -122,7 +125,9 @@ def _identity(online: list[str], known: dict[str, MetaProperties], errors: dict[
 def _verify(
     files: NodeFiles, release: Release, known: dict[str, MetaProperties], cluster: str | None = None
 ) -> None:
-    """`MetaPropertiesEnsemble.verify`: the same cluster and node everywhere, and another directory id in each."""
+    """Raise `StartEndsError` unless cluster id and node id are equal everywhere and directory ids differ
+    (`MetaPropertiesEnsemble.verify`).
+    """
     node = files.stated_node_id
     seen: dict[str, str] = {}
     for root, meta in known.items():
@@ -164,7 +169,7 @@ def _refuse_incomplete(root: str, meta: MetaProperties | None) -> None:
 
 
 def _checkpoints(files: NodeFiles) -> Identity:
-    """`BrokerMetadataCheckpoint.getBrokerMetadataAndOfflineDirs`, before 3.7."""
+    """Verify as `BrokerMetadataCheckpoint.getBrokerMetadataAndOfflineDirs` does before 3.7. Raises `StartEndsError`."""
     known: dict[str, MetaProperties] = {}
     for root in files.roots:
         found = files.meta[root]
@@ -190,7 +195,9 @@ def _checkpoints(files: NodeFiles) -> Identity:
 
 
 def _refuse_different_properties(files: NodeFiles) -> None:
-    """Every file has the same lines, with ZooKeeper before 3.7 (`getBrokerMetadataAndOfflineDirs` of 2.8 to 3.6)."""
+    """Raise `StartEndsError` unless all files have equal lines, as with ZooKeeper before 3.7
+    (`getBrokerMetadataAndOfflineDirs` of 2.8 to 3.6).
+    """
     known: dict[str, Mapping[str, str]] = {}
     for root in sorted(files.roots):
         path = os.path.realpath(_file(root))
@@ -211,7 +218,9 @@ def _inconsistent(root: str) -> StartEndsError:
 
 
 def _wrong_directory_id(meta: MetaProperties | None) -> str | None:
-    """Why a directory id cannot be read, so that the whole file counts as one that cannot; None if it can."""
+    """Why a directory id cannot be read, so that the whole file counts as unreadable; None if it can, or
+    there is none.
+    """
     if meta is None or meta.directory_id is None or _decoded(meta.directory_id) is not None:
         return None
     return f"Unable to read directory.id {meta.directory_id[:40]!r}"

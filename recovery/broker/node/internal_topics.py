@@ -1,8 +1,9 @@
-"""The last part of a start: coordinators load their partitions of `__consumer_offsets` and `__transaction_state`.
+"""Predict the last part of a start: coordinators load their partitions of `__consumer_offsets` and
+`__transaction_state`.
 
-Since 4.0 a group coordinator that meets a record which it cannot read, or cannot apply because the group is of another
-kind (`GroupTypes`), does not load the partition at all; before, it went on with what came before that record, as the
-transaction coordinator of every release does.  Checksums are not compared.
+Since 4.0 a group coordinator does not load a partition at all if it meets a record that it cannot read, or cannot apply
+because the group is of another kind (`GroupTypes`). Before, it kept what came before that record, as the transaction
+coordinator of every release does. Checksums are not verified.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from kafkalog.recovery.broker.node.releases import Release
 __all__ = ["Unserved", "consequences_of_unserved", "unserved_partitions"]
 
 _MOST_BYTES = 16 << 20
-"""of the logs of one directory that are read for this"""
+"""most bytes of one directory's logs that are read for this"""
 _UNREADABLE = codes_with(Trait.UNREAD_STATE)
 
 
@@ -47,15 +48,14 @@ class Unserved:
     offset: int
     detail: str
     is_read: bool = False
-    """the coordinator reads it, and what it reads may be wrong"""
+    """whether the coordinator reads it, possibly with wrong content"""
     is_refused: bool = False
-    """it can be read, and coordinators from 4.0 on cannot apply it"""
+    """whether it can be read, but coordinators from 4.0 on cannot apply it"""
 
 
 def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
-    """The first record of each coordinator's partition that it cannot read, as the logs are after loading.
-
-    Reads at most 16 MiB of a directory's coordinator partitions.
+    """Return the first record of each coordinator's partition that it cannot read, in the logs after loading. Reads at
+    most 16 MiB of a directory's coordinator partitions.
     """
     found: list[Unserved] = []
     left = _MOST_BYTES
@@ -77,14 +77,13 @@ def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
 
 
 def _problems(topic: str, tree: Tree, log: str, types: GroupTypes) -> Iterator[tuple[int, str, bool, bool]]:
-    """Offset and description of what cannot be read or applied, or is read with a wrong checksum; the former first.
-
-    The flags are `is_read` and `is_refused` of `Unserved`; `types` knows the groups of the segments before this one.
+    """Yield offset and description of what cannot be read or applied, then of a wrong checksum. The flags are `is_read`
+    and `is_refused` of `Unserved`; `types` has the groups of earlier segments.
     """
     sound = Scanner(tree.source(log))
     last = 0
-    for each in sound:
-        last = each.header.next_offset
+    for whole in sound:
+        last = whole.header.next_offset
     for batch in Scanner(tree.source(log), check_crc=False):
         if not isinstance(batch.header, BatchHeader) or batch.header.is_control:
             continue
@@ -104,7 +103,7 @@ def _problems(topic: str, tree: Tree, log: str, types: GroupTypes) -> Iterator[t
 
 
 def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tuple[list[StartConsequence], list[Fault]]:
-    """What follows for one release from the records that coordinators cannot read."""
+    """Return consequences and faults of these records for one release."""
     found, faults = [], []
     for each in unserved:
         if each.is_read:

@@ -1,7 +1,7 @@
-"""The metadata of the voters that lead a node, from copies of their log directories.
+"""Metadata of the voters that lead a node, from copies of their log directories.
 
-A follower, and a broker alone, keep their own snapshot and log as far as the leader has the same; the leader sends the
-rest, and what it does not have is truncated.  What a majority of the voters does not have was never committed.
+A follower, and a broker alone, keep their own snapshot and log as far as the leader has them too; the leader sends the
+rest, and whatever it does not have is truncated. What a majority of the voters does not have was never committed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Leaders", "followed"]
 
 @dataclass(slots=True)
 class Leaders:
-    """Log directories of the other voters, and the one among them whose metadata log goes furthest."""
+    """Log directories of the other voters, and the one whose metadata log reaches furthest."""
 
     directories: Sequence[str]
     now_ms: int
@@ -42,15 +42,15 @@ class Leaders:
 
     @property
     def cluster_id(self) -> str | None:
-        """The cluster of the other voters; None if they name none, or several."""
+        """Cluster id of the other voters; None if they name none, or several."""
         self._read()
         return next(iter(self._clusters)) if len(self._clusters) == 1 else None
 
     def metadata(self, voters: set[int] | None = None) -> LoadedMetadata | None:
-        """The metadata that goes furthest, of these voters or of all nodes; None if none can be read."""
+        """Metadata that reaches furthest, of these voters or (None) of all nodes; None if none can be read."""
         self._read()
-        found = [loaded for number, loaded in self._loaded if voters is None or number in voters]
-        return max(found, key=lambda each: (each.epoch or 0, each.end), default=None)
+        candidates = [loaded for number, loaded in self._loaded if voters is None or number in voters]
+        return max(candidates, key=lambda each: (each.epoch or 0, each.end), default=None)
 
     def _read(self) -> None:
         if self._is_read:
@@ -71,7 +71,7 @@ class Leaders:
 
 
 def followed(own: LoadedMetadata, leader: LoadedMetadata) -> tuple[Snapshot | None, Iterator[MetaBatch]]:
-    """The snapshot and the batches from which a follower of `leader` makes its image."""
+    """Return the snapshot (or None) and the batches from which a follower of `leader` builds its image."""
     kept = min(own.end, _end_of_epoch(leader, own.epoch or 0))
     snapshot = own.snapshot
     if max(kept, 0 if snapshot is None else snapshot.end) < leader.start:
@@ -80,7 +80,7 @@ def followed(own: LoadedMetadata, leader: LoadedMetadata) -> tuple[Snapshot | No
 
 
 def _end_of_epoch(leader: LoadedMetadata, epoch: int) -> int:
-    """Where a follower whose last epoch is this one is truncated to (`KafkaMetadataLog.endOffsetForEpoch`)."""
+    """Offset to which a follower with this last epoch is truncated (`KafkaMetadataLog.endOffsetForEpoch`)."""
     return max((each.next_offset for each in leader.batches(0) if each.epoch <= epoch), default=leader.start)
 
 

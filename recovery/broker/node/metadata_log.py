@@ -1,8 +1,8 @@
-"""The third part of a start: the metadata log is loaded, and the snapshots beside it are chosen.
+"""Predict the third part of a start: the metadata log is loaded, and a snapshot is chosen.
 
-The log is loaded as any other after a crash, always scanned from its start (`KafkaMetadataLog`, `KafkaRaftLog`).  Of
-the snapshots only the newest by epoch and end is believed; where the log ends before it, the log is dropped
-(`recoverSnapshots`, `truncateToLatestSnapshot`).
+The log is loaded like any other after a crash, always scanned from its start (`KafkaMetadataLog`, `KafkaRaftLog`). Only
+the newest snapshot by epoch and end is used; if the log ends before it, the log is dropped (`recoverSnapshots`,
+`truncateToLatestSnapshot`).
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _NAME = CLUSTER_METADATA_DIRECTORY
 
 @dataclass(slots=True)
 class Contents:
-    """Batches that were decoded, and the error in which that ended."""
+    """Decoded batches, and the error that ended decoding, if any."""
 
     batches: list[MetaBatch] | None = None
     error: ReaderError | None = None
 
     def read(self, source: Callable[[], Iterator[MetaBatch]]) -> Iterator[MetaBatch]:
-        """The batches of a source, from memory if it was read before; raises its `ReaderError` again."""
+        """Yield the batches of a source, from memory if it was read before. Raises its `ReaderError` again."""
         if self.batches is None:
             self.batches = []
             try:
@@ -57,7 +57,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A snapshot by its name."""
+    """A snapshot, identified by its name."""
 
     path: str
     end: int
@@ -66,7 +66,7 @@ class Snapshot:
     contents: Contents = field(default_factory=lambda: Contents(), compare=False, repr=False)
 
     def batches(self) -> Iterator[MetaBatch]:
-        """Its batches as a start reads them; raises `ReaderError`.  They are decoded once."""
+        """Yield its batches as a start reads them; decoded once. Raises `ReaderError`."""
         return self.contents.read(self._read)
 
     def _read(self) -> Iterator[MetaBatch]:
@@ -82,11 +82,11 @@ class LoadedMetadata:
     start: int
     end: int
     epoch: int | None
-    """of its last batch; None if it has none"""
+    """leader epoch of its last batch; None if it has none"""
     snapshot: Snapshot | None
-    """the one that is believed"""
+    """the snapshot that is used; None if there is none"""
     older: tuple[Snapshot, ...]
-    """the other snapshots that are there, oldest first"""
+    """the other snapshots, oldest first"""
     tree: Tree | None
     """the log's files after loading; None if there is no log"""
     consequences: tuple[StartConsequence, ...] = ()
@@ -95,7 +95,7 @@ class LoadedMetadata:
     contents: Contents = field(default_factory=Contents, compare=False, repr=False)
 
     def batches(self, start: int) -> Iterator[MetaBatch]:
-        """Batches of the log that reach offset `start` or later; raises `ReaderError`.  They are decoded once."""
+        """Yield the batches of the log that end at or above offset `start`; decoded once. Raises `ReaderError`."""
         for batch in self.contents.read(self._read):
             if batch.next_offset > start:
                 yield batch
@@ -108,7 +108,7 @@ class LoadedMetadata:
 
 
 def load_metadata_log(files: NodeFiles, now_ms: int) -> LoadedMetadata:
-    """Load the metadata log as a start does; raises `StartEndsError` where that ends the start."""
+    """Load the metadata log as a start does. Raises `StartEndsError` if that ends the start."""
     if files.metadata_root is None:
         return LoadedMetadata("", 0, 0, None, None, (), None)
     directory = os.path.join(files.metadata_root, _NAME)
@@ -174,7 +174,7 @@ def _with_snapshots(loaded: LoadedMetadata) -> LoadedMetadata:
         named = parse_kraft_snapshot_file(name)
         if named is not None and name.endswith(".checkpoint") and named.end_offset >= loaded.start:
             kept.append(Snapshot(os.path.join(loaded.directory, name), named.end_offset, named.epoch))
-    kept.sort(key=lambda each: (each.epoch, each.end))
+    kept.sort(key=lambda snapshot: (snapshot.epoch, snapshot.end))
     newest = kept[-1] if kept else None
     if loaded.start > 0 and (newest is None or newest.end < loaded.start):
         latest = "Optional.empty" if newest is None else (

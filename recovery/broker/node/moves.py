@@ -1,9 +1,9 @@
-"""What a start does with `-future` directories: copies that a move between log directories has not finished.
+"""Predict what a start does with `-future` directories: copies that a move between log directories has not finished.
 
-Since 3.7.1 one that lies where the metadata has the partition becomes the current log, whatever their lengths
-(`LogManager.recoverAbandonedFutureLogs`).  Any other goes on being copied: it is truncated to the end of the current
-log (`ReplicaManager.maybeAddLogDirFetchers`, `ReplicaAlterLogDirsThread`), to offset 0 if there is no current log,
-which is then made again, empty.  In the directory of the current log it cannot take that log's name
+Since 3.7.1 one that is where the metadata has the partition becomes the current log, whatever their lengths
+(`LogManager.recoverAbandonedFutureLogs`). Any other is copied further: it is truncated to the end of the current log
+(`ReplicaManager.maybeAddLogDirFetchers`, `ReplicaAlterLogDirsThread`), to offset 0 if there is no current log, which is
+then created again, empty. In the directory of the current log it cannot get that log's name
 (`LogManager.replaceCurrentWithFutureLog`), and the directory goes offline.
 """
 
@@ -30,7 +30,7 @@ _KEEP = "set a copy aside before"
 def with_ends_of_moves(
     files: NodeFiles, directories: Sequence[PartitionDirectory], now_ms: int
 ) -> list[PartitionDirectory]:
-    """The same directories, in which those of moves that were not loaded, and their current logs, have their end."""
+    """Return the directories with log end offsets for partitions that are being moved, if they were not loaded."""
     moved = {each.partition for each in directories if each.parsed.state is DirectoryState.FUTURE}
     return [
         replace(each, end=_end(files, each, now_ms)) if each.end is None and each.partition in moved else each
@@ -52,10 +52,10 @@ def _end(files: NodeFiles, directory: PartitionDirectory, now_ms: int) -> int | 
 def consequences_of_moves(
     directories: Sequence[PartitionDirectory], is_promoted: Callable[[PartitionDirectory], bool | None]
 ) -> Iterator[StartConsequence]:
-    """What becomes of each `-future` directory and its current log.
+    """Yield the consequence for each `-future` directory and its current log.
 
-    `is_promoted` says whether the start makes it the current log; None: the broker leaves it alone.  Raises
-    `StartEndsError` if it is to take the name of a log in the same directory at once (Kafka 4.3.0).
+    `is_promoted` says whether the start makes it the current log; None: the broker leaves it alone. Raises
+    `StartEndsError` if it would get the name of a log in its own directory at once (Kafka 4.3.0).
     """
     for future in directories:
         promoted = is_promoted(future) if future.parsed.state is DirectoryState.FUTURE else None

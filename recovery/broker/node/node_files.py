@@ -1,4 +1,4 @@
-"""The directories of one node, and what its properties say, as a start finds them."""
+"""Find the directories of one node, and what its properties say, as a start does."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ _COMMA = re.compile(r"\s*,\s*")
 
 @dataclass(slots=True)
 class NodeFiles:
-    """What a start reads first: the log directories and the properties.
-
-    `meta` holds for each directory its `meta.properties`, why it cannot be read, or None if it is missing.
+    """Files that a start reads first: log directories and properties. `meta` has for each directory its
+    `meta.properties`, the error if it cannot be read, or None if it is missing.
     """
 
     roots: tuple[str, ...]
     metadata_root: str | None
-    """the directory of the metadata log; None if no directory holds one and nothing says where it is"""
+    """directory of the metadata log; None if no directory has one and the properties do not name it"""
     properties: Mapping[str, str]
     meta: Mapping[str, MetaProperties | str | None]
     unreadable: Mapping[str, str] = field(default_factory=dict)
-    """directory -> why it cannot be listed"""
+    """directory -> error for those that cannot be listed"""
     missing: frozenset[str] = frozenset()
     """directories that do not exist"""
     _surveys: dict[str, Survey] = field(default_factory=dict, repr=False)
@@ -44,7 +43,7 @@ class NodeFiles:
 
     @property
     def metadata_directory(self) -> str | None:
-        """The path of `__cluster_metadata-0`; None if there is none."""
+        """Path of `__cluster_metadata-0`; None if it does not exist."""
         if self.metadata_root is None:
             return None
         path = os.path.join(self.metadata_root, CLUSTER_METADATA_DIRECTORY)
@@ -52,7 +51,7 @@ class NodeFiles:
 
     @property
     def stated_role(self) -> Role | None:
-        """The role that `process.roles` says, or that `zookeeper.connect` does; None if neither is there."""
+        """Role according to `process.roles`, or to `zookeeper.connect`; None if neither is set."""
         if not self.properties:
             return None
         roles = {part.strip() for part in self.properties.get("process.roles", "").split(",") if part.strip()}
@@ -64,7 +63,7 @@ class NodeFiles:
 
     @property
     def stated_node_id(self) -> int | None:
-        """The id that the properties say; None if they do not."""
+        """Node id in the properties; None if they have none."""
         for name in ("node.id", "broker.id"):
             text = self.properties.get(name, "").strip()
             if text.lstrip("-").isdigit():
@@ -73,51 +72,51 @@ class NodeFiles:
 
     @property
     def node_id(self) -> int | None:
-        """The id that the properties say, else that of the first `meta.properties` that names one."""
+        """Node id in the properties, else in the first `meta.properties` that has one; None if none has."""
         if self.stated_node_id is not None:
             return self.stated_node_id
-        known = [each.node_id for each in self.meta.values() if isinstance(each, MetaProperties)]
-        return next((each for each in known if each is not None), None)
+        known = [meta.node_id for meta in self.meta.values() if isinstance(meta, MetaProperties)]
+        return next((node_id for node_id in known if node_id is not None), None)
 
     @property
     def cluster_id(self) -> str | None:
-        """Cluster id of the first `meta.properties` that names one; None without."""
-        known = [each.cluster_id for each in self.meta.values() if isinstance(each, MetaProperties)]
-        return next((each for each in known if each is not None), None)
+        """Cluster id in the first `meta.properties` that has one; None if none has."""
+        known = [meta.cluster_id for meta in self.meta.values() if isinstance(meta, MetaProperties)]
+        return next((cluster_id for cluster_id in known if cluster_id is not None), None)
 
     def surveyed(self, root: str) -> Survey:
-        """The files of one log directory, listed once; raises `StorageError`."""
+        """Survey of one log directory, made once. Raises `StorageError`."""
         found = self._surveys.get(root)
         if found is None:
             found = self._surveys[root] = survey(root, tolerant=True, follows=True)
         return found
 
     def outline(self, root: str) -> Tree:
-        """The files of one log directory without those of segments, among them every name that ends a start.
-
-        Raises `StorageError`.
+        """Tree of one log directory without the files of segments, but with every name that can end a start. Raises
+        `StorageError`.
         """
-        found = self.surveyed(root)
-        kept = {path: facts for path, facts in found.files.items()
+        surveyed = self.surveyed(root)
+        kept = {path: facts for path, facts in surveyed.files.items()
                 if "/" not in path or parse_segment_file(path.rpartition("/")[2]) is None}  # fmt: skip
-        return replace(found, files=kept).tree()
+        return replace(surveyed, files=kept).tree()
 
     def closed(self, root: str) -> tuple[User, list[str]] | None:
-        """The node's user, and what it may not open or change in one log directory; None if it may all."""
+        """The node's user, and the paths in one log directory that it may not open or change; None if it
+        may use all.
+        """
         if root not in self._closed:
             self._closed[root] = closed_files(root, self.roots)
         return self._closed[root]
 
     def close(self) -> None:
-        """Close the files that surveys keep open."""
-        for each in self._surveys.values():
-            each.close()
+        """Close the surveys' open files."""
+        for found in self._surveys.values():
+            found.close()
 
 
 def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None) -> NodeFiles:
-    """Read the small files that name a node; `properties` are those of its server, which also name its directories.
-
-    Directories that the properties name and that are not among `roots` are added if they exist or are named there.
+    """Read the small files that identify a node. `properties` are its server properties, which also name its
+    directories: if they name one of `roots`, all that they name are added.
     """
     given = properties or {}
     named = _COMMA.split(given.get("log.dirs", given.get("log.dir", "")).strip())

@@ -1,4 +1,4 @@
-"""One partition directory of a node, as the model of a start knows it."""
+"""One partition directory of a node in the model of a start."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class PartitionDirectory:
 
     @property
     def path(self) -> str:
-        """Its absolute path."""
+        """Absolute path."""
         return os.path.join(self.root, self.name)
 
     @property
     def partition(self) -> tuple[str, int]:
-        """Topic and number."""
+        """Topic and partition number."""
         return self.parsed.topic, self.parsed.partition
 
     @property
     def live_name(self) -> str:
-        """The name of its partition's directory in service."""
+        """Name of the partition's directory in service."""
         return f"{self.parsed.topic}-{self.parsed.partition}"
 
     def is_current_of(self, future: PartitionDirectory) -> bool:
-        """Whether this is the log that a future copy is to replace."""
+        """Whether this is the log that the future copy `future` will replace."""
         is_same = self.topic_id is None or future.topic_id is None or self.topic_id == future.topic_id
         return is_same and self.partition == future.partition and self.parsed.state is DirectoryState.LIVE

@@ -1,9 +1,9 @@
-"""The part of a start that opens partitions: logs, strays, future copies, partitions in two directories.
+"""Predict the part of a start that opens partitions: logs, strays, future copies, partitions in two directories.
 
-A broker opens its logs when it has the metadata for the first time (`BrokerMetadataPublisher.initializeManagers`).  A
-directory whose topic id and number the metadata does not place on this broker is a stray: removed by 3.3 to 3.6,
-renamed since 3.7.  Without `partition.metadata` 3.7.0 does not start, later releases rename it, earlier ones write the
-file again.
+A broker opens its logs when it gets the metadata for the first time (`BrokerMetadataPublisher.initializeManagers`). A
+directory whose topic id and number the metadata does not place on this broker is a stray: 3.3 to 3.6 remove it, later
+releases rename it. Without `partition.metadata` 3.7.0 does not start, later releases rename the directory, earlier ones
+write the file again.
 """
 
 from __future__ import annotations
@@ -53,28 +53,27 @@ _WITH_ASSIGNMENTS = 17
 """the `metadata.version` 3.7-IV2, since which partitions are assigned to directories"""
 _READ_LATER = (REPLICATION_OFFSET_CHECKPOINT, "cleaner-offset-checkpoint")
 _NAMED = 6
-"""partition directories that a sentence names"""
+"""most partition directories that a sentence names"""
 _PUT_AWAY = (
     (DirectoryState.DELETE, ConsequenceKind.DELETED, "and deletes what is left of them, a minute later"),
     (DirectoryState.STRAY, ConsequenceKind.STRAY, "and leaves what is left of them under -stray"),
 )
 _RUNTIME = "java.lang.RuntimeException"
 _IO = "java.io.IOException"
-"""what a node prints when its last directory fails, before it ends itself"""
+"""exception that a node prints when its last directory fails, before it ends itself"""
 
 
 @dataclass(slots=True)
 class Explained:
-    """What the metadata itself shows of partitions that are no longer this broker's.
-
-    `removed` holds ids of topics that were deleted, `moved` partitions that were reassigned to other brokers.
+    """Partitions that the metadata itself shows as no longer this broker's. `removed` has ids of deleted topics,
+    `moved` (topic id, partition) reassigned to other brokers.
     """
 
     removed: set[str] = field(default_factory=set)
     moved: set[tuple[str, int]] = field(default_factory=set)
 
     def shows(self, directory: PartitionDirectory) -> bool:
-        """Whether the metadata shows why the directory is not wanted any more."""
+        """Whether the metadata explains why the directory is a stray. False without a topic id."""
         topic_id = directory.topic_id
         if topic_id is None:
             return False
@@ -87,13 +86,12 @@ def list_partitions(
     results: Mapping[str, BrokerResult] | None = None,
     states: Collection[DirectoryState] = (DirectoryState.LIVE, DirectoryState.FUTURE),
 ) -> list[PartitionDirectory]:
-    """Every partition directory in one of these states, in the order of their log directories.
-
-    `results` are what loading the logs came to.
+    """List the partition directories in these states, in the order of their log directories. Log end offsets are from
+    `results`, the results of loading the logs. Directories that cannot be read are skipped.
     """
-    ends_of_logs = {(root, each.name): each.log_end_offset for root, result in (results or {}).items()
-                    for each in result.partitions.values()}  # fmt: skip
-    found = []
+    ends_of_logs = {(root, loaded.name): loaded.log_end_offset for root, result in (results or {}).items()
+                    for loaded in result.partitions.values()}  # fmt: skip
+    directories = []
     for root in roots:
         try:
             tree = files.surveyed(root).tree()
@@ -105,21 +103,21 @@ def list_partitions(
                 continue
             if parsed.state in states:
                 end = ends_of_logs.get((root, name))
-                found.append(PartitionDirectory(root, name, parsed, _topic_id(tree, name), end))
-    return found
+                directories.append(PartitionDirectory(root, name, parsed, _topic_id(tree, name), end))
+    return directories
 
 
 def _topic_id(tree: Tree, name: str) -> str | None:
-    """The topic id in `partition.metadata`, empty if it cannot be read; None only without the file."""
+    """Topic id in `partition.metadata`; empty if it cannot be read, None if there is no file."""
     known = topic_id_or_none(tree, name)
     return "" if known is None and f"{name}/{PARTITION_METADATA}" in tree.files else known
 
 
 def loaded_logs(files: NodeFiles, root: str, now_ms: int, *, is_outline: bool = False) -> BrokerResult:
-    """What a start makes of the logs in one directory, with default settings.
+    """Return the result of loading the logs of one directory, with default settings.
 
-    With `is_outline` no segment is read: what ends the start by its name, and files beside the segments, is found, and
-    no partition is in the result.
+    With `is_outline` no segment is read: only names, and files beside the segments, can end the start, and the result
+    has no partitions.
     """
     tree = files.outline(root) if is_outline else files.surveyed(root).tree()
     result = load_log_directory(tree, settings=lambda topic: LogSettings.from_names({}), now_ms=now_ms)
@@ -129,9 +127,9 @@ def loaded_logs(files: NodeFiles, root: str, now_ms: int, *, is_outline: bool = 
 def open_partitions(
     files: NodeFiles, results: Mapping[str, BrokerResult], *, is_kraft: bool = True
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """What follows from loading the logs of each directory, given by `results`; what goes offline, with the faults.
+    """Return the directories that go offline when their logs are loaded, as consequences and faults.
 
-    Raises `StartEndsError` where a log ends the start, or if all directories or the one of the metadata go offline.
+    Raises `StartEndsError` if a log ends the start, or if all directories, or the metadata's, go offline.
     """
     offline: list[StartConsequence] = []
     faults: list[Fault] = []
@@ -186,10 +184,11 @@ def partition_consequences(
     directory_ids: Mapping[str, str | None],
     put_away: Sequence[PartitionDirectory] = (),
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """What becomes of partition directories by the metadata; raises `StartEndsError` where that ends the start.
+    """Predict what the metadata does to partition directories; return consequences and faults. Raises `StartEndsError`
+    if it ends the start.
 
-    If nothing is known of the metadata, `image` is None, and only partitions without a topic id are strays.
-    `put_away` are directories that are `-delete` or `-stray`.
+    If the metadata is unknown, `image` is None, and only partitions without a topic id are strays. `put_away` are
+    `-delete` and `-stray` directories.
     """
     refuse_twice(directories)
     nameless = [each for each in directories if each.topic_id is None]
@@ -199,31 +198,32 @@ def partition_consequences(
     inside = [each for each in directories if each.path in directory_ids]
     directories = [each for each in directories if each not in inside]
     strays = [each for each in directories if _is_stray(each, image, node_id, release)]
-    found, faults = _strays(strays, node_id, release, explained, has_nameless=bool(nameless))
+    consequences, faults = _strays(strays, node_id, release, explained, has_nameless=bool(nameless))
     for each in inside if release.at_least("3.7.1") else ():
-        found.append(StartConsequence(ConsequenceKind.DIRECTORY_OFFLINE, _of_inside(each), each.path))
+        consequences.append(StartConsequence(ConsequenceKind.DIRECTORY_OFFLINE, _of_inside(each), each.path))
         faults.append(Fault(Part.LOGS, "inside", each.path, f"{each.path} is a log directory inside another"))
     if image is None:
-        return found, faults
+        return consequences, faults
     placed = {(each.parsed.topic, each.parsed.partition) for each in directories if each not in strays}
     known, nowhere = set(directory_ids.values()), _nowhere(image, node_id, placed)
     if not lacks_directories(image, node_id, known):
-        found += _made_again(image, node_id, nowhere, put_away)
+        consequences += _made_again(image, node_id, nowhere, put_away)
     there = [each for each in directories if each not in strays]
-    found += _without_leader(there, image, node_id, release, known, nowhere)
+    consequences += _without_leader(there, image, node_id, release, known, nowhere)
     named_otherwise, wrong = _of_another_topic(there, image, node_id)
-    found += named_otherwise
+    consequences += named_otherwise
     faults += wrong
-    found += consequences_of_moves(there, _is_promoted(there, image, node_id, release, directory_ids))
-    return found, faults
+    consequences += consequences_of_moves(there, _is_promoted(there, image, node_id, release, directory_ids))
+    return consequences, faults
 
 
 def consequences_of_older_metadata(
     files: NodeFiles, directories: Sequence[PartitionDirectory], image: MetadataImage
 ) -> list[StartConsequence]:
-    """Note that logs have records of leader epochs which the metadata that decides does not know yet.
+    """Return a consequence if logs have records of leader epochs later than the metadata has, else an empty list.
 
-    A controller writes an epoch before any leader has it: the metadata was put back from an older copy, or cut.
+    A controller writes an epoch before any leader has it, so the metadata was restored from an older copy, or
+    truncated.
     """
     later = []
     for each in directories:
@@ -244,7 +244,9 @@ def consequences_of_older_metadata(
 
 
 def _last_epoch(tree: Tree, directory: PartitionDirectory) -> int | None:
-    """The last leader epoch of a log by its checkpoint, as far as the log goes; None without one."""
+    """Last leader epoch of a log in its checkpoint, up to the log's end; None if the checkpoint is missing or
+    unreadable.
+    """
     path = f"{directory.name}/{LEADER_EPOCH_CHECKPOINT}"
     if path not in tree.files or directory.end is None:
         return None
@@ -252,13 +254,12 @@ def _last_epoch(tree: Tree, directory: PartitionDirectory) -> int | None:
         entries = decode_leader_epochs(tree.read(path))
     except (FormatError, TooLargeError):
         return None
-    return max((each.epoch for each in entries if each.start_offset <= directory.end), default=None)
+    return max((entry.epoch for entry in entries if entry.start_offset <= directory.end), default=None)
 
 
 def refuse_twice(directories: list[PartitionDirectory], *, has_strays: bool = True) -> None:
-    """Raise `StartEndsError` if a partition is in two log directories.
-
-    With `has_strays` directories without a topic id are strays, and not compared.
+    """Raise `StartEndsError` if a partition is in two log directories. With `has_strays` directories without a topic id
+    are strays, and not compared.
     """
     seen: dict[tuple[str, int, DirectoryState], PartitionDirectory] = {}
     for each in directories:
@@ -336,7 +337,7 @@ def _strays(
 
 
 def lacks_directories(image: MetadataImage, node_id: int, known: set[str | None]) -> bool:
-    """Whether the broker has registered log directories, or may have, that are not among these."""
+    """Whether the broker has registered, or may have, log directories other than `known`."""
     registered = image.brokers.get(node_id)
     if registered is None or not registered.directories:
         return True
@@ -346,7 +347,7 @@ def lacks_directories(image: MetadataImage, node_id: int, known: set[str | None]
 def _nowhere(
     image: MetadataImage, node_id: int, placed: set[tuple[str, int]]
 ) -> dict[tuple[str, int], PartitionImage]:
-    """The broker's partitions that are in none of its directories, sorted."""
+    """The broker's partitions in the metadata that none of its directories has, sorted by topic and number."""
     return {
         (name, number): partition
         for name, topic in sorted(image.topics.items())
@@ -361,10 +362,11 @@ def _made_again(
     nowhere: Mapping[tuple[str, int], PartitionImage],
     put_away: Sequence[PartitionDirectory],
 ) -> list[StartConsequence]:
-    """What becomes of partitions that are in none of the directories.
+    """Return consequences for partitions that none of the directories has: the start creates them empty.
 
-    What lies under a name that is put away does not count.  If the metadata has the replica in sync, nothing shows
-    that it should be away; a `-delete` directory is deleted after `file.delete.delay.ms` (`LogManager.deleteLogs`).
+    A `-stray` or `-delete` directory of the partition does not count. If the metadata has the replica in sync, nothing
+    shows that it should be gone. A `-delete` directory is deleted after `file.delete.delay.ms`
+    (`LogManager.deleteLogs`).
     """
     again = dict(nowhere)
     found = []
@@ -398,14 +400,14 @@ def _names(partitions: Iterable[tuple[str, int]]) -> tuple[str, ...]:
 
 
 def _alone(partitions: Mapping[tuple[str, int], PartitionImage], node_id: int) -> tuple[str, ...]:
-    """Names of those of which no other broker has all records, as far as the metadata knows."""
+    """Names of partitions of which no other broker has all records, according to the metadata."""
     return _names(
         key for key, each in partitions.items() if not {*each.isr, *each.elr, *each.last_known_elr} - {node_id}
     )
 
 
 def _counts(replica: PartitionImage, node_id: int) -> bool:
-    """Whether nobody else has all that the broker's replica had, as far as the metadata knows."""
+    """Whether the broker's replica had everything according to the metadata, so that its loss counts."""
     return replica.replicas == (node_id,) or node_id in (*replica.isr, *replica.elr, *replica.last_known_elr)
 
 
@@ -417,10 +419,10 @@ def _without_leader(
     known: set[str | None],
     nowhere: Mapping[tuple[str, int], PartitionImage],
 ) -> list[StartConsequence]:
-    """Partitions that the metadata assigns to a directory id that none of the broker's directories has any more.
+    """Return consequences for partitions that are assigned to a directory id that no directory has any more.
 
-    No controller elects such a replica until the broker assigns it again; up to 3.9 it does not, later not always, and
-    never one that is `nowhere`: no log is made without a leader.
+    No controller elects such a replica until the broker assigns it again: up to 3.9 it never does, later not always,
+    and never for a partition in `nowhere`, because no log is created without a leader.
     """
     registered = image.brokers.get(node_id)
     has_ids = image.features.get("metadata.version", 0) >= _WITH_ASSIGNMENTS and release.at_least("3.7.0")
@@ -463,10 +465,10 @@ def _first_of(names: Sequence[str]) -> str:
 def _of_another_topic(
     directories: list[PartitionDirectory], image: MetadataImage, node_id: int
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Partitions of this broker whose directory holds the id of another topic that is here under the same number.
+    """Return consequences and faults for directories with the id of another topic that has this partition here too.
 
-    They are no strays, which are told by id and number alone.  `LogManager.getOrCreateLog` throws
-    InconsistentTopicIdException for each, and with the first the topics that the broker was about to lead are given up.
+    They are no strays, which are identified by id and number alone. `LogManager.getOrCreateLog` throws
+    InconsistentTopicIdException for each, and with the first the broker gives up the topics that it was about to lead.
     """
     wrong = []
     for each in directories:
@@ -499,7 +501,9 @@ def _is_promoted(
     release: Release,
     directory_ids: Mapping[str, str | None],
 ) -> Callable[[PartitionDirectory], bool | None]:
-    """Whether a future copy lies where the metadata has the partition; None if the partition is not this broker's."""
+    """Return a function: whether the metadata places the partition where its future copy is; None if it is not this
+    broker's.
+    """
 
     def is_promoted(future: PartitionDirectory) -> bool | None:
         if future not in directories or future.topic_id is None:

@@ -1,7 +1,7 @@
-"""The fourth part of a start: who votes, `quorum-state`, and whether the node can lead or find a leader by itself.
+"""Predict the fourth part of a start: voters, `quorum-state`, and whether the node can lead or find a leader by itself.
 
-Since 3.8 a start reads the newest snapshot and the whole log for voters first (`KRaftControlRecordStateMachine`).  A
-`quorum-state` that cannot be read is thrown away before 3.8, and ends the start since (`QuorumState.initialize`).
+Since 3.8 a start first reads the newest snapshot and the whole log for voters (`KRaftControlRecordStateMachine`). A
+`quorum-state` that cannot be read is discarded before 3.8, and ends the start since (`QuorumState.initialize`).
 """
 
 from __future__ import annotations
@@ -39,18 +39,20 @@ _VOTER = re.compile(r"\s*(\d+)@")
 
 @dataclass(frozen=True, slots=True)
 class Voters:
-    """Who votes, as far as the node's own files say."""
+    """Voters according to the node's own files."""
 
     kraft_version: int
     dynamic: tuple[tuple[int, str], ...]
-    """(node id, directory id) of the voters in the newest snapshot or the log; none with static voters"""
+    """(node id, directory id) of the voters in the newest snapshot or the log; empty with static voters"""
     stuck_at: int | None = None
-    """offset at which the search for voters does not go on: no batch is there, and the log ends later"""
+    """offset at which the search for voters hangs, because no batch is there although the log ends later; None if it
+    ends
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class StateFile:
-    """What `quorum-state` says; `voters` are those of version 0."""
+    """Content of `quorum-state`; `voters` are those of version 0."""
 
     path: str
     is_there: bool
@@ -63,13 +65,13 @@ class StateFile:
 
 
 def static_voters(properties: Mapping[str, str]) -> tuple[int, ...]:
-    """Ids in `controller.quorum.voters`, sorted; empty without."""
+    """Sorted ids in `controller.quorum.voters`; empty if it is not set."""
     text = properties.get("controller.quorum.voters", "")
     return tuple(sorted(int(match[1]) for part in text.split(",") if (match := _VOTER.match(part)) is not None))
 
 
 def refuse_voters(files: NodeFiles, role: Role) -> None:
-    """Raise `StartEndsError` where the static voters contradict the node's role (`KafkaConfig.validateValues`)."""
+    """Raise `StartEndsError` if the static voters contradict the node's role (`KafkaConfig.validateValues`)."""
     voters = static_voters(files.properties)
     if not voters or files.stated_role is None:
         return
@@ -84,10 +86,10 @@ def refuse_voters(files: NodeFiles, role: Role) -> None:
 
 
 def read_control_records(loaded: LoadedMetadata, release: Release) -> Voters:
-    """Read voters as a start does; raises `StartEndsError` where a snapshot or the log cannot be read.
+    """Read the voters as a start does. Raises `StartEndsError` if a snapshot or the log cannot be read.
 
-    A start reads until the end of the log and does not notice that nothing comes any more
-    (`KRaftControlRecordStateMachine.maybeLoadLog`): where the last segments are empty, it reads forever.
+    A start reads up to the end of the log and does not notice when no more batches come
+    (`KRaftControlRecordStateMachine.maybeLoadLog`): if the last segments are empty, it reads forever.
     """
     found = Voters(0, ())
     if not release.at_least("3.8"):
@@ -116,7 +118,9 @@ def read_control_records(loaded: LoadedMetadata, release: Release) -> Voters:
 
 
 def _refuse_newer_records(batch: MetaBatch, release: Release) -> None:
-    """Raise `ReaderError` at the first record that the release cannot read: all are, while it looks for voters."""
+    """Raise `ReaderError` at the first record that the release cannot read, as it reads all of them in search of
+    voters.
+    """
     for record in batch.records if not batch.is_control else ():
         since = _FIRST_READ_BY.get((record.name, record.version or 0))
         if since is not None and not release.at_least(since):
@@ -133,7 +137,7 @@ def _updated(batch: MetaBatch, known: Voters) -> Voters:
 
 
 def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
-    """Read `quorum-state` as a start does; raises `StartEndsError` where that ends the start."""
+    """Read `quorum-state` as a start does. Raises `StartEndsError` if that ends the start."""
     path = os.path.join(loaded.directory, QUORUM_STATE)
     if not os.path.exists(path):
         forgotten = StartConsequence(
@@ -169,7 +173,7 @@ def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
 
 
 def _parsed(data: bytes, path: str) -> tuple[dict[str, Any], tuple[str, str, str] | None]:
-    """The fields of the file; or the exception's class, its words, and our word for the damage."""
+    """Return the fields and None; or no fields and the exception's class, its message, and our word for the damage."""
     unread = f"Error while reading the Quorum status from the file {path}"
     line = data.split(b"\n", 1)[0].rstrip(b"\r")
     if not data:

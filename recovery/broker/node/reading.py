@@ -1,7 +1,7 @@
-"""Batches as KRaft's own readers find them in a snapshot, in the metadata log, and in `bootstrap.checkpoint`.
+"""Read batches as KRaft's own readers do in a snapshot, in the metadata log, and in `bootstrap.checkpoint`.
 
-A reader ends without an error at the last batch that is whole; a size that cannot be, a wrong checksum or another
-format is an exception (`RecordsIterator`, `ByteBufferLogInputStream`, `DefaultRecordBatch.ensureValid`).
+A reader ends without an error at the last complete batch; an impossible size, a wrong checksum or another format is an
+exception (`RecordsIterator`, `ByteBufferLogInputStream`, `DefaultRecordBatch.ensureValid`).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _size_of, _SIZE_END = LOG_OVERHEAD.reader("size"), LOG_OVERHEAD.end("size")
 _OVERHEAD = LOG_OVERHEAD.size
 _MAGIC_AT, _MAGIC_END = BATCH.position("magic"), BATCH.end("magic")
 _LEAST_SIZE = MESSAGE_V0.size - _OVERHEAD + 2 * CONTENT_LENGTH.size
-"""`LegacyRecord.RECORD_OVERHEAD_V0`: the header behind the size, and the lengths of key and value"""
+"""`LegacyRecord.RECORD_OVERHEAD_V0`: the header after the size, and the lengths of key and value"""
 _HEADER = BATCH.size
 _BATCH_MAGIC = 2
 
 
 class ReaderError(PortableError):
-    """What a reader of the metadata throws: an exception's class and message."""
+    """Exception of a reader of the metadata: class and message of Kafka's."""
 
     def __init__(self, exception: str, message: str) -> None:
         super().__init__(message)
@@ -49,17 +49,17 @@ class ReaderError(PortableError):
 
 @dataclass(frozen=True, slots=True)
 class MetaBatch:
-    """One batch with its records; one that is not understood is kept as bytes."""
+    """One batch with its records; a record that cannot be decoded is kept as bytes."""
 
     base_offset: int
     next_offset: int
     epoch: int
     is_control: bool
     records: tuple[FramedRecord, ...]
-    """each with the type of its key if the batch is a control batch"""
+    """in a control batch with the type in their key"""
 
     def control(self, kind: ControlType) -> Iterator[dict[str, Any]]:
-        """The fields of each control record of that type."""
+        """Yield the fields of each control record of that type; nothing if this is not a control batch."""
         if self.is_control:
             for record in self.records:
                 if record.type == kind and record.decoded is not None:
@@ -67,10 +67,10 @@ class MetaBatch:
 
 
 def metadata_batches(source: Source, *, checks_crc: bool = True, is_snapshot: bool = True) -> Iterator[MetaBatch]:
-    """Read batch after batch until the last whole one.
+    """Yield batches up to the last complete one. Raises `ReaderError` where Kafka's reader throws.
 
-    With `is_snapshot` false the source is read as `FileRecords` are, which do not buffer.  Raises `ReaderError` where
-    Kafka's reader throws.  Nothing is read beyond a declared size that does not fit.
+    With `is_snapshot` False the source is read as `FileRecords` are, which do not buffer. Nothing is read beyond a
+    declared size that does not fit.
     """
     position = 0
     if is_snapshot and 0 < source.size < _MAGIC_END:
@@ -81,7 +81,9 @@ def metadata_batches(source: Source, *, checks_crc: bool = True, is_snapshot: bo
 
 
 def _size_at(source: Source, position: int, is_snapshot: bool) -> int | None:
-    """Size of the batch at a position; None at the end, which is also where a batch is cut short."""
+    """Size in bytes of the batch at a position; None at the end, or if the batch is incomplete. Raises
+    `ReaderError`.
+    """
     left = source.size - position
     if left < _SIZE_END:
         return None
@@ -133,7 +135,7 @@ def _batch(source: Source, position: int, size: int, checks_crc: bool) -> MetaBa
 
 
 def _refuse_unknown(record: FramedRecord) -> None:
-    """What `MetadataRecordSerde` throws for a record that it cannot read."""
+    """Raise what `MetadataRecordSerde` throws for a record that it cannot read, as `ReaderError`."""
     for finding in record.findings:
         if finding.code is FindingCode.RECORD_TYPE_UNKNOWN:
             raise ReaderError(PARSE, f"Unknown metadata id {record.type}")

@@ -1,7 +1,7 @@
-"""Releases of Kafka whose start differs, as groups: the first release of each group, and how a group is named.
+"""Groups of Kafka releases whose starts differ: the first release of each group, and names of groups.
 
-A group is named by its first release and ends before the next group begins.  What differs is said where it decides
-(`Release.at_least`); this list only has to contain each release at which one of these answers changes.
+A group is named by its first release and ends before the next group begins. Differences are coded where they matter
+(`Release.at_least`); this list only has to contain each release at which an answer changes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kafkalog.codec.errors import UsageError
 __all__ = ["GROUPS", "MODELED", "NEWEST", "Release", "groups_from", "named", "release_of"]
 
 NEWEST = "4.4"
-"""the newest release whose start is modeled; later ones are answered like it"""
+"""the newest release whose start is modeled; later ones get its answers"""
 
 MODELED = "4.1"
 """the release whose loading of logs is modeled"""
@@ -30,12 +30,12 @@ class Release:
     numbers: tuple[int, ...]
 
     def at_least(self, text: str) -> bool:
-        """Whether this release is `text` or later; a patch release that is not named counts as 0."""
+        """Whether this release is `text` or later; missing numbers count as 0."""
         return self.padded >= release_of(text).padded
 
     @property
     def padded(self) -> tuple[int, int, int]:
-        """Three numbers; those that are not named are 0."""
+        """Three numbers; missing ones are 0."""
         first, second, third = (*self.numbers, 0, 0, 0)[:3]
         return first, second, third
 
@@ -44,7 +44,7 @@ class Release:
 
 
 def release_of(text: str) -> Release:
-    """Parse a release such as `4.1` or `3.7.1`; `UsageError` if it is none."""
+    """Parse a release such as `4.1` or `3.7.1`. Raises `UsageError` for other text."""
     if _NUMBERS.fullmatch(text.strip()) is None or len(text) > 20:
         raise UsageError(f"{text[:40]!r} is not a release of Kafka; give one such as 4.1 or 3.7.1")
     return Release(tuple(int(part) for part in text.strip().split(".")))
@@ -62,7 +62,7 @@ def groups_from(floor: Release) -> Sequence[Release]:
 
 
 def named(releases: Iterable[Release], known: Sequence[Release]) -> str:
-    """Name groups that answer alike, for people: `3.7.1 to 4.0`, `4.3 and later`; `known` are all groups, in order."""
+    """Name a set of groups for people: `3.7.1 to 4.0`, `4.3 and later`; `known` are all groups, in order."""
     chosen = set(releases)
     parts = []
     number = 0

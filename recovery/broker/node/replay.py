@@ -1,8 +1,8 @@
-"""The replay of the metadata: the image that a start arrives at, and the record at which it ends.
+"""Replay the metadata: the image at which a start arrives, and the record at which it ends.
 
 Two readers replay each batch: the loader (`MetadataLoader`, on every node) and, on controllers, the controllers' own
-state (`QuorumController.replay`).  What either cannot apply ends a controller; a node that is only a broker goes on
-without the record.
+state (`QuorumController.replay`). A record that either cannot apply ends a controller; a node that is only a broker
+continues without it.
 """
 
 from __future__ import annotations
@@ -29,60 +29,60 @@ _NEWEST: tuple[tuple[str, int], ...] = (
     ("4.4", 33), ("4.3", 30), ("4.2", 29), ("4.1", 29), ("4.0", 27), ("3.9", 23), ("3.8", 21), ("3.7.0", 20),
     ("3.6", 14), ("3.5", 11), ("3.4", 8), ("3.3", 7),
 )  # fmt: skip
-"""the highest `metadata.version` that the classes of a release know, in development or not; newest release first"""
+"""highest `metadata.version` that the classes of a release know, released or not; newest release first"""
 _RELEASED: tuple[tuple[str, int], ...] = (
     ("4.4", 33), ("4.3", 30), ("4.2", 29), ("4.1", 27), ("4.0", 25), ("3.9", 21), ("3.8", 20), ("3.7.0", 19),
     ("3.6", 14), ("3.5", 11), ("3.4", 8), ("3.3", 7),
 )  # fmt: skip
-"""the highest `metadata.version` that a release's own tools set"""
+"""highest `metadata.version` that a release's own tools set"""
 _LEAST_SINCE_4_0 = 7
 _LAST_MIGRATION_STATE = 4
 
 
 def newest_metadata_version(release: Release) -> int:
-    """The highest `metadata.version` that a release supports."""
+    """Highest `metadata.version` that a release supports."""
     return next((level for since, level in _RELEASED if release.at_least(since)), _RELEASED[-1][1])
 
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """A record that a reader cannot apply."""
+    """A record that a reader cannot apply, and the exception."""
 
     offset: int
     record: str
     exception: str
     message: str
     of_controller: bool
-    """only controllers refuse it"""
+    """whether only controllers refuse it"""
 
 
 @dataclass(slots=True)
 class Replay:
-    """Metadata, record after record, as one release replays it."""
+    """Metadata as one release replays it, record by record."""
 
     release: Release
     is_controller: bool
     image: MetadataImage = field(default_factory=MetadataImage)
     contradiction: Contradiction | None = None
-    """the first record at which a controller ends"""
+    """first record at which a controller ends; None if there is none"""
     skipped: list[Contradiction] = field(default_factory=list)
-    """records that a broker goes on without"""
+    """records without which a broker continues"""
     records: int = 0
-    """how many were replayed"""
+    """number of replayed records"""
     features: list[tuple[str, int]] = field(default_factory=list)
     """name and level of each feature that was set, in order"""
     _is_open: bool = False
 
     def is_that_of(self, release: Release) -> bool:
-        """Whether another release replays the same records with the same result, but for what `is_empty` says."""
+        """Whether another release replays these records with equal results, except for `is_empty`."""
         return all(_feature_words(*each, release) == _feature_words(*each, self.release) for each in self.features)
 
     def as_of(self, release: Release) -> Replay:
-        """The same replay as another release sees it."""
+        """Return this replay as another release sees it."""
         return replace(self, release=release)
 
     def take(self, batches: Iterable[MetaBatch]) -> None:
-        """Replay batches until they end or one cannot be applied; raises `ReaderError` where they cannot be read."""
+        """Replay batches until one cannot be applied. Raises `ReaderError` if they cannot be read."""
         for batch in batches:
             if not batch.is_control:
                 self._batch(batch)
@@ -104,7 +104,9 @@ class Replay:
                 self._apply_as_broker(record)
 
     def _apply_as_broker(self, record: FramedRecord) -> None:
-        """A second topic of one name: a broker alone keeps both ids (`TopicsImage`)."""
+        """Apply a record that only controllers refuse. For a second topic of one name a broker keeps both ids
+        (`TopicsImage`).
+        """
         fields = {} if record.decoded is None else record.decoded.fields
         before = self.image.topics.get(fields.get("name", "")) if record.name == "TopicRecord" else None
         self.image.apply(record)
@@ -128,13 +130,13 @@ class Replay:
 
     @property
     def is_empty(self) -> bool:
-        """Whether a controller that leads takes the metadata for empty, and appends its bootstrap records."""
+        """Whether a leading controller treats the metadata as empty, and appends its bootstrap records."""
         if self.release.at_least("4.1"):
             return _METADATA_VERSION not in self.image.features
         return not self.records
 
     def transaction(self, name: str) -> str | None:
-        """Why a record of a metadata transaction cannot be applied; None if it can."""
+        """Apply the begin or end of a metadata transaction; return why it cannot be applied, None if it can."""
         if name == "BeginTransactionRecord":
             if self._is_open:
                 return "Can't replay a BeginTransactionRecord at"
@@ -158,7 +160,7 @@ def _of_transactions(record: FramedRecord, replay: Replay) -> _Words | None:
 
 
 def _of_loader(record: FramedRecord, image: MetadataImage, release: Release) -> _Words | None:
-    """What `MetadataDelta` refuses."""
+    """Exception class and message with which `MetadataDelta` refuses a record; None if it accepts it."""
     fields = {} if record.decoded is None else record.decoded.fields
     match record.name:
         case "PartitionRecord" | "PartitionChangeRecord":
@@ -201,7 +203,7 @@ def _of_broker(image: MetadataImage, number: int, epoch: int, action: str) -> _W
 
 
 def unknown_metadata_version(level: int, release: Release) -> _Words | None:
-    """The exception for a `metadata.version` that the release does not know, and its words; None if it knows it."""
+    """Exception class and message for a `metadata.version` that the release does not know; None if it knows it."""
     newest = next((known for since, known in _NEWEST if release.at_least(since)), _NEWEST[-1][1])
     least = _LEAST_SINCE_4_0 if release.at_least("4.0") else 1
     if least <= level <= newest:
@@ -211,7 +213,7 @@ def unknown_metadata_version(level: int, release: Release) -> _Words | None:
 
 
 def _of_controller(record: FramedRecord, image: MetadataImage, release: Release) -> _Words | None:
-    """What the controllers' managers refuse beside that."""
+    """Exception class and message with which the controllers' managers refuse a record; None if they accept it."""
     fields = {} if record.decoded is None else record.decoded.fields
     match record.name:
         case "TopicRecord" if fields["name"] in image.topics:
@@ -256,7 +258,7 @@ def _of_feature(name: str, level: int, release: Release) -> _Words | None:
 
 
 def replicas_of(image: MetadataImage, topic_id: str, partition: int) -> PartitionImage | None:
-    """A partition by its topic's id; None if the image has no such topic or partition."""
+    """Return a partition by its topic's id; None if the image has no such topic or partition."""
     name = image.topic_names.get(topic_id)
     topic: TopicImage | None = None if name is None else image.topics.get(name)
     if topic is None or topic.id != topic_id:

@@ -1,4 +1,4 @@
-"""The answers about a node's start in words: sentences for people, and findings for `verify` and plans."""
+"""Answers about a node's start as sentences for people, and as findings for `verify` and plans."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, No
 __all__ = ["node_findings", "node_sentences", "sentence_of_answer", "sentences_of_plan"]
 
 _DOUBTFUL = (ConsequenceKind.METADATA_MAY_GO_BACK, ConsequenceKind.UNFORESEEN)
-"""what may lose something, or not, without another outcome"""
+"""consequences that may lose something without another outcome"""
 _NAMED = 6
-"""partition directories that a sentence names"""
+"""most partition directories that a sentence names"""
 _GRAVE = (
     ConsequenceKind.METADATA_OVERWRITTEN,
     ConsequenceKind.METADATA_GOES_BACK,
@@ -30,16 +30,16 @@ _GRAVE = (
     ConsequenceKind.EMPTY_AGAIN,
     ConsequenceKind.OTHER,
 )
-"""what a sentence tells, in this order"""
+"""consequences that a sentence mentions, in this order"""
 
 
 def node_sentences(start: NodeStart) -> list[str]:
-    """One sentence for each group of releases that answers alike, the oldest first."""
+    """One sentence for each group of releases with equal answers, oldest first."""
     return [f"Kafka {releases} {sentence_of_answer(answer)}" for releases, answer in start.grouped]
 
 
 def sentences_of_plan(start: NodeStart, how: str) -> list[str]:
-    """The sentences of `node_sentences`; `how` is added where a start changes nothing but the logs."""
+    """Sentences as in `node_sentences`; `how` is added if a start changes only the logs."""
     return [
         f"Kafka {releases} {sentence_of_answer(answer, how if not answer.consequences else '')}"
         for releases, answer in start.grouped
@@ -47,9 +47,8 @@ def sentences_of_plan(start: NodeStart, how: str) -> list[str]:
 
 
 def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
-    """What follows `Kafka RELEASES`: whether it starts, what it does then, and on what that depends.
-
-    `how` follows `would start on it` if nothing else does.
+    """Text after `Kafka RELEASES`: whether it starts, what it does then, and what that depends on. `how` follows `would
+    start on it` if the start has no other consequence.
     """
     condition = "" if answer.condition is None else f" ({answer.condition})"
     if answer.outcome is StartOutcome.FAILS:
@@ -79,7 +78,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def node_findings(start: NodeStart) -> list[Finding]:
-    """A finding for each way in which some release does not start, does not serve, or loses something."""
+    """Findings, one for each group of releases that do not start, do not serve, or lose something."""
     found = []
     for releases, answer in start.grouped:
         is_open = answer.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN)

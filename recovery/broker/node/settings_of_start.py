@@ -1,7 +1,7 @@
-"""What the metadata and the node's properties say together: an unfinished migration, and topics with a tier.
+"""Check what metadata and the node's properties require together: an unfinished migration, and topics with a tier.
 
 Before 4.0 a leader whose metadata is still before the migration from ZooKeeper refuses to write
-(`QuorumController.ControllerWriteEvent`); since 4.0 the state of a migration is not looked at.
+(`QuorumController.ControllerWriteEvent`); since 4.0 the state of a migration is ignored.
 """
 
 from __future__ import annotations
@@ -40,9 +40,8 @@ _LEAST_SEGMENT_BYTES = 1 << 20
 
 
 def refuse_incomplete_properties(files: NodeFiles, role: Role, release: Release) -> None:
-    """Raise `StartEndsError` if the properties of a KRaft node lack a setting without which no node starts.
-
-    Properties that name directories only are not a node's whole file, and are not judged (`KafkaConfig`).
+    """Raise `StartEndsError` if the properties of a KRaft node lack a setting without which no node starts. Properties
+    that only name directories are not a node's whole file, and are not checked (`KafkaConfig`).
     """
     given = {name for name, value in files.properties.items() if value.strip()}
     if role is Role.ZOOKEEPER_BROKER or not given & {_ROLES, _NODE, _LISTENERS, *_QUORUM}:
@@ -94,7 +93,9 @@ def refuse_small_segments(files: NodeFiles, image: MetadataImage, release: Relea
 def consequences_of_migration(
     image: MetadataImage, loaded: LoadedMetadata, release: Release
 ) -> tuple[Sequence[StartConsequence], Sequence[Fault]]:
-    """What follows for a leader from the state of a migration from ZooKeeper; nothing if there was none."""
+    """Return consequences and faults for a leader from the state of a migration from ZooKeeper; empty if there was
+    none.
+    """
     state = image.zk_migration_state
     if release.at_least("4.0") or state not in (_MIGRATION, _PRE_MIGRATION):
         return (), ()
@@ -112,7 +113,9 @@ def consequences_of_migration(
 
 
 def consequences_without_tier(files: NodeFiles, image: MetadataImage) -> Sequence[StartConsequence]:
-    """Topics with a remote tier on a broker whose properties do not turn tiers on; nothing without properties."""
+    """Return a consequence for topics with a remote tier on a broker whose properties do not enable tiers; empty
+    without properties.
+    """
     if not files.properties or files.properties.get(_SYSTEM, "").strip().lower() == "true":
         return ()
     names = sorted(

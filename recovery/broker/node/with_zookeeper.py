@@ -1,4 +1,4 @@
-"""What ZooKeeper decides about the start of a broker that keeps its metadata there: the cluster, and ids of topics."""
+"""Predict what ZooKeeper decides about the start of a broker with its metadata there: the cluster id, and topic ids."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ __all__ = ["ZooKeeperFacts", "consequences_of_topic_ids", "zookeeper_facts"]
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperFacts:
-    """What ZooKeeper's data say of a cluster; nothing is known if there are none."""
+    """Facts about a cluster from ZooKeeper's data; the defaults mean that nothing is known."""
 
     is_known: bool = False
     cluster_id: str | None = None
     topic_ids: Mapping[str, str | None] | None = None
 
     def may_have(self, topic: str) -> bool:
-        """Whether the cluster has a topic, or may have it because its ZooKeeper is not known."""
+        """Whether the cluster has a topic, or may have it because its ZooKeeper is unknown."""
         return self.topic_ids is None or topic in self.topic_ids
 
 
 def zookeeper_facts(directories: Sequence[str]) -> ZooKeeperFacts:
-    """Read data directories of one ZooKeeper; nothing is known without, if they cannot be read, or of two clusters."""
+    """Read the data directories of one ZooKeeper. Nothing is known without directories, if they cannot be read, or if
+    they hold several clusters.
+    """
     if not directories:
         return ZooKeeperFacts()
     # most starts ask no ZooKeeper
@@ -50,9 +52,8 @@ def zookeeper_facts(directories: Sequence[str]) -> ZooKeeperFacts:
 def consequences_of_topic_ids(
     directories: Sequence[PartitionDirectory], facts: ZooKeeperFacts
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Partitions that are not served because of another topic id than the one that ZooKeeper has for the topic.
-
-    Without ZooKeeper's data they are found where the partitions of one topic have different ids.
+    """Return consequences and faults for partitions that are not served because their topic id is not the one in
+    ZooKeeper. Without ZooKeeper's data they are found if partitions of one topic have different ids.
     """
     known: dict[str, set[str]] = {}
     for each in directories:

@@ -1,1 +1,1 @@
-"""The `kafkalog` command: one small file for each subcommand, each a thin layer over a function of the library."""
+"""The `kafkalog` command: one small module for each subcommand, a thin layer over a function of the library."""

@@ -1,7 +1,7 @@
-"""The one way of the commands that change a log directory: the plan, the question, the change, what is said of it.
+"""Common procedure of the commands that change a log directory: plan, question, change, result.
 
-A plan is shown before anything is changed; without --yes somebody is asked; a refusal leaves, with --json, an object
-for each directory; and an interrupt says how far the run is.
+The plan is printed before anything is changed; without --yes the user is asked.  With --json a refusal prints an object
+for each directory.  An interrupt reports how far the run has come.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Declined = RecoveryRefused | StorageError | UsageError
 
 
 class Acting(Generic[Plan]):
-    """One command line that acts; it remembers the plans that were made."""
+    """One run of a command that changes directories; it remembers the plans that were made."""
 
     def __init__(
         self,
@@ -38,21 +38,22 @@ class Acting(Generic[Plan]):
         self.plans: list[Plan] = []
         self.as_json = as_json
         self.asks = not yes
-        """somebody has to agree first"""
+        """the user has to agree first"""
         self._show = show
         self._reports = reports
 
     @contextmanager
     def on(self, paths: Sequence[str], quarantine: str | None = None) -> Iterator[None]:
-        """While something is done to these directories, or to copies of them at these paths."""
+        """Context in which these directories, or copies of them at these paths, are changed."""
         with self._refusal_told(Happened(paths, quarantine)), interruptible(paths, quarantine):
             yield
 
     @contextmanager
     def _refusal_told(self, happened: Happened) -> Iterator[None]:
-        """With --json an object for each directory comes before a refusal; it knows whether all could be read.
+        """With --json, print an object for each directory before a refusal or an error.
 
-        What an error has stopped in the middle is told as it is then.
+        The object says whether everything could be read; after an error it describes the state in which the error left
+        the directory.
         """
         try:
             yield
@@ -67,18 +68,18 @@ class Acting(Generic[Plan]):
             raise
 
     def planned(self, made: Plan) -> None:
-        """A plan was made: it is shown before anything is done."""
+        """Receive a plan and print it before anything is changed."""
         self.plans.append(made)
         if not self.as_json:
             self._show(made)
 
     def agree(self, question: str) -> None:
-        """Ask, unless --yes answers; `RecoveryRefused` where nobody agrees."""
+        """Ask the user, unless --yes was given; raises `RecoveryRefused` without consent."""
         if self.asks:
             confirm(question)
 
     def tell(self, result: Struct, text: Callable[[], None]) -> None:
-        """What was done, for programs or for people."""
+        """Print the result, as JSON or as text."""
         if self.as_json:
             print_json(result)
         else:
@@ -86,14 +87,14 @@ class Acting(Generic[Plan]):
 
     @staticmethod
     def write(*lines: str) -> None:
-        """Lines for people, with what is not printable made visible."""
+        """Print lines for people; unprintable characters are made visible."""
         with LineWriter() as writer:
             for line in lines:
                 writer.write(escape_controls(line))
 
 
 def _as_it_is(report: Struct, happened: Happened) -> Struct:
-    """A report of nothing, or of what a run has done before an error."""
+    """A report of an empty result, or of what a run did before an error."""
     names = report.__struct_fields__
     path = getattr(report, "path", None) or getattr(report, "root", None)
     run = None if path is None or "changed" not in names else happened.run_in(path)

@@ -1,4 +1,4 @@
-"""`kafkalog completion`: what makes a shell complete commands, options and paths."""
+"""`kafkalog completion`: shell completion of commands, options and paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking before something is changed."""
+"""Ask the user before something is changed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["confirm"]
 
 
 def confirm(question: str, *, look: Callable[[], None] = lambda: None) -> None:
-    """Ask on the terminal; `RecoveryRefused` where there is none, or where the answer is no.
+    """Ask on the terminal; raises `RecoveryRefused` without a terminal, or if the answer is no.
 
-    `look` is called before the question, to tell, or to refuse, what takes time to find out.
+    `look` is called before the question; it may print, or refuse, what takes time to find out.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise RecoveryRefused(

@@ -1,6 +1,6 @@
-"""An end before the end while a directory is being changed: what is done, what is not, and what to do next.
+"""Interrupts and errors while a directory is being changed: what was done, what was not, and how to continue.
 
-After Ctrl-C, and after an error too, that is told from what lies on the disk then, not from what was planned.
+The report is made from the state on disk at that time, not from the plan.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from kafkalog.codec.errors import KafkaLogError
 __all__ = ["Happened", "Interrupted", "held_back", "interruptible"]
 
 Documents = Mapping[str, str | None]
-"""run id -> the name of its document, which says how far it is; None without one"""
+"""run id -> name of its document, which contains the progress; None without one"""
 
 
 class Interrupted(KeyboardInterrupt):
-    """An interrupt with the sentence that says where things stand."""
+    """An interrupt whose message describes the state of the directories."""
 
 
 @contextmanager
 def interruptible(paths: Sequence[str], quarantine: str | None) -> Iterator[None]:
-    """Turn an interrupt into one that says what was changed in the log directories of `paths`, and of their runs."""
+    """Turn an interrupt into one that says what was changed in the log directories of `paths`, and by which runs."""
     happened = Happened(paths, quarantine)
     try:
         yield
@@ -37,16 +37,16 @@ def interruptible(paths: Sequence[str], quarantine: str | None) -> Iterator[None
 
 
 class Happened:
-    """What has become of log directories since this was made, as their runs tell it."""
+    """Changes of log directories since this object was created, from the documents of their runs."""
 
     def __init__(self, paths: Sequence[str], quarantine: str | None) -> None:
         self._quarantine = quarantine
         self._before = {path: _runs(path, quarantine) for path in paths}
 
     def sentences(self, *, only_new: bool = False) -> list[str]:
-        """Sentences about what was begun or done, and what to do next; none if nothing was changed.
+        """Sentences about what was begun or done and how to continue; none if nothing was changed.
 
-        With `only_new` runs that were unfinished before are left out.
+        With `only_new`, runs that were unfinished before are left out.
         """
         return [
             text
@@ -55,7 +55,7 @@ class Happened:
         ]
 
     def run_in(self, root: str) -> tuple[str, str] | None:
-        """The run that has changed the log directory `root`, and where it is kept; None if none has."""
+        """The run that changed the log directory `root`, and its location; None if none did."""
         from kafkalog.recovery.act.quarantine import Runs, document_of
 
         for path, before in self._before.items():
@@ -114,7 +114,7 @@ def _told(path: str, before: Documents, now: Documents, *, only_new: bool) -> It
 
 
 def _runs(path: str, quarantine: str | None) -> Documents:
-    """All that is kept for a log directory; nothing where none can be examined."""
+    """All runs that are kept for a log directory; empty if they cannot be examined."""
     from kafkalog.recovery.act.history import root_of_runs
     from kafkalog.recovery.act.journal import PURGING, UNDONE
     from kafkalog.recovery.act.quarantine import Runs, document_of, run_ids_in
@@ -135,9 +135,9 @@ def _runs(path: str, quarantine: str | None) -> Documents:
 
 @contextmanager
 def held_back(said: str) -> Iterator[Callable[[], None]]:
-    """Give a function that raises if Ctrl-C was pressed since, where an interrupt may not come at any moment.
+    """Delay Ctrl-C during a section that must not be interrupted.
 
-    Pressed for the second time it interrupts at once.
+    Yields a function that raises if Ctrl-C was pressed since.  Pressing it a second time interrupts at once.
     """
     pressed = False
     before = signal.getsignal(signal.SIGINT)

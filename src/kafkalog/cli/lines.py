@@ -1,4 +1,4 @@
-"""How commands about the cluster's state print and end."""
+"""Output and exit codes of commands about the state of a cluster."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ __all__ = ["finish", "half_done_in", "partitions_at", "partitions_with", "print_
 def partitions_at(
     paths: Sequence[str], replica: str | None, findings: list[Finding], select: Selection = ALL
 ) -> tuple[Partition, ...]:
-    """What a consumer would read.
+    """Partitions as a consumer would read them.
 
-    Files and directories that cannot be read are left out, and are findings; so are directories that are half done.
+    Unreadable files and directories are left out and reported as findings, as are directories with an unfinished
+    recovery.
     """
     inventory = open_all(*paths, tolerant=True)
     findings += [*inventory.half_done, *inventory.all_unreadable]
@@ -31,9 +32,9 @@ def partitions_at(
 def partitions_with(
     paths: Sequence[str], topic: str, replica: str | None, findings: list[Finding], *, or_topic: str | None = None
 ) -> tuple[Partition, ...]:
-    """All partitions that are there, if one of `topic` (or of `or_topic`) is among them.
+    """All partitions, provided that one of `topic` (or of `or_topic`) is among them.
 
-    `UsageError` if none is, `StorageError` if something that could not be read may be why.
+    Raises `UsageError` if none is, `StorageError` if something that could not be read may be the reason.
     """
     topics = [topic] if or_topic is None else [topic, or_topic]
     found = partitions_at(paths, replica, findings, Selection.of(topics))
@@ -44,12 +45,12 @@ def partitions_with(
 
 
 def half_done_in(paths: Iterable[str]) -> list[Finding]:
-    """Findings about the log directories among the paths in which a recovery was cut short."""
+    """Findings about log directories among the paths with an unfinished recovery."""
     return [finding for path in paths for finding in findings_of_half_done(path)]
 
 
 def print_lines(lines: Iterable[object], shape: type | None = None) -> None:
-    """One JSON object a line: lines, or results in the shape of one."""
+    """Print one JSON object per line: lines, or results converted to `shape`."""
     import json
 
     with LineWriter() as writer:
@@ -58,12 +59,12 @@ def print_lines(lines: Iterable[object], shape: type | None = None) -> None:
 
 
 def unique(findings: Iterable[Finding]) -> list[Finding]:
-    """Each finding once, in order."""
+    """The findings without duplicates, in order."""
     return list(dict.fromkeys(findings))
 
 
 def finish(findings: Iterable[Finding]) -> int:
-    """Report findings on standard error; the exit code."""
+    """Print findings on standard error and return the exit code."""
     found = unique(findings)
     report_findings(found)
     return exit_code_of_findings(found)

@@ -1,4 +1,4 @@
-"""The command itself: a table of subcommands, loaded when one is used, and the end of every error."""
+"""The command itself: a table of subcommands, imported on use, and the handling of every error."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ COMMANDS = {
     "verify": ("looking.verify", "Check everything; change nothing."),
     "zk": ("clusters.zk", "Show a ZooKeeper server's tree of nodes at any transaction."),
 }
-"""Subcommand -> the module here whose `command` it is, and one line of help; `--help` loads none of them."""
+"""Subcommand -> the module that has its `command`, and one line of help; `--help` imports none of them."""
 
 GROUPS = {
     "Look and check": ("ls", "verify", "plan", "compare", "triage", "report", "explain", "retention", "remote"),
@@ -60,35 +60,35 @@ GROUPS = {
     "Bring a cluster back": ("quorum", "serve", "replay"),
     "Write, and set up": ("build", "completion"),
 }
-"""The commands by what somebody wants to do, as `--help` lists them."""
+"""The commands by purpose, in the order in which `--help` lists them."""
 
 COMPLETE_VARIABLE = "_KAFKALOG_COMPLETE"
-"""what click reads when a shell asks what may come next"""
+"""environment variable through which a shell asks click for completions"""
 
 
 _WITHOUT_OBJECT = (ExitCode.FINDINGS, INTERRUPTED)
-"""what was asked for is not there, so that there are no lines, or nobody waits for one any more"""
+"""exit codes after which no JSON error object is printed: there is nothing to report, or no reader is left"""
 
 
 class _PipeClosedError(Exception):
-    """Nobody reads what is written: for click an error of its own, with exit code 1, if it knew."""
+    """The reader of the output has closed it; click would treat that as an error of its own with exit code 1."""
 
 
 def command_of(name: str) -> click.Command:
-    """The command of a name in `COMMANDS`, imported."""
+    """Import the command of a name in `COMMANDS`."""
     command: click.Command = import_module(f"{__package__}.{COMMANDS[name][0]}").command
     return command
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands from `COMMANDS` and imports one when it is used."""
+    """A group that takes its commands from `COMMANDS` and imports them on use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names, in order."""
+        """Names in order."""
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, imported."""
+        """Import the command of that name."""
         if cmd_name not in COMMANDS:
             from kafkalog.codec.unknown import unknown
 
@@ -96,14 +96,14 @@ class LazyGroup(click.Group):
         return command_of(cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As of any group, but a closed pipe is kept from click, which would end with the code of findings."""
+        """Run the command; a closed pipe is hidden from click, which would end with the exit code of findings."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
             raise _PipeClosedError from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The help lines of the table."""
+        """Write the help lines of the table."""
         for title, names in GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
@@ -121,7 +121,7 @@ def cli(debug: bool) -> None:
 
 
 def _write_out(stream: TextIO, text: str = "") -> None:
-    """Write all that is left; what nobody can take goes nowhere, or the interpreter would try again as it ends."""
+    """Flush the stream; output that cannot be written is dropped, or the interpreter would try again at its exit."""
     try:
         stream.write(text)
         stream.flush()
@@ -132,7 +132,7 @@ def _write_out(stream: TextIO, text: str = "") -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; returns its exit code and lets no error through."""
+    """Run one command line and return its exit code; no error escapes."""
     if not arguments and COMPLETE_VARIABLE not in os.environ:
         sys.stderr.write(cli.get_help(click.Context(cli, info_name="kafkalog")) + "\n")
         return ExitCode.USAGE
@@ -165,13 +165,13 @@ def _wants_json(arguments: Sequence[str]) -> bool:
 
 
 def _blocks_printed() -> int:
-    """How many there were so far; what is not loaded has printed none."""
+    """Number of blocks printed so far; modules that are not loaded have printed none."""
     output = sys.modules.get("kafkalog.cli.output")
     return 0 if output is None else int(output.LineWriter.blocks)
 
 
 def _as_json(text: str, code: int) -> int:
-    """An error before any line: an object for programs, the sentence for people."""
+    """An error before the first line: a JSON object for programs, the sentence for people."""
     from kafkalog.cli.output import ErrorLine, print_json
 
     try:

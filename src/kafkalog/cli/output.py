@@ -1,4 +1,4 @@
-"""Writing to standard output: lines in blocks, and JSON."""
+"""Write lines in blocks, and JSON, to standard output."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class LineWriter:
     """Collects lines and writes them to standard output in blocks; a context manager that writes the rest."""
 
     blocks: ClassVar[int] = 0
-    """written in this process: an error that comes after none gets a line of its own"""
+    """number of blocks written by this process; an error before the first one gets a line of its own"""
 
     def __init__(self, stream: BinaryIO | None = None, *, unbuffered: bool = False) -> None:
         self._stream = stream or sys.stdout.buffer
@@ -59,25 +59,25 @@ class LineWriter:
         self._block = 0 if unbuffered else _BLOCK_BYTES
 
     def write(self, line: str) -> None:
-        """One line, without its newline."""
+        """Write one line, given without its newline."""
         self._lines.append(line)
         self._held += len(line)
         if self._held >= self._block:
             self.flush()
 
     def write_bytes(self, data: bytes) -> None:
-        """Bytes as they are, behind all lines so far."""
+        """Write bytes unchanged, after all lines so far."""
         if self._lines or not self._block:
             self.flush()
         self._put(data, at_once=not self._block)
 
     def write_lines(self, lines: bytes | memoryview) -> None:
-        """Whole lines with their newlines, as they are."""
+        """Write complete lines with their newlines, unchanged."""
         self.flush()
         self._put(lines)
 
     def flush(self) -> None:
-        """Hand everything to the operating system."""
+        """Pass everything to the operating system."""
         lines, self._lines, self._held = self._lines, [], 0
         lines.append("")
         self._put("\n".join(lines).encode("utf-8", "backslashreplace"), at_once=True)
@@ -106,7 +106,8 @@ class LineWriter:
 class WritesBehind:
     """Writes blocks of lines in a thread while the next one is made; a context manager that waits for the last.
 
-    A block may be used again when the next but one is written.  What writing raises is raised with a later block.
+    A block's memory may be reused when the block after the next one is written.  Errors of a write are raised by a
+    later call.
     """
 
     def __init__(self, writer: LineWriter) -> None:
@@ -117,17 +118,17 @@ class WritesBehind:
         self._under_way: Future[None] | None = None
 
     def write_lines(self, lines: bytes | memoryview) -> None:
-        """Whole lines with their newlines, as they are."""
+        """Write complete lines with their newlines, unchanged."""
         self.wait()
         self._under_way = self._thread.submit(self._writer.write_lines, lines)
 
     def write(self, line: str) -> None:
-        """One line, without its newline."""
+        """Write one line, given without its newline."""
         self.wait()
         self._writer.write(line)
 
     def wait(self) -> None:
-        """Until everything is written."""
+        """Wait until everything is written."""
         under_way, self._under_way = self._under_way, None
         if under_way is not None:
             under_way.result()
@@ -146,7 +147,7 @@ class WritesBehind:
 
 
 def print_json(value: object, shape: type | None = None) -> None:
-    """One JSON object on one line: a line, or a result in the shape of one."""
+    """Print one JSON object on one line: a line, or a result converted to `shape`."""
     from kafkalog.words.advice import in_options  # other output has no advice in it
 
     with LineWriter() as writer:
@@ -154,20 +155,21 @@ def print_json(value: object, shape: type | None = None) -> None:
 
 
 def behind_text(batches: int, records: int) -> str:
-    """What comes after damage, for a column; nothing where nothing does."""
+    """Text of a table column for what follows damage; empty if nothing does."""
     return f"{counted(records, 'record')} in {counted(batches, 'batch')}" if batches else ""
 
 
 def remark(text: str) -> None:
-    """Write a sentence on standard error behind the program's name; it wraps if a terminal or COLUMNS has a width."""
+    """Print a sentence on standard error after the program's name; wraps if a terminal or COLUMNS has a width."""
     sys.stderr.write(said(text))
     sys.stderr.flush()
 
 
 def said(text: str) -> str:
-    """Lines for standard error: a sentence behind the program's name, wrapped at the terminal's width or COLUMNS.
+    """A sentence for standard error after the program's name, wrapped at the width of the terminal or COLUMNS.
 
-    A sentence with a command in its middle stays on one line: whoever pastes half of a command runs another one.
+    A sentence with a command in its middle stays on one line, because half of a command that was copied is another
+    command.
     """
     line, width = f"kafkalog: {escape_controls(text)}", terminal_width(sys.stderr)
     # one command behind a colon gets lines that a shell reads as one
@@ -177,7 +179,7 @@ def said(text: str) -> str:
 
 
 def report_findings(findings: Iterable[Finding]) -> bool:
-    """Findings as sentences on standard error; True if any is more than information."""
+    """Print findings as sentences on standard error; returns True if any is more than information."""
     from kafkalog.words.advice import told  # other output has no advice in it
 
     serious, unread = False, list[Finding]()

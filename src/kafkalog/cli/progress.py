@@ -1,4 +1,4 @@
-"""Progress of long work on standard error: on a terminal only, and only after a while."""
+"""Progress bars on standard error, on a terminal only and only for long work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REFRESH_SECONDS = 0.1
 
 
 class _Bar:
-    """A bar that appears when the work takes longer than two seconds and somebody can see it."""
+    """A progress bar that appears after two seconds, on a terminal."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -78,7 +78,7 @@ class _Bar:
 
 
 class ByteProgress(_Bar):
-    """Counts bytes, and tells the time that is left; `total` may have to be found out first, for who sees it."""
+    """Counts bytes and shows the remaining time; `total` may be a function, which is called only if a bar is shown."""
 
     def __init__(self, what: str, total: int | Callable[[], int], *, quiet: bool = False) -> None:
         super().__init__(what)
@@ -87,26 +87,26 @@ class ByteProgress(_Bar):
         self._done = 0
 
     def advance(self, count: int) -> None:
-        """Note that so many bytes more are done."""
+        """Add to the bytes that are done."""
         self._done += count
         self._show(self._done, self._total)
 
 
 class RecoveryProgress(_Bar):
-    """Shows the phase of a recovery, and its bytes, segments, partitions and the time that is left."""
+    """Shows the phase of a recovery with its bytes, segments, partitions and remaining time."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
         self._phase: str | None = None
 
     def pause(self) -> None:
-        """Take the bar away until there is more to show."""
+        """Remove the bar until there is more to show."""
         if self._bar is not None:
             self._bar.stop()
             self._bar, self._task = None, None
 
     def paused(self, show: Callable[[Made], None]) -> Callable[[Made], None]:
-        """`show`, with the bar out of its way."""
+        """Wrap `show` so that the bar is removed before it prints."""
 
         def shown(made: Made) -> None:
             self.pause()
@@ -115,7 +115,7 @@ class RecoveryProgress(_Bar):
         return shown
 
     def update(self, state: ProgressState) -> None:
-        """The work is so far."""
+        """Show the new state."""
         if state.phase != self._phase and self._bar is not None and self._task is not None:
             self._bar.reset(self._task, total=state.bytes)  # what is left is told from this phase's own speed
         self._phase = state.phase
@@ -127,7 +127,7 @@ class RecoveryProgress(_Bar):
 
 
 def total_bytes(paths: Iterable[str]) -> int:
-    """Bytes of all segments below some paths: what a progress bar counts to."""
+    """Total size in bytes of all segments below some paths, for a progress bar."""
     total = 0
     for directory, _, names in chain.from_iterable(map(os.walk, paths)):
         for name in names:

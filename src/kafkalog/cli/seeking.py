@@ -1,4 +1,4 @@
-"""The command with which a group of consumers passes a batch that cannot be read."""
+"""Commands with which a consumer group skips a batch that cannot be read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN = 5
 
 
 def seeks_past(findings: Iterable[Finding]) -> Iterator[str]:
-    """A line for each batch that stops consumers, of many for the first ones; see `Finding.last_offset`."""
+    """Yield a line for each batch that stops consumers, of many for the first ones; see `Finding.last_offset`."""
     places: dict[tuple[str, int], None] = {}
     for each in findings:
         if each.last_offset is None or each.file is None or each.code is FindingCode.LIMIT_EXCEEDED:

@@ -1,4 +1,4 @@
-"""Writing sentences to standard output that wrap at the width of the terminal, or at 80 columns."""
+"""Print sentences that wrap at the width of the terminal, or at 80 columns."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ __all__ = ["SentenceWriter", "print_screen"]
 
 
 class SentenceWriter(LineWriter):
-    """A `LineWriter` whose lines wrap; of command lines so that they can still be pasted."""
+    """A `LineWriter` that wraps lines; command lines are wrapped so that they can be copied."""
 
     def __init__(self) -> None:
         super().__init__()
         self._width = text_width()
 
     def write(self, line: str) -> None:
-        """One sentence or command line, without its newline, on as many lines as it takes."""
+        """Write a sentence or command line, given without its newline, on as many lines as needed."""
         for part in folded_with_command(line, self._width):
             super().write(part)
 
 
 def print_screen(screen: FirstScreen) -> None:
-    """Write the first screen, which holds 24 lines at most."""
+    """Write the first screen, at most 24 lines."""
     with LineWriter() as writer:
         for line in screen.lines(text_width()):
             writer.write(line)

@@ -33,7 +33,7 @@ EVERY = click.option("--all", "every", is_flag=True, help="List every partition 
 
 
 def request_option(request: type[msgspec.Struct], field: str, **more: Any) -> Callable[[Function], Function]:
-    """The option of a request's field; `more` are arguments of `click.option`."""
+    """Decorator for the option of a request's field; `more` are arguments of `click.option`."""
     option = options_of_fields(request)[field]
     default = default_of(request, field)
     if isinstance(default, bool):
@@ -59,7 +59,7 @@ def record_filter(given: Mapping[str, Any]) -> RecordFilter:
 
 
 def planning_options(function: Function) -> Function:
-    """The options that decide a plan."""
+    """Decorator for the options that determine a plan."""
     proofs = click.Choice([proof.name.lower() for proof in Proof])
     directory = click.Path(exists=True, file_okay=False, readable=False)
     for option in (
@@ -86,7 +86,7 @@ def _modes(_context: click.Context, _parameter: click.Parameter, begun: str) -> 
 
 
 def recovery_asked(given: Mapping[str, Any]) -> Recovery:
-    """The request that the options of `planning_options` make."""
+    """Create the request from the options of `planning_options`."""
     return Recovery(
         select=given["chosen"],
         config=parse_settings(given["config"]),
@@ -102,7 +102,7 @@ def given_words(
     into: str | None = None,
     remote: Sequence[str] = (),
 ) -> Given:
-    """The words that a recommended command repeats; `remote` are those of a remote tier, which go with `--into`."""
+    """Words that a recommended command repeats; `remote` are those of a remote tier, which go with `--into`."""
     how = [] if into is None else ["--into", os.path.abspath(into)]
     how += [*option_words(request, of_acting=True), *remote]
     original = None if into is None else os.path.abspath(paths[0])
@@ -110,7 +110,7 @@ def given_words(
 
 
 def planning_words(request: Recovery, server_properties: str | None) -> list[str]:
-    """The words that say what is planned for, without the mode and bit repair."""
+    """Words of a command for the planned situation, without the mode and bit repair."""
     words = option_words(request, of_acting=False)
     if server_properties is None:
         return words
@@ -119,7 +119,7 @@ def planning_words(request: Recovery, server_properties: str | None) -> list[str
 
 
 def parse_settings(values: Sequence[str]) -> dict[str, str]:
-    """NAME=VALUE pairs."""
+    """Parse NAME=VALUE pairs."""
     settings: dict[str, str] = {}
     for text in values:
         name, separator, value = text.partition("=")

@@ -41,7 +41,7 @@ Cells = list[list[str]]
 
 
 class Kind(enum.Enum):
-    """How the values of a column become text."""
+    """Conversion of a column's values to text."""
 
     AUTOMATIC = enum.auto()
     """as they are; to the right where all are numbers"""
@@ -54,7 +54,7 @@ class Kind(enum.Enum):
 
 
 class Column(Struct, frozen=True):
-    """What a table has to know about a column."""
+    """A column of a table."""
 
     name: str
     kind: Kind = Kind.AUTOMATIC
@@ -153,7 +153,7 @@ def _numeric(cell: object) -> bool:
 
 
 def _cells_wide(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """Width of a text in columns of a terminal."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len  # only where it makes a difference

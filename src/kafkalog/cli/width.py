@@ -1,4 +1,4 @@
-"""How wide a line may be: the width of the terminal, or what COLUMNS says."""
+"""Width of output lines: that of the terminal, or COLUMNS."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["terminal_width"]
 
 
 def terminal_width(stream: TextIO) -> int | None:
-    """Columns of the terminal that `stream` writes to, or of COLUMNS; None if nothing limits a line."""
+    """Columns of the terminal that `stream` writes to, or of COLUMNS; None if the width is not limited."""
     if stream.isatty() or os.environ.get("COLUMNS", "").isdigit():
         from shutil import get_terminal_size  # with all archives that Python knows
 

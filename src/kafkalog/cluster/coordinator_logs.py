@@ -1,7 +1,7 @@
-"""How much of a coordinator's topic was read, and so of whom it can be said that the coordinator knows nothing.
+"""Find out how much of a coordinator's topic was read, so that a missing name can be called unknown or absent.
 
-A group or a transactional id belongs to one partition of the topic, which its hash chooses.  That it is not there is
-known only where that partition was read from its beginning to its high watermark.
+A group or transactional id belongs to one partition of the topic, chosen by its hash.  Its absence is certain only if
+that partition was read from its beginning to its high watermark.
 """
 
 from __future__ import annotations
@@ -44,45 +44,45 @@ _HIDES = frozenset({
     FindingCode.PAST_REMOVED,
     FindingCode.RECORD_VERSION_UNKNOWN,
 })  # fmt: skip
-"""warnings after which what is not found may have been there all the same"""
+"""warnings after which a name that was not found may have existed"""
 _CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT)
 
 
 class CoordinatorLogs(Struct, frozen=True, kw_only=True):
-    """The partitions of `__consumer_offsets` or `__transaction_state`, and what is not known of them."""
+    """The partitions of `__consumer_offsets` or `__transaction_state`, and what is unknown about them."""
 
     topic: str
     count: int | None
-    """how many there are, as the cluster's metadata beside them says; None where nothing says so"""
+    """number of partitions by the cluster's metadata beside them; None if unknown"""
     read: Mapping[int, str | None]
-    """those that are here, and why what was read is not all; None where it is"""
+    """partitions that were read, with the reason why that was incomplete; None if it was complete"""
     lost: Mapping[int, str]
-    """those that should be here and are not, and why that is known"""
+    """partitions that should be here and are missing, with the reason why that is known"""
 
     watermarked: frozenset[int]
-    """those of which a checkpoint says how far they had come"""
+    """partitions whose high watermark a checkpoint records"""
 
     @property
     def are_whole(self) -> bool:
-        """Whether all that are known of were read whole."""
+        """Whether all known partitions were read completely."""
         return not self.lost and self._first_why(set(self.read).union(range(self.count or 0))) is None
 
     def is_whole(self, number: int) -> bool:
-        """Whether everything was read that a partition held."""
+        """Whether a partition was read completely."""
         return number in self.read and self.read[number] is None
 
     def why_partial(self, number: int) -> str | None:
-        """Why what is here of a partition is not all that it held; None where nothing says so."""
+        """Reason why a partition was read incompletely; None if nothing shows that."""
         return self.lost.get(number) or self.read.get(number)
 
     def first_partial(self) -> str | None:
-        """Why what is here is not all that these partitions held; None where nothing says so."""
+        """Reason why the first incomplete partition is incomplete; None if nothing shows that any is."""
         return next(filter(None, map(self.why_partial, sorted({*self.read, *self.lost}))), None)
 
     def why_unknown(self, name: str | None, count: int | None = None) -> str | None:
-        """Why nothing can be said of a name that was not found, or of all names; None where it does not exist.
+        """Reason why a name that was not found may exist (None: any name); None if it certainly does not.
 
-        `count` is how many partitions there may be where no metadata is beside them.
+        `count` is the number of partitions if no metadata is beside them.
         """
         known = self.count or count
         if name is None or known is None:
@@ -102,9 +102,9 @@ class CoordinatorLogs(Struct, frozen=True, kw_only=True):
 def coordinator_logs(
     partitions: Sequence[Partition], topic: str, findings: list[Finding], limits: Limits = DEFAULT_LIMITS
 ) -> CoordinatorLogs:
-    """What is known of the partitions of `topic`, after they were read.
+    """What is known of the partitions of `topic` after they were read.
 
-    `findings` are those of the reading; what is missing is added.  Raises `StorageError` only.
+    `findings` are those of the reading; findings about missing parts are added.  Raises `StorageError` only.
     """
     of_topic = [each for each in partitions if each.topic == topic and each.partition is not None]
     for partition in of_topic:
@@ -123,7 +123,7 @@ def coordinator_logs(
 
 
 def _short(partition: Partition, found: Sequence[Finding], limits: Limits) -> Iterable[Finding]:
-    """What a live partition's log lacks at its beginning and at its end; `found` has the damage of its segments."""
+    """Findings about a live partition's missing beginning or end; `found` has the damage of its segments."""
     name = partition.name
     if name is None or name.state is not DirectoryState.LIVE or not is_directory(partition.path):
         return
@@ -146,7 +146,7 @@ def _watermark(partition: Partition) -> int | None:
 
 
 def _why(partition: Partition, findings: Iterable[Finding]) -> str | None:
-    """The first finding of a partition after which it may have held more."""
+    """The first finding of a partition after which it may have held more; None if there is none."""
     own = [each for each in findings if each.file is not None
            and (each.file == partition.path or each.file.startswith(os.path.join(partition.path, "")))]  # fmt: skip
     for each in own:
@@ -162,11 +162,11 @@ def _told(finding: Finding) -> str:
 
 
 class _Known(Struct, frozen=True):
-    """What the cluster's metadata in a log directory says of the topic."""
+    """Facts about the topic from the cluster's metadata in a log directory."""
 
     count: int = 0
     assigned: frozenset[tuple[str, int]] = frozenset()
-    """what is in this log directory"""
+    """partitions that are assigned to this log directory"""
 
 
 def _known(root: str, topic: str) -> _Known:
@@ -198,7 +198,7 @@ def _identity(root: str) -> tuple[int, str | None]:
 
 
 def _lost_in(root: str, topic: str, read: set[int], known: _Known) -> Iterable[tuple[int, Finding]]:
-    """Partitions that a log directory should hold; none where only some of those that are there were to be read."""
+    """Partitions that a log directory should hold and does not; none if only some of its partitions were to be read."""
     names = [entry.name for entry in scan_directory(root)]
     there = {(each.topic, each.partition) for name in names if (each := parse_partition_directory(name)) is not None}
     live = {each.partition for name in names if (each := parse_partition_directory(name)) is not None

@@ -1,8 +1,8 @@
-"""What only both sides together tell: the cluster's metadata against the log directories of one of its brokers.
+"""Compare the cluster's metadata with the log directories of one of its brokers.
 
-Topic ids against `partition.metadata`, leader epochs against `leader-epoch-checkpoint` and the batches' own, replicas
-and directories against where a partition stands.  Metadata may be older than the data beside it: then epochs differ
-rightly.
+Topic ids are compared with `partition.metadata`, leader epochs with `leader-epoch-checkpoint` and the batches, replicas
+and directories with the partition's place.  Metadata may be older than the data beside it; then epochs differ
+legitimately.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from kafkalog.log.directories.partition import Partition
 __all__ = ["KnownPartition", "KnownTopic", "cluster_ids", "cross_check", "known_from_image", "known_from_zookeeper"]
 
 _RESERVED = {"A" * 22, "A" * 21 + "Q", "A" * 21 + "g"}
-"""directory ids that say nothing: migrating, unassigned, lost"""
+"""directory ids that name no directory: migrating, unassigned, lost"""
 
 
 class KnownPartition(Struct, frozen=True, kw_only=True):
-    """What the metadata says of a partition."""
+    """A partition in the metadata."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     leader_epoch: int
     directories: tuple[str, ...] = ()
     eligible: tuple[int, ...] = ()
-    """left the in-sync replicas while there were too few of them to commit anything new (ELR of 4.0 on)"""
+    """replicas that left the ISR while it was too small to commit anything new (ELR, 4.0 and later)"""
     leader: int = -1
 
 
 class KnownTopic(Struct, frozen=True):
-    """What the metadata says of a topic; `topic_id` is None before 2.8."""
+    """A topic in the metadata; `topic_id` is None before 2.8."""
 
     topic_id: str | None
     partitions: Mapping[int, KnownPartition]
 
 
 def known_from_image(image: MetadataImage) -> dict[str, KnownTopic]:
-    """The topics that a KRaft image knows."""
+    """The topics of a KRaft image."""
     return {
         name: KnownTopic(
             topic.id,
@@ -68,7 +68,7 @@ def known_from_image(image: MetadataImage) -> dict[str, KnownTopic]:
 
 
 def known_from_zookeeper(tree: Tree, chroot: str = "") -> dict[str, KnownTopic]:
-    """The topics that ZooKeeper's tree knows."""
+    """The topics of a ZooKeeper tree."""
     found: dict[str, KnownTopic] = {}
     base = f"{chroot}/brokers/topics"
     topics = tree.nodes.get(base)
@@ -88,7 +88,7 @@ def known_from_zookeeper(tree: Tree, chroot: str = "") -> dict[str, KnownTopic]:
 
 
 def cluster_ids(tree: Tree) -> dict[str, str]:
-    """`/cluster/id` below each chroot of a ZooKeeper tree, by the chroot (`ClusterIdZNode`, 0.10.1 and later)."""
+    """`/cluster/id` by chroot of a ZooKeeper tree (`ClusterIdZNode`, 0.10.1 and later)."""
     known = ((chroot, cluster_id(tree, chroot)) for chroot in chroots(tree.nodes))
     return {chroot: identity for chroot, identity in known if identity is not None}
 
@@ -104,7 +104,7 @@ def _of_another_cluster(log_dirs: Iterable[LogDir], clusters: Mapping[str, str])
 
 
 def _largest_epoch(partition: Partition) -> int:
-    """Largest leader epoch that checkpoint or batches of the last segment know; -1 none."""
+    """Largest leader epoch in the checkpoint or the batches of the last segment; -1 if there is none."""
     epochs = [each.epoch for each in partition.leader_epochs]
     if partition.segments:
         epochs += [batch.header.partition_leader_epoch for batch in partition.segments[-1].batches()]
@@ -154,7 +154,7 @@ def _node(log_dir: LogDir) -> int | None:
 
 
 def _in_sync(log_dirs: Sequence[LogDir], known: Mapping[str, KnownTopic]) -> Iterable[Finding]:
-    """Whoever is in sync or eligible is there, with all below the largest high watermark that a broker wrote down."""
+    """Findings about in-sync or eligible replicas that are missing or end below the recorded high watermark."""
     watermarks: dict[tuple[str, int], tuple[int, int | None]] = {}
     for log_dir in log_dirs:
         for key, offset in log_dir.high_watermarks.items():
@@ -188,9 +188,9 @@ def _in_sync(log_dirs: Sequence[LogDir], known: Mapping[str, KnownTopic]) -> Ite
 def cross_check(
     log_dirs: Iterable[LogDir], known: Mapping[str, KnownTopic], clusters: Mapping[str, str] | None = None
 ) -> tuple[int, list[Finding]]:
-    """How many live partitions were compared, and where metadata and directories contradict each other.
+    """Number of live partitions that were compared, and the contradictions between metadata and directories.
 
-    `clusters` are the cluster's ids, as `cluster_ids` gives them.
+    `clusters` are the cluster ids as `cluster_ids` returns them.
     """
     count = 0
     log_dirs = list(log_dirs)

@@ -1,1 +1,1 @@
-"""Several copies of a partition side by side: which is which, what each holds, and what all of them give."""
+"""Compare several copies of a partition: identify them, read what each holds, and join them."""

@@ -1,7 +1,7 @@
-"""Leader epochs as the batches of one copy tell them, and which of them are believed.
+"""Collect leader epochs from the batches of one copy, and decide which of them to trust.
 
-A batch's epoch lies outside its checksum.  In a log epochs never go back, so that one that does is wrong, or the one
-before it is; and where a broker has a list of its own, that is asked first.
+A batch's epoch lies outside its checksum. In a log epochs never decrease, so if one does, it or the one before is
+wrong. If the broker has an epoch checkpoint, that takes precedence.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from kafkalog.copies.stretches import Stretch
 __all__ = ["BatchEpochs", "EpochRun", "trusted_lineage"]
 
 _MOST_EPOCHS = 100_000
-"""Leader epochs that are taken from the batches of one copy, at most."""
+"""Most leader epochs that are collected from the batches of one copy."""
 _ENOUGH = 2
-"""Batches in a row that carry an epoch which no list knows: one may be damaged, several are not in the same way."""
+"""Consecutive batches with an epoch that no list has: one may be damaged, several are not damaged alike."""
 
 
 class EpochRun(Struct, kw_only=True):
-    """Batches of one leader epoch that follow each other."""
+    """Consecutive batches of one leader epoch."""
 
     epoch: int
     start_offset: int
     end_offset: int
-    """after the last of them"""
+    """offset after the last of them"""
     batches: int
 
 
 class BatchEpochs:
-    """The leader epochs of a log that is walked once, in order; `runs` are strictly increasing in both numbers."""
+    """Leader epochs of a log that is walked once, in order; `runs` are strictly increasing in epoch and offset."""
 
     def __init__(self) -> None:
         self.runs: list[EpochRun] = []
 
     def note(self, stretch: Stretch) -> None:
-        """Take in the batches that come next."""
+        """Add the next batches."""
         for epoch, start, end, batches in stretch.epoch_runs():
             self._add(EpochRun(epoch=epoch, start_offset=start, end_offset=end, batches=batches))
 
@@ -59,10 +59,10 @@ class BatchEpochs:
 def trusted_lineage(
     listed: Sequence[LeaderEpoch], runs: Sequence[EpochRun], known: Collection[int], end_offset: int
 ) -> Lineage:
-    """The leader epochs of a copy: its broker's own list, and what its log goes on with.
+    """Return the leader epochs of a copy: its broker's own list, then those of later batches.
 
-    `known` are the epochs of all lists of any copy.  Without a list of its own, what the batches say is all there is.
-    With one, an epoch after the last that is listed counts if another list knows it, or several batches carry it.
+    `known` are the epochs in the lists of all copies. Without a list of its own, all epochs of batches count. With one,
+    a later epoch counts if another list has it, or several batches do.
     """
     latest = listed[-1].epoch if listed else -1
     later = (run for run in runs if run.epoch > latest)

@@ -1,8 +1,8 @@
-"""What a cluster's metadata says of its replicas: who is in sync, who led, which topics are compacted.
+"""Read what a cluster's metadata says about replicas: which are in sync, which led, and which topics are compacted.
 
-From the metadata log of KRaft that is in a volume (the one that goes furthest, where several do), or from
-ZooKeeper's data directory.  An election takes a leader from the ISR (`PartitionChangeBuilder.electLeader`,
-`PartitionLeaderElectionAlgorithms`), so that is what decides which copy a cluster would go on with.
+From KRaft's metadata log in a volume (the one that reaches furthest), or from ZooKeeper's data directory. An election
+chooses a leader from the ISR (`PartitionChangeBuilder.electLeader`, `PartitionLeaderElectionAlgorithms`), so that
+decides with which copy a cluster would continue.
 """
 
 from __future__ import annotations
@@ -26,37 +26,39 @@ __all__ = ["ClusterMemory", "ReplicaState", "read_cluster_memory"]
 
 
 class ReplicaState(Struct, frozen=True):
-    """What the memory says of one partition, under broker ids."""
+    """State of one partition, with broker ids."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     leader: int | None
-    """None where there was none"""
+    """None if there was no leader"""
     leader_epoch: int
     eligible: tuple[int, ...] = ()
-    """replicas that have left the ISR and may still lead without loss (Kafka 4.0 and later)"""
+    """replicas that left the ISR and may still lead without loss (Kafka 4.0 and later)"""
 
     @property
     def may_lead(self) -> tuple[int, ...]:
-        """Who may be elected without loss."""
+        """Ids of brokers that may be elected without loss."""
         return self.isr or self.eligible
 
 
 class ClusterMemory:
-    """Says nothing of anything where there was nothing to read; `source` then is None."""
+    """Metadata about replicas. This base class knows nothing, for the case that nothing could be read; `source` is None
+    then.
+    """
 
     def __init__(self, source: str | None = None, problem: str | None = None) -> None:
         self.source = source
-        """what was read, for a sentence"""
+        """text that names what was read; None if nothing was"""
         self.problem = problem
-        """why something could not be read, or what was read is not whole; one sentence"""
+        """why something could not be read or is incomplete, as one sentence; None otherwise"""
 
     def replica_state(self, topic: str, partition: int) -> ReplicaState | None:
-        """The state of one partition; None if it is not known."""
+        """State of one partition; None if unknown."""
         return None
 
     def is_compacted(self, topic: str) -> bool:
-        """Compaction takes records out of this topic, as far as that is known."""
+        """Whether the topic is known to be compacted."""
         return topic in COMPACTED_BY_KAFKA
 
 
@@ -98,9 +100,8 @@ class _ZooKeeper(ClusterMemory):
 
 
 def read_cluster_memory(metadata: Iterable[Partition], zookeeper: Sequence[str]) -> ClusterMemory:
-    """What the cluster knew, from the copies of `__cluster_metadata`, else from ZooKeeper's data directories.
-
-    Never raises for bad data.
+    """Read the cluster's metadata from copies of `__cluster_metadata`, else from ZooKeeper's data directories. Never
+    raises for bad data: `problem` describes it.
     """
     best: _KRaft | None = None
     furthest = -1

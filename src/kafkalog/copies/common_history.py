@@ -1,8 +1,8 @@
-"""How far two copies of a partition tell the same story: leader epochs, as a follower and a leader compare them.
+"""Compare how far two copies of a partition have a common history: by leader epochs, as a follower and a leader do.
 
-A follower asks its leader where an epoch ended (OffsetsForLeaderEpoch) and cuts its log there before it fetches.  Two
-logs that never met a leader together can be compared with each other in the same way.  Decided by
-`LeaderEpochFileCache.endOffsetFor` and `AbstractFetcherThread.getOffsetTruncationState`.
+A follower asks its leader where an epoch ended (OffsetsForLeaderEpoch) and truncates its log there before it fetches.
+Two logs that never had a leader in common can be compared in this way too. As in `LeaderEpochFileCache.endOffsetFor`
+and `AbstractFetcherThread.getOffsetTruncationState`.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ __all__ = ["CommonPast", "Lineage", "common_past"]
 
 
 class CommonPast(Struct, frozen=True):
-    """Up to where a follower keeps its log when it begins to follow a leader."""
+    """Point up to which a follower keeps its log when it begins to follow a leader."""
 
     epoch: int | None
-    """the largest leader epoch that both know; None if there is none"""
+    """highest leader epoch that both know; None if there is none"""
     offset: int
-    """everything of the follower from here on goes; its own log end if nothing does"""
+    """the follower's offsets from here on are lost; its own log end if none are"""
 
 
 class Lineage(Struct, frozen=True):
-    """The leader epochs of a log, both numbers strictly increasing, and where it ends."""
+    """Leader epochs of a log, strictly increasing in epoch and offset, and its end offset."""
 
     entries: tuple[LeaderEpoch, ...]
     end_offset: int
 
     @classmethod
     def of(cls, entries: Sequence[LeaderEpoch], end_offset: int) -> Lineage:
-        """What a broker keeps of such entries when it loads a log that ends there."""
+        """Return what a broker keeps of these entries when it loads a log that ends at `end_offset`."""
         kept: list[LeaderEpoch] = []
         for entry in entries:
             if entry.epoch < 0 or entry.start_offset < 0:
@@ -46,20 +46,19 @@ class Lineage(Struct, frozen=True):
 
     @property
     def last_epoch(self) -> int | None:
-        """The epoch of the log's end."""
+        """Epoch of the log's end; None if no epoch is known."""
         return self.entries[-1].epoch if self.entries else None
 
     def end_of(self, epoch: int) -> tuple[int, int] | None:
-        """The largest known epoch that is not above `epoch`, and the offset after it; None if none is as high.
-
-        An epoch below all that are known ends where the first of them begins.
+        """Highest known epoch not above `epoch`, and the offset after it; None if `epoch` is above all known. An epoch
+        below all known ends where the first known begins.
         """
         if not self.entries or epoch > self.entries[-1].epoch:
             return None
         return self._floor(epoch)
 
     def answer_to(self, epoch: int) -> tuple[int, int]:
-        """What the log's broker would answer as the leader: it has begun an epoch above all others at its log end."""
+        """Answer of the log's broker as leader, which has begun an epoch above all others at its log end."""
         return self._floor(epoch)
 
     def _floor(self, epoch: int) -> tuple[int, int]:
@@ -69,9 +68,8 @@ class Lineage(Struct, frozen=True):
 
 
 def common_past(follower: Lineage, leader: Lineage) -> CommonPast | None:
-    """Where the follower would cut its log; None if it knows no epoch, and its high watermark decides.
-
-    It asks again for an older epoch, as a follower does, until both know the same one.
+    """Return where the follower would truncate its log; None if it knows no epoch, so that its high watermark decides.
+    Repeats with older epochs, as a follower does, until both know the epoch.
     """
     while (asked := follower.last_epoch) is not None:
         epoch, leader_end = leader.answer_to(asked)

@@ -1,7 +1,7 @@
-"""Several brokers' volumes of one cluster side by side: what each copy of a partition holds, and which is the best.
+"""Compare several brokers' volumes of one cluster: what each copy of a partition holds, and which is the best.
 
-Every copy is read once with checksums; then each is compared with the best one by the columns of their headers.  Where
-a copy diverges from the best one is reported twice: by leader epochs, which is where Kafka would cut it when it follows
+Every copy is read once with checksums; then each is compared with the best one by the columns of their headers. Where a
+copy diverges from the best one is reported twice: by leader epochs, at which Kafka would truncate it when it follows
 (`lineage`), and by content (`difference`).
 """
 
@@ -31,7 +31,7 @@ from kafkalog.log.disk.files import PathLike
 __all__ = ["compare"]
 
 _MOST_EPOCHS = 100_000
-"""Leader epochs that are taken from the batches of one copy, at most."""
+"""Most leader epochs that are taken from the batches of one copy."""
 
 
 def compare(
@@ -41,15 +41,14 @@ def compare(
     jobs: int = 1,
     on_read: Callable[[int], None] | None = None,
 ) -> Comparison:
-    """Compare log directories, or partition directories, of several brokers; changes nothing.
+    """Compare log directories, or partition directories, of several brokers; change nothing.
 
-    The paths may include directories of several log directories, and ZooKeeper's data
-    directory.  `jobs` topic-partitions are compared at a time; `on_read` is called with the number of log bytes when
-    they are first read.  Raises `UsageError` for paths without Kafka data, or for the same path twice; what cannot be
-    read is part of the result.
+    The paths may include parents of log directories, and ZooKeeper's data directory. `jobs` topic-partitions are
+    compared at a time; `on_read` is called with the number of log bytes when they are first read. Raises `UsageError`
+    for paths without Kafka data, or if a path is given twice; anything unreadable is part of the result.
 
     * `paths`: log directories, or partition directories, two or more
-    * `select`: the topic-partitions to take; all of them without it
+    * `select`: the topic-partitions to compare; all of them without it
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
     shelf = gather(paths, chosen=select, limits=limits)
@@ -66,8 +65,8 @@ def compare(
     unreadable = list(shelf.unreadable)
     unreadable += [
         (copy.path, copy.error)
-        for each in compared
-        for copy in each.copies
+        for partition in compared
+        for copy in partition.copies
         if copy.error is not None and (copy.path, copy.error) not in shelf.unreadable
     ]
     return Comparison(
@@ -82,34 +81,34 @@ def compare(
 
 
 class _Facts(Struct, kw_only=True):
-    """What the first walk over a copy has found, besides what is reported."""
+    """Results of the first walk over a copy other than its report."""
 
     copy: Copy
     report: CopyReport
     start: int = 0
-    """from which offset on it is compared"""
+    """first offset that is compared"""
     lineage: Lineage = field(default_factory=lambda: Lineage((), 0))
     batch_epochs: BatchEpochs = field(default_factory=BatchEpochs)
     cleaned_until: int = 0
     ends_in_damage: bool = False
     resumes: Resumes = field(default_factory=dict)
     records_deleted: int = 0
-    """that lie below the log start which another copy's checkpoint knows"""
+    """records below the log start offset in another copy's checkpoint"""
     knows_deleted: bool = True
-    """there are none of them, as it begins no earlier"""
+    """whether the copy begins no lower than that offset, so that it has no such records"""
     known_start: int = 0
-    """the larger one of both starts"""
+    """the higher of both log start offsets"""
     jumps: Jumps = field(default_factory=Jumps)
     displaced: Displaced = field(default_factory=dict)
 
     @property
     def deleted_until(self) -> int:
-        """See `Copy.deleted_until`."""
+        """Offset below which records were deleted (`Copy.deleted_until`)."""
         return self.copy.deleted_until(self.report.log_end_offset)
 
 
 class _Partition:
-    """Compares the copies of one topic-partition."""
+    """Comparison of the copies of one topic-partition."""
 
     def __init__(
         self,
@@ -128,7 +127,7 @@ class _Partition:
         self._on_read = on_read
 
     def compared(self) -> PartitionComparison:
-        """Facts, the best copy, and the others compared with it."""
+        """Read all copies, rank them, and compare the others with the best one."""
         facts = [self._facts(copy, on_read=self._on_read) for copy in self._copies]
         facts = [self._disproved(each, facts) for each in facts]
         readable = [each for each in facts if each.report.error is None]
@@ -151,8 +150,10 @@ class _Partition:
     # -- one copy ----------------------------------------------------------------------------------------------------
 
     def _disproved(self, facts: _Facts, everything: Sequence[_Facts]) -> _Facts:
-        others = [each for each in everything if each.copy is not facts.copy and each.report.error is None]
-        return without_disproved(facts, lambda: {each.copy.path: self._stretches(each) for each in others}, self._facts)
+        others = [other for other in everything if other.copy is not facts.copy and other.report.error is None]
+        return without_disproved(
+            facts, lambda: {other.copy.path: self._stretches(other) for other in others}, self._facts
+        )
 
     def _facts(
         self, copy: Copy, wrong: Displaced | None = None, on_read: Callable[[int], None] | None = None
@@ -217,7 +218,7 @@ class _Partition:
         facts.ends_in_damage = walk.damage is not None and walk.end_offset == walk.sound_end_offset
 
     def _below(self, facts: _Facts, offset: int) -> tuple[int, int]:
-        """Sound records below an offset, and how many of them come after damage."""
+        """Number of sound records below an offset, and how many of them come after damage."""
         records = behind_damage = 0
         segments = () if facts.copy.partition is None else facts.copy.partition.segments
         if not segments or segments[0].base_offset >= offset:
@@ -232,21 +233,27 @@ class _Partition:
         return records, behind_damage
 
     def _note_deleted(self, facts: Sequence[_Facts]) -> None:
-        """Below a log start that one copy's checkpoint knows, no other one holds anything that is not deleted."""
-        deleted = max((each.deleted_until for each in facts), default=0)
-        for each in facts:
-            each.known_start = max(each.start, deleted)
-            each.knows_deleted = each.start >= deleted
-            if not each.knows_deleted:
-                each.records_deleted = self._below(each, deleted)[0] - self._below(each, each.start)[0]
+        """Count records in each copy that are deleted according to the log start offset in another copy's
+        checkpoint.
+        """
+        deleted = max((copy_facts.deleted_until for copy_facts in facts), default=0)
+        for copy_facts in facts:
+            copy_facts.known_start = max(copy_facts.start, deleted)
+            copy_facts.knows_deleted = copy_facts.start >= deleted
+            if not copy_facts.knows_deleted:
+                copy_facts.records_deleted = (
+                    self._below(copy_facts, deleted)[0] - self._below(copy_facts, copy_facts.start)[0]
+                )
 
     def _lineages(self, facts: Sequence[_Facts]) -> None:
-        """The lineage of each copy (`trusted_lineage`)."""
-        known = {entry.epoch for each in facts for entry in each.report.leader_epochs}
-        for each in facts:
-            report = each.report
-            each.lineage = trusted_lineage(report.leader_epochs, each.batch_epochs.runs, known, report.log_end_offset)
-            report.last_epoch = each.lineage.last_epoch
+        """Set the lineage of each copy (`trusted_lineage`)."""
+        known = {entry.epoch for copy_facts in facts for entry in copy_facts.report.leader_epochs}
+        for copy_facts in facts:
+            report = copy_facts.report
+            copy_facts.lineage = trusted_lineage(
+                report.leader_epochs, copy_facts.batch_epochs.runs, known, report.log_end_offset
+            )
+            report.last_epoch = copy_facts.lineage.last_epoch
 
     # -- which is best -----------------------------------------------------------------------------------------------
 
@@ -264,7 +271,7 @@ class _Partition:
         )
 
     def _why(self, ranked: Sequence[_Facts]) -> str:
-        """Why the best copy is the best, in words that complete "it is the best because"."""
+        """Why the best copy is the best, as the end of a sentence that begins "it is the best because"."""
         if not ranked:
             return "no copy can be read"
         if len(ranked) == 1:
@@ -286,7 +293,7 @@ class _Partition:
         )[differing]
 
     def _missing(self) -> list[int]:
-        """Brokers whose volumes are here and should hold a copy, and do not."""
+        """Ids of brokers whose volumes are given and should hold a copy, but do not."""
         if self._state is None:
             return []
         given = {
@@ -325,7 +332,9 @@ class _Partition:
 
 
 def _note_unread_log(facts: _Facts) -> None:
-    """A link or a special file in place of a segment is damage, the first one if it comes before all other damage."""
+    """Count a link or special file in place of a segment's log as damage; it becomes the first damage if it precedes
+    all other.
+    """
     found, report = facts.copy.unread_log, facts.report
     if found is None:
         return
@@ -337,7 +346,7 @@ def _note_unread_log(facts: _Facts) -> None:
 
 
 def _end_findings(report: CopyReport) -> Iterator[Finding]:
-    """What the checkpoints of the log directory say of a log's end."""
+    """Yield findings if the log ends below its log start offset or below its high watermark."""
     end, start, seen = report.log_end_offset, report.log_start_offset, report.high_watermark
 
     def found(code: FindingCode, severity: Severity, detail: str) -> Finding:
@@ -351,7 +360,7 @@ def _end_findings(report: CopyReport) -> Iterator[Finding]:
 
 
 class _Counted:
-    """Gives stretches on, and counts the records of batches that reach an offset or lie after it."""
+    """Iterator over stretches that counts the records of batches that end at or above an offset."""
 
     def __init__(self, stretches: CopyWalk, offset: int, limits: Limits) -> None:
         self._stretches = stretches

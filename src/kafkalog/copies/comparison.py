@@ -1,4 +1,4 @@
-"""What a comparison of several brokers' volumes found; plain values, for programs and for the command."""
+"""Result of a comparison of several brokers' volumes, as plain values."""
 
 from __future__ import annotations
 
@@ -14,51 +14,51 @@ __all__ = ["Comparison", "CopyReport", "PartitionComparison"]
 
 
 class CopyReport(Struct, kw_only=True):
-    """One copy of a topic-partition; offsets are Kafka's, sizes are bytes of logs."""
+    """One copy of a topic-partition. Offsets are Kafka's, sizes are bytes of logs."""
 
     path: str
     node_id: int | None
-    """of meta.properties; None if it is not known whose copy it is"""
+    """from meta.properties; None if it is unknown whose copy this is"""
     cluster_id: str | None
     topic_id: str | None
     log_start_offset: int = 0
     log_end_offset: int = 0
-    """after the last sound batch, damage passed by"""
+    """offset after the last sound batch, also after damage"""
     sound_end_offset: int | None = None
-    """where the first damage comes; None if there is none"""
+    """offset at which the first damage begins; None if there is none"""
     high_watermark: int | None = None
-    """of replication-offset-checkpoint"""
+    """from replication-offset-checkpoint; None if it has none"""
     leader_epochs: tuple[LeaderEpoch, ...] = ()
-    """of leader-epoch-checkpoint"""
+    """from leader-epoch-checkpoint"""
     last_epoch: int | None = None
-    """leader epoch of the log's end; None if no epoch is known"""
+    """leader epoch at the log's end; None if unknown"""
     batches: int = 0
     records: int = 0
-    """sound ones from the log start on, markers of transactions left out"""
+    """sound records from the log start on, without control records"""
     bytes: int = 0
     damage: Finding | None = None
-    """the first place that is not sound"""
+    """first damage in the log; None if there is none"""
     damaged_places: int = 0
     records_behind_damage: int = 0
-    """sound records after it"""
+    """number of sound records after the first damage"""
     in_sync: bool | None = None
-    """the cluster's metadata says that this broker may lead without loss; None if it says nothing"""
+    """whether this broker may lead without loss according to the cluster's metadata; None if unknown"""
     led: bool | None = None
-    """it says that this broker was the leader"""
+    """whether this broker was the leader according to the cluster's metadata; None if unknown"""
     past: CommonPast | None = None
-    """where Kafka would cut this copy when it follows the best one; None for the best one, and without epochs"""
+    """where Kafka would truncate this copy if it followed the best one; None for the best one, and without epochs"""
     records_cut: int = 0
-    """records that such a cut takes"""
+    """number of records that such a truncation removes"""
     difference: CopyDifference | None = None
-    """against the best copy; None for the best one"""
+    """difference from the best copy; None for the best one"""
     findings: list[Finding] = field(default_factory=list)
-    """about the directory, more than information"""
+    """warnings and errors about the directory"""
     error: str | None = None
-    """why it could not be read"""
+    """why the copy could not be read; None if it could"""
 
     @property
     def diverges(self) -> bool:
-        """Whether it has a tail that the best copy's lineage does not have."""
+        """Whether the copy has a tail that does not belong to the best copy's lineage."""
         return self.past is not None and self.past.offset < self.log_end_offset
 
 
@@ -68,32 +68,34 @@ class PartitionComparison(Struct, kw_only=True):
     topic: str
     partition: int
     copies: list[CopyReport]
-    """in the order of the paths"""
+    """copies in the order of the paths"""
     best: CopyReport | None
     why: str
-    """why the best one is the best"""
+    """why the best copy is the best"""
     replica_state: ReplicaState | None
-    """what the cluster's metadata says"""
+    """state according to the cluster's metadata; None if unknown"""
     missing: list[int]
-    """brokers whose volumes were given and that should hold a copy, and do not"""
+    """ids of brokers whose volumes were given and should hold a copy, but do not"""
 
     @property
     def is_elected(self) -> bool | None:
-        """An election without loss could choose the best copy; None if nothing is known of that."""
+        """Whether an election without loss could choose the best copy; None if unknown or if there is no best copy."""
         return None if self.best is None else self.best.in_sync
 
     def label(self, copy: CopyReport) -> str:
-        """Whose copy it is, for a sentence: its broker, if that is known and has no other one."""
-        alone = sum(each.node_id == copy.node_id for each in self.copies) == 1
+        """Name of a copy for a sentence: its broker, if that is known and has no other copy, else its path."""
+        alone = sum(other.node_id == copy.node_id for other in self.copies) == 1
         return f"broker {copy.node_id}" if alone and copy.node_id is not None else copy.path
 
     @property
     def findings(self) -> list[Finding]:
-        """About the copies' directories."""
+        """Findings about the directories of all copies."""
         return [finding for copy in self.copies for finding in copy.findings]
 
     def differs(self, copy: CopyReport) -> bool:
-        """A copy is not as the best one: other bytes, another start or another end."""
+        """Whether a copy differs from the best one in its bytes, start or end. True if it cannot be read or there is no
+        best copy.
+        """
         best = self.best
         if best is None or copy.error is not None:
             return True
@@ -104,7 +106,7 @@ class PartitionComparison(Struct, kw_only=True):
 
     @property
     def is_clean(self) -> bool:
-        """All copies can be read, are undamaged and equal, and none is missing."""
+        """Whether all copies can be read, are undamaged and equal, and none is missing."""
         return not self.missing and not any(
             copy.damage is not None or copy.findings or self.differs(copy) for copy in self.copies
         )
@@ -119,21 +121,21 @@ class Comparison(Struct, kw_only=True):
     """where the ISRs were read from; None if nowhere"""
     memory_problem: str | None
     left_out: list[str]
-    """directories that are not copies a broker would serve: waiting for deletion, moving, stray"""
+    """directories that a broker does not serve: waiting for deletion, moving or stray"""
     unreadable: list[tuple[str, str]]
     """path and reason"""
     findings: list[Finding]
-    """of log directories, and of directories that do not belong together"""
+    """about log directories, and directories that do not belong together"""
 
     @property
     def is_clean(self) -> bool:
         """Whether everything can be read, is undamaged and equal."""
         serious = any(finding.severity is not Severity.INFO for finding in self.findings)
-        return not serious and not self.unreadable and all(each.is_clean for each in self.partitions)
+        return not serious and not self.unreadable and all(partition.is_clean for partition in self.partitions)
 
     def __getitem__(self, key: tuple[str, int]) -> PartitionComparison:
-        """The comparison of (topic, partition); `KeyError` if no volume has it."""
-        for each in self.partitions:
-            if (each.topic, each.partition) == key:
-                return each
+        """Return the comparison of (topic, partition). Raises `KeyError` if no volume has it."""
+        for partition in self.partitions:
+            if (partition.topic, partition.partition) == key:
+                return partition
         raise KeyError(key)

@@ -1,4 +1,4 @@
-"""How far one copy of a log has been walked, batch by batch, by those who walk several copies side by side."""
+"""Cursor over one copy of a log, batch by batch, for walking several copies in parallel."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ __all__ = ["BatchPlace", "Cursor"]
 
 
 class BatchPlace(Struct, frozen=True):
-    """Where a batch is."""
+    """Place of a batch."""
 
     offset: int
     path: str
     position: int
-    """bytes"""
+    """in bytes"""
 
 
 class Cursor:
-    """The batch that comes next: number `number` of `stretch`, which is None at the end.
-
-    What ends below the offset `start` is passed over at the beginning.
+    """Cursor on the next batch: `number` in `stretch`, which is None at the end. Batches that end below the offset
+    `start` are skipped at the beginning.
     """
 
     def __init__(self, stretches: Iterable[Stretch], start: int) -> None:
@@ -34,7 +33,7 @@ class Cursor:
         self.next_stretch()
 
     def next_stretch(self) -> None:
-        """Go to the next stretch with a batch that does not end below the start."""
+        """Move to the next stretch with a batch that does not end below the start."""
         for stretch in self._stretches:
             number = stretch.ending_below(self._start)
             if number < len(stretch):
@@ -44,25 +43,25 @@ class Cursor:
 
     @property
     def here(self) -> Stretch:
-        """The stretch; there is one."""
+        """The stretch. Raises `AssertionError` at the end."""
         if self.stretch is None:
             raise AssertionError(self.number)
         return self.stretch
 
     def row(self) -> Row:
-        """The batch."""
+        """Key of the batch."""
         return self.here.row(self.number)
 
     def place(self) -> BatchPlace:
-        """Where it is."""
+        """Place of the batch."""
         return BatchPlace(self.row().first, self.here.path, self.here.position(self.number))
 
     def is_behind_damage(self) -> bool:
-        """Whether it is the first after damage."""
+        """Whether the batch is the first after damage."""
         return self.number == 0 and self.here.behind_damage
 
     def advance(self, count: int) -> None:
-        """Pass some batches of the stretch."""
+        """Skip `count` batches of the stretch."""
         self.number += count
         if self.number >= len(self.here):
             self.next_stretch()

@@ -1,9 +1,9 @@
-"""One copy of a partition from its first byte to its last: every sound batch, damage passed by and noted.
+"""Walk one copy of a partition from its first byte to its last: every sound batch, with damage skipped and noted.
 
-What should come next, and what is done with what does, is what every reader holds for it (`Cursor`): a repeat is passed
-over, a displaced batch is damage, and after damage a batch must be proven (`resync`).  More is asked where another copy
-may have the right offsets: a batch that reaches into those before it is damage too, and one whose offset jumps ahead
-where another copy contradicts that (`jumps`).
+Which batch should come next, and how others are treated, is as for every reader (`Cursor`): a repeat is skipped, a
+displaced batch is damage, and after damage a batch must be proven (`resync`). More is required because another copy may
+have the right offsets: a batch that overlaps earlier offsets is damage too, and so is one whose offset jumps ahead and
+is contradicted by another copy (`jumps`).
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ if TYPE_CHECKING:
 __all__ = ["CopyWalk", "Resumes"]
 
 _MOST_RESUMES = 10_000
-"""Places that are remembered, at most; where there are more they are searched for again."""
+"""Most places that are remembered; further ones are searched for again."""
 
 Resumes = dict[tuple[str, int], int | None]
-"""(file, position) of damage -> where the log goes on after it, None if nowhere in this file"""
+"""(file, position) of damage -> position at which the log continues, None if it does not in this file"""
 
 
 class _Stop(Struct, frozen=True):
-    """Where a stretch of sound batches ends before its file does."""
+    """Place at which a sequence of sound batches ends before its file does."""
 
     finding: Finding
     is_zero: bool
-    """nothing but zeros to the end of the file"""
+    """whether there are only zeros up to the end of the file"""
 
 
 class CopyWalk:
-    """Iterates over the stretches of sound batches of a partition's segments; holds one window of one file at a time.
+    """Iterator over the stretches of sound batches of a partition's segments. Holds one window of one file at a time.
 
-    `damage` is the first place that is not sound, `damaged_places` how many there are, `end_offset` is after the last
-    sound batch so far, or the base of the last segment; `sound_end_offset` is what `end_offset` was at the first
-    damage.  Without `check_crc` checksums are taken as right: for logs that were walked before and are undamaged.
-    `resumes` are filled, and spare a later walk over the same files the search after damage.  `displaced` are batches
-    whose offsets other copies disprove: they are damage.  `jumps` are those that none has been asked about.  `on_bytes`
-    is told how many bytes of log were passed.  Raises `StorageError` only.
+    `damage` is the first damage, `damaged_places` their number. `end_offset` is the offset after the last sound batch
+    so far, or the base of the last segment; `sound_end_offset` is its value at the first damage. Without `check_crc`
+    checksums are not verified: for logs that were walked before and are undamaged. `resumes` is filled, and saves a
+    later walk over these files the search after damage. `displaced` are batches whose offsets other copies disprove:
+    they are damage. `jumps` are those not yet compared. `on_bytes` is called with the number of log bytes passed.
+    Raises only `StorageError`.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class CopyWalk:
         self._highest = -1
         self._behind_damage = False
         self._doubted_from: int | None = None
-        """what should have come where the batch behind one that jumped ahead went back"""
+        """expected offset at the last batch that jumped ahead and was followed by lower offsets; None before"""
         self.jumps = Jumps()
         self.damage: Finding | None = None
         self.damaged_places = 0
         self.sound_end_offset: int | None = None
-        """None where nothing is damaged"""
+        """None if nothing is damaged"""
         self.end_offset = segments[0].base_offset if segments else 0
         work = sum(segment.size for segment in segments)
         self._by_columns = bool(segments) and headers_are_worth_it(work, self._batch_bytes)
@@ -111,10 +111,10 @@ class CopyWalk:
             if stop is None:
                 return
             self._note(stop.finding, following is not None)
-            at = stop.finding.position or 0
-            position = None if stop.is_zero else self._resumed(segment.path, cursor, at)
+            damaged_at = stop.finding.position or 0
+            position = None if stop.is_zero else self._resumed(segment.path, cursor, damaged_at)
             self._behind_damage = True
-            self._tell((source.size if position is None else position) - at)
+            self._tell((source.size if position is None else position) - damaged_at)
             if position is not None:
                 cursor.resume(position)
 
@@ -130,7 +130,7 @@ class CopyWalk:
     def _sound(
         self, segment: Segment, source: FileSource, position: int, cursor: Cursor
     ) -> Generator[Stretch, None, _Stop | None]:
-        """The sound batches from a position on, and what ends them; None where it is the file's end."""
+        """Yield the sound batches from a position on; return what ends them, None at the file's end."""
         scanner = self._scanner(source, position)
         parts = (part for found in scanner for piece in self._apart(found, segment.path)
                  for part in cursor.parts(piece, gaps=True))  # fmt: skip
@@ -151,7 +151,7 @@ class CopyWalk:
         return _Stop(finding, is_zero=scanner.stop is StopReason.ZERO_TAIL)
 
     def _apart(self, found: BatchRun | RecordBatch, path: str) -> Iterator[BatchRun | RecordBatch]:
-        """What was found, and apart from the rest the batches that another copy disproves."""
+        """Yield the batches of a run in parts, with those that another copy disproves as single batches."""
         if isinstance(found, RecordBatch):
             yield found
             return
@@ -167,7 +167,7 @@ class CopyWalk:
             yield found.part(number, len(found))
 
     def _wrong(self, batch: RecordBatch, cursor: Cursor, segment: Segment) -> Finding | None:
-        """What is wrong with a batch that no other copy may take for sound, None if nothing is."""
+        """Return the finding against a batch that other copies must not accept as sound; None if it is sound."""
         header, position = batch.header, batch.position
         first, last, before = header.first_offset, header.last_offset, self._highest
         after = f"offset {first} after {before}" if before >= 0 else f"offset {first}"

@@ -1,8 +1,8 @@
-"""Where the contents of two copies of a log part, batch by batch, in one walk over both.
+"""Compare the contents of two copies of a log batch by batch, in one walk over both.
 
-Nothing is kept but where the first difference of each kind is, and how much there is of it.  Compaction works on every
-broker for itself: below what either copy has had cleaned, batches that only one of them has, or that hold other records
-there than here, are not a difference between the logs.
+Only the first difference of each kind and totals are kept. Compaction runs on every broker by itself: below the offset
+up to which either copy was compacted, batches that only one of them has, or that hold other records, are not a
+difference.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ __all__ = ["CopyDifference", "compare_contents"]
 
 
 class CopyDifference(Struct, kw_only=True):
-    """What one copy ("here") and another one ("there") do not have in common, from the larger log start on."""
+    """Difference of one copy ("here") from another ("there"), from the higher log start offset on."""
 
     other_bytes: tuple[BatchPlace, BatchPlace] | None = None
-    """the first batches, here and there, that share offsets and are not the same"""
+    """first two batches, here and there, that share offsets and are not equal; None if there are none"""
     other_batches: int = 0
-    """how many batches here are other ones there"""
+    """number of batches here that differ from those there"""
     unreadable_batches: int = 0
-    """how many of those cannot be read here"""
+    """number of these that cannot be read here"""
     unreadable_there_batches: int = 0
-    """the same, there"""
+    """number of these that cannot be read there"""
     only_epoch_differs: bool = False
-    """all of those are the same but for the leader epoch, which no checksum covers"""
+    """whether all of these differ only in the leader epoch, which no checksum covers"""
     lacks: BatchPlace | None = None
-    """the first batch that is there and not here"""
+    """first batch that is there and not here; None if there is none"""
     lacks_records: int = 0
     lacks_for_damage: bool = False
-    """it is where this copy is damaged"""
+    """whether this copy is damaged at that place"""
     has_alone: BatchPlace | None = None
-    """the first batch that is here and not there"""
+    """first batch that is here and not there; None if there is none"""
     has_alone_records: int = 0
     has_alone_for_damage: bool = False
-    """it is where the other copy is damaged"""
+    """whether the other copy is damaged at that place"""
     cleaned: int = 0
-    """batches that compaction has treated otherwise here than there"""
+    """number of batches that compaction treated differently here and there"""
 
     @property
     def other_bytes_here(self) -> BatchPlace | None:
@@ -57,27 +57,27 @@ class CopyDifference(Struct, kw_only=True):
 
     @property
     def is_none(self) -> bool:
-        """Nothing differs but what compaction did."""
+        """Whether nothing differs except by compaction."""
         return self.other_bytes is None and self.lacks is None and self.has_alone is None
 
 
 class _Side(Cursor):
-    """How far one copy has been walked, and the records of what comes next."""
+    """Position in one copy, and the records of the next batches."""
 
     def __init__(self, stretches: Iterable[Stretch], start: int, limits: Limits) -> None:
         super().__init__(stretches, start)
         self._limits = limits
 
     def records_of_one(self) -> int:
-        """Records of the batch that comes next."""
+        """Number of records in the next batch."""
         return self.here.records(self.number, self.number + 1, self._limits)
 
     def is_unreadable(self) -> bool:
-        """Whether the records of the batch that comes next cannot be read; it is opened for that."""
+        """Whether the records of the next batch cannot be read; decompresses it."""
         return self.here.insides(self.number, self._limits) is Insides.UNREADABLE
 
     def rest(self) -> int:
-        """Records of all that is left; passes it."""
+        """Number of records in all remaining batches; moves to the end."""
         records = 0
         while self.stretch is not None:
             records += self.stretch.records(self.number, len(self.stretch), self._limits)
@@ -111,7 +111,7 @@ class _Comparison:
         return self.found
 
     def _part(self) -> None:
-        """The next batches are not the same."""
+        """Record a difference between the next two batches, and advance."""
         here, there = self._here, self._there
         if here.stretch is None or there.stretch is None:
             raise AssertionError
@@ -173,9 +173,7 @@ def compare_contents(
     ends_in_damage: tuple[bool, bool] = (False, False),
     limits: Limits = DEFAULT_LIMITS,
 ) -> CopyDifference:
-    """What two copies do not have in common from offset `start` on.
-
-    Below `cleaned_until` compaction may have taken records out of either.  `ends_in_damage` says whether
-    the copy here, and the one there, ends in damage: what it lacks at its end is lost there.
+    """Compare two copies from offset `start` on. Below `cleaned_until` compaction may have removed records from either.
+    `ends_in_damage` says whether here, and there, the copy ends in damage: batches missing at its end were lost.
     """
     return _Comparison(_Side(here, start, limits), _Side(there, start, limits), cleaned_until, ends_in_damage).run()

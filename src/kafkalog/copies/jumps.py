@@ -1,9 +1,8 @@
-"""Batches whose offsets jump ahead of the log, and what proves such an offset wrong.
+"""Find batches whose offsets jump ahead of the log, and prove such an offset wrong by other copies.
 
-A batch's base offset lies outside its checksum.  One that damage has raised continues the log as far as "higher than
-the one before" goes, and would make the log longer than it is.  Offsets of a sound log jump where compaction took
-batches, and nowhere else; so a jump that the batches after it do not contradict (`Cursor`) is damage all the same where
-another copy has the same batch before the jump.
+A batch's base offset lies outside its checksum. One that damage has raised still increases, and would make the log
+longer than it is. Offsets of a sound log jump only where compaction removed batches. So a jump that the following
+batches do not contradict (`Cursor`) is damage all the same if another copy has the batch before the jump.
 """
 
 from __future__ import annotations
@@ -21,34 +20,34 @@ from kafkalog.copies.volumes import Copy
 __all__ = ["Displaced", "Jump", "Jumps", "displaced", "without_disproved"]
 
 _MOST_ROUNDS = 8
-"""How often a copy is read again because another one disproves one more of its offsets."""
+"""Most rounds of reading a copy again after another copy disproved one more of its offsets."""
 _MOST_JUMPS = 1000
-"""Jumps that are noted of one copy, the widest of them."""
+"""Most jumps that are kept of one copy: the widest."""
 
 _Key = tuple[int, int, int]
-"""Checksum, bytes and offsets of a batch but for one: what it has wherever it is."""
+"""Checksum, size and number of offsets of a batch minus one, which do not depend on its place."""
 
 Displaced = dict[tuple[str, int], str]
 """(file, position) of a batch -> why its offset is wrong"""
 
 
 class Jump(Struct, frozen=True, order=True, kw_only=True):
-    """A batch that begins after the offset that comes next."""
+    """A batch that begins above the expected offset."""
 
     width: int
-    """offsets that are passed over"""
+    """number of offsets that are skipped"""
     path: str
     position: int
     row: Row
 
     @property
     def expected(self) -> int:
-        """The offset that would come next."""
+        """Offset that should come next."""
         return self.row.first - self.width
 
     @property
     def key(self) -> _Key:
-        """What it is known by."""
+        """Key of the batch, independent of its place."""
         return self.row.crc, self.row.size, self.row.last - self.row.first
 
 
@@ -58,7 +57,7 @@ class Jumps(Struct):
     _found: list[Jump] = field(default_factory=list)
 
     def note(self, stretch: Stretch, expected: int) -> None:
-        """Look at a stretch before which the offset `expected` would come."""
+        """Add the jumps in a stretch; `expected` is the offset that should begin it."""
         self._add(stretch, 0, stretch.row(0).first - expected)
         for first, last in stretch.gaps(0, len(stretch)):
             width = last - first + 1
@@ -75,15 +74,16 @@ class Jumps(Struct):
             heapreplace(self._found, jump)
 
     def from_offset(self, offset: int) -> list[Jump]:
-        """The jumps that pass over nothing below an offset, up to which compaction may have taken batches."""
+        """Jumps that skip only offsets from `offset` on; below it compaction may have removed batches."""
         return [jump for jump in self._found if jump.expected >= offset]
 
 
 def displaced(jumps: Iterable[Jump], others: Mapping[str, Iterable[Stretch]]) -> Displaced:
-    """The jumps of a copy that other copies disprove: one has the same batch, and once, where nothing is missing.
+    """Return the jumps of a copy that other copies disprove: one has the batch exactly once, at an offset that the jump
+    skips.
 
-    `others` are walks by the path of their copy.  A batch that another copy has at the same offset too is not wrong;
-    and of equal batches, as a producer without a sequence makes when it sends again, nobody knows which is which.
+    `others` are walks by the path of their copy. A batch that another copy has at the jump's offset too is not wrong.
+    Equal batches, as a producer without sequence numbers makes when it retries, prove nothing.
     """
     wanted: dict[_Key, list[Jump]] = {}
     for jump in jumps:
@@ -91,19 +91,23 @@ def displaced(jumps: Iterable[Jump], others: Mapping[str, Iterable[Stretch]]) ->
     if not wanted:
         return {}
     right = set[tuple[_Key, int]]()
-    found: dict[Jump, str] = {}
+    disproved: dict[Jump, str] = {}
     for path, walk in others.items():
         seen = _seen(walk, wanted)
         right.update((key, first) for key, firsts in seen.items() for first in firsts)
         for key, firsts in seen.items():
             for jump in wanted[key] if len(firsts) == 1 else ():
                 if jump.expected <= firsts[0] < jump.row.first - key[2]:
-                    found.setdefault(jump, f"but {path} has the same batch at {firsts[0]}")
-    return {(jump.path, jump.position): said for jump, said in found.items() if (jump.key, jump.row.first) not in right}
+                    disproved.setdefault(jump, f"but {path} has the same batch at {firsts[0]}")
+    return {
+        (jump.path, jump.position): why
+        for jump, why in disproved.items()
+        if (jump.key, jump.row.first) not in right
+    }
 
 
 class _Read(Protocol):
-    """What was found in a copy."""
+    """Result of reading a copy."""
 
     copy: Copy
     cleaned_until: int
@@ -117,9 +121,9 @@ Read = TypeVar("Read", bound=_Read)
 def without_disproved(
     read: Read, others: Callable[[], Mapping[str, Iterable[Stretch]]], again: Callable[[Copy, Displaced], Read]
 ) -> Read:
-    """What is found in a copy when offsets that others disprove are damage: raising one makes no log longer.
-
-    `others` walks over them, by the path of each, and `again` reads the copy once more with such offsets.
+    """Return the result of reading a copy with offsets that other copies disprove treated as damage, so that they do
+    not make its log longer. `others` returns walks over the other copies by path, `again` reads the copy with such
+    offsets.
     """
     for _ in range(_MOST_ROUNDS):
         try:
@@ -133,7 +137,9 @@ def without_disproved(
 
 
 def _seen(walk: Iterable[Stretch], wanted: Mapping[_Key, Sequence[Jump]]) -> dict[_Key, list[int]]:
-    """Where a copy has the batches that jump elsewhere: offsets of jumps, and the first two others."""
+    """Offsets at which a copy has the batches that jump elsewhere: all jumps' offsets, and at most two others per
+    batch.
+    """
     checksums = frozenset(crc for crc, _, _ in wanted)
     jumped = {(key, jump.row.first) for key, jumps in wanted.items() for jump in jumps}
     seen: dict[_Key, list[int]] = {}

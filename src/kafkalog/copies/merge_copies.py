@@ -1,7 +1,7 @@
-"""The copies of one topic-partition, read for a merge: what each has, and what all of them give together.
+"""Read the copies of one topic-partition for a merge: what each has, and what all of them make together.
 
-Every copy is walked once with checksums.  After that the choice can be made as often as it is asked for, in walks that
-hold one window of each copy: once to see what the merged log would be, and once more to write it.
+Every copy is walked once with checksums. After that the choice can be repeated in walks that hold one window of each
+copy: once to preview the merged log, and once more to write it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["MergeCopies", "MergedLog", "MergedSegment"]
 
 _MOST_RANGES = 1000
 _MOST_EPOCHS = 100_000
-"""Leader epochs of the merged log, at most."""
+"""Most leader epochs of the merged log."""
 _MOST_HOLES = 1000
 
 
@@ -42,7 +42,7 @@ class MergedSegment(Struct):
 
 
 class MergedLog(Struct, kw_only=True):
-    """What is to be written, but for the bytes."""
+    """The merged log to write, without its bytes."""
 
     name: PartitionName
     log_start_offset: int
@@ -50,13 +50,12 @@ class MergedLog(Struct, kw_only=True):
     epochs: tuple[LeaderEpoch, ...] = ()
     metadata: PartitionMetadata | None = None
     checkpointed: int | None = None
-    """the largest log start offset in the checkpoints of the copies; None without any"""
+    """highest log start offset in the copies' checkpoints; None if there is none"""
 
     @property
     def start_entry(self) -> OffsetCheckpointEntry | None:
-        """The log start offset for the checkpoint; None if the first segment's name tells it.
-
-        A tiered log begins below its first local segment, and only the checkpoint says where.
+        """Entry for the log-start checkpoint; None if the first segment's name says it already. A tiered log starts
+        below its first local segment, which only the checkpoint says.
         """
         start = self.log_start_offset
         if start <= self.segments[0].base_offset:
@@ -67,19 +66,19 @@ class MergedLog(Struct, kw_only=True):
 
     @property
     def size(self) -> int:
-        """Bytes of all segments."""
+        """Size of all segments in bytes."""
         return sum(segment.size for segment in self.segments)
 
 
 class _Read(Struct, kw_only=True):
-    """What the first walk over a copy has found."""
+    """Results of the first walk over a copy."""
 
     copy: Copy
     share: CopyShare
     epochs: BatchEpochs = field(default_factory=BatchEpochs)
     lineage: Lineage = field(default_factory=lambda: Lineage((), 0))
     holes: list[tuple[int, int]] = field(default_factory=list)
-    """offsets from and to (exclusive), between which damage has taken batches; the first of them"""
+    """first offsets after and of batches around damage (end exclusive), for the first damaged places"""
     cleaned_until: int = 0
     end_offset: int = 0
     resumes: Resumes = field(default_factory=dict)
@@ -87,7 +86,9 @@ class _Read(Struct, kw_only=True):
     displaced: Displaced = field(default_factory=dict)
 
     def may_have_lost(self, epoch: int, offset: int) -> bool:
-        """Whether an epoch can have begun there where damage has taken batches, and nothing is listed."""
+        """Whether an epoch can have begun at an offset where damage removed batches and the copy has no
+        list of epochs.
+        """
         number = bisect_right(self.holes, offset, key=lambda hole: hole[0]) - 1
         if number < 0 or offset >= self.holes[number][1] or self.partition.leader_epochs:
             return False
@@ -99,28 +100,29 @@ class _Read(Struct, kw_only=True):
 
     @property
     def deleted_until(self) -> int:
-        """See `Copy.deleted_until`."""
+        """Offset below which records were deleted (`Copy.deleted_until`)."""
         return self.copy.deleted_until(self.end_offset)
 
     @property
     def start(self) -> int:
-        """The first offset that a consumer may read here."""
+        """First offset that a consumer may read in this copy."""
         base = self.partition.segments[0].base_offset if self.partition.segments else 0
         return max(base, self.deleted_until)
 
     @property
     def partition(self) -> Partition:
-        """The directory; it could be read."""
+        """The partition. Raises `AssertionError` if it could not be read."""
         if self.copy.partition is None:
             raise AssertionError(self.copy.path)
         return self.copy.partition
 
 
 class MergeCopies:
-    """Several copies of one topic-partition; `StorageError` if none of them can be read.
+    """Several copies of one topic-partition. Raises `StorageError` if none can be read.
 
-    `is_compacted` says that gaps below the last segments are not loss; `prefer` is the copy that gives what several
-    have of the same leader epoch, if it is one of them; `on_read` is told of log bytes as they are first read.
+    With `is_compacted` gaps below the last segments are not losses. `prefer` is the directory of the copy that
+    contributes what several have in one leader epoch. `on_read` is called with the number of bytes at the first read of
+    logs.
     """
 
     def __init__(
@@ -138,73 +140,73 @@ class MergeCopies:
         self._prefer = prefer
         self.name = PartitionName(*copies[0].key)
         everything = [self._read(copy, on_read=on_read) for copy in copies]
-        everything = [self._disproved(each, everything) for each in everything]
-        self._shares = [each.share for each in everything]
-        self._reads = [each for each in everything if each.share.error is None]
+        everything = [self._disproved(read, everything) for read in everything]
+        self._shares = [read.share for read in everything]
+        self._reads = [read for read in everything if read.share.error is None]
         if not self._reads:
-            raise StorageError(None, "; ".join(f"{each.path} cannot be read: {each.error}" for each in self._shares))
+            raise StorageError(None, "; ".join(f"{read.path} cannot be read: {read.error}" for read in self._shares))
         self._lineages = self._all_lineages()
         self._best = max(range(len(self._reads)), key=self._rank)
-        partitions = [each.partition for each in self._reads]
-        self._start = max(min(each.start for each in self._reads), *(each.deleted_until for each in self._reads))
-        sources = {segment.path: segment for each in partitions for segment in each.segments}
+        partitions = [read.partition for read in self._reads]
+        self._start = max(min(read.start for read in self._reads), *(read.deleted_until for read in self._reads))
+        sources = {segment.path: segment for read in partitions for segment in read.segments}
         self._rolling = Rolling(self._start, segment_bytes, sources)
 
     def _disproved(self, read: _Read, everything: Sequence[_Read]) -> _Read:
-        others = [each for each in everything if each.copy is not read.copy and each.share.error is None]
-        return without_disproved(read, lambda: {each.copy.path: self._walk(each) for each in others}, self._read)
+        others = [other for other in everything if other.copy is not read.copy and other.share.error is None]
+        return without_disproved(read, lambda: {other.copy.path: self._walk(other) for other in others}, self._read)
 
     def _read(self, copy: Copy, wrong: Displaced | None = None, on_read: Callable[[int], None] | None = None) -> _Read:
-        found = _Read(copy=copy, share=CopyShare(path=copy.path, error=copy.error), displaced=wrong or {})
+        read = _Read(copy=copy, share=CopyShare(path=copy.path, error=copy.error), displaced=wrong or {})
         if copy.partition is None:
-            return found
+            return read
         segments = copy.partition.segments
         if copy.log_dir is not None:
-            found.cleaned_until = copy.log_dir.cleaner_offsets.get(copy.key, 0)
+            read.cleaned_until = copy.log_dir.cleaner_offsets.get(copy.key, 0)
         if self._is_compacted and segments:
-            found.cleaned_until = max(found.cleaned_until, segments[-1].base_offset)
-        walk = CopyWalk(
-            segments, resumes=found.resumes, displaced=found.displaced, limits=self._limits, on_bytes=on_read
-        )
+            read.cleaned_until = max(read.cleaned_until, segments[-1].base_offset)
+        walk = CopyWalk(segments, resumes=read.resumes, displaced=read.displaced, limits=self._limits, on_bytes=on_read)
         end = 0
         try:
             for stretch in walk:
-                found.epochs.note(stretch)
-                if stretch.behind_damage and len(found.holes) < _MOST_HOLES:
-                    found.holes.append((end, stretch.row(0).first))
+                read.epochs.note(stretch)
+                if stretch.behind_damage and len(read.holes) < _MOST_HOLES:
+                    read.holes.append((end, stretch.row(0).first))
                 end = stretch.next_offset()
-                found.cleaned_until = max(found.cleaned_until, stretch.cleaned_until())
+                read.cleaned_until = max(read.cleaned_until, stretch.cleaned_until())
         except StorageError as error:
-            found.share.error = reason(error, copy.path)
-        found.share.damage, found.share.damaged_places = walk.damage, walk.damaged_places
+            read.share.error = reason(error, copy.path)
+        read.share.damage, read.share.damaged_places = walk.damage, walk.damaged_places
         unread = copy.unread_log
         if unread is not None:
-            found.share.damaged_places += 1
+            read.share.damaged_places += 1
             if walk.sound_end_offset is None or unread[0] <= walk.sound_end_offset:
-                found.share.damage = unread[1]
-        found.share.unread = copy.unread_places
-        found.end_offset, found.jumps = walk.end_offset, walk.jumps
-        return found
+                read.share.damage = unread[1]
+        read.share.unread = copy.unread_places
+        read.end_offset, read.jumps = walk.end_offset, walk.jumps
+        return read
 
     def _all_lineages(self) -> Lineages:
-        """The lineage of the copy that goes furthest, with what others know of its holes."""
-        known = frozenset(entry.epoch for each in self._reads for entry in each.partition.leader_epochs)
-        for each in self._reads:
-            listed = each.partition.leader_epochs
-            each.lineage = trusted_lineage(listed, each.epochs.runs, known, each.end_offset)
+        """Return the lineage of the copy that reaches furthest, completed by other copies where damage made holes."""
+        known = frozenset(entry.epoch for read in self._reads for entry in read.partition.leader_epochs)
+        for read in self._reads:
+            listed = read.partition.leader_epochs
+            read.lineage = trusted_lineage(listed, read.epochs.runs, known, read.end_offset)
         number = max(range(len(self._reads)), key=self._distance)
         leader = self._reads[number]
-        trusted = {entry.epoch for each in self._reads for entry in each.lineage.entries}
-        batches = {run.epoch for each in self._reads for run in each.epochs.runs}
+        trusted = {entry.epoch for read in self._reads for entry in read.lineage.entries}
+        batches = {run.epoch for read in self._reads for run in read.epochs.runs}
         entries = Lineage.of(self._between(leader), max(leader.end_offset, 1)).entries
         return Lineages(number, frozenset(trusted | (known & batches)), entries)
 
     def _between(self, leader: _Read) -> list[LeaderEpoch]:
-        """The leader's entries, those of others before its log begins, and those in holes of one without a list."""
+        """Return the leader's epochs, those of others before its log begins and, if it has no list of its own, in its
+        holes.
+        """
         own = leader.lineage.entries
         entries = {entry.epoch: entry.start_offset for entry in own}
         others = sorted(
-            (entry for each in self._reads if each is not leader for entry in each.lineage.entries),
+            (entry for read in self._reads if read is not leader for entry in read.lineage.entries),
             key=lambda entry: entry.start_offset,
         )
         for epoch, offset in ((entry.epoch, entry.start_offset) for entry in others):
@@ -217,14 +219,16 @@ class MergeCopies:
         return [LeaderEpoch(epoch, offset) for epoch, offset in sorted(entries.items())]
 
     def _distance(self, number: int) -> tuple[int, int, int, int, int]:
-        """How far a copy goes: the highest epoch, the longest, the sounder one."""
-        each = self._reads[number]
-        last = each.lineage.last_epoch
-        is_sound = int(each.share.damage is None)
-        return (-1 if last is None else last), each.end_offset, is_sound, each.cleaned_until, -number
+        """Sort key for how far a copy reaches: highest epoch, then end offset, then soundness."""
+        read = self._reads[number]
+        last = read.lineage.last_epoch
+        is_sound = int(read.share.damage is None)
+        return (-1 if last is None else last), read.end_offset, is_sound, read.cleaned_until, -number
 
     def _rank(self, number: int) -> tuple[bool, int, int, int, int, int]:
-        """Which copy rather gives what several have: one preferred, else the one that goes furthest."""
+        """Sort key for the copy that contributes what several have: the preferred one, else the one that reaches
+        furthest.
+        """
         is_preferred = self._prefer is not None and self._reads[number].copy.is_in(self._prefer)
         return is_preferred, *self._distance(number)
 
@@ -239,19 +243,19 @@ class MergeCopies:
         )
 
     def _choice(self) -> MergedStretches:
-        walks = [self._walk(each) for each in self._reads]
-        cleaned = [each.cleaned_until for each in self._reads]
-        begin = [each.start for each in self._reads]
+        walks = [self._walk(read) for read in self._reads]
+        cleaned = [read.cleaned_until for read in self._reads]
+        begin = [read.start for read in self._reads]
         return MergedStretches(
             walks, self._lineages, start=self._start, best=self._best, cleaned=cleaned, begin=begin, limits=self._limits
         )
 
     def pieces(self) -> Iterator[Piece]:
-        """What belongs into the merged log, in order."""
+        """Yield the pieces of the merged log in order."""
         return self._rolling.pieces(self._choice())
 
     def preview(self) -> tuple[MergeResult, MergedLog]:
-        """What the merged log would be; a walk in which nothing but counts and the list of segments is kept."""
+        """Return counts and layout of the merged log; nothing is written."""
         choice = self._choice()
         result = MergeResult(topic=self.name.topic, partition=self.name.partition, target=None, copies=self._shares)
         starts = [each.copy.start_in_checkpoint(each.end_offset) for each in self._reads]
@@ -283,8 +287,8 @@ class MergeCopies:
 
     def _note_tallies(self, result: MergeResult, choice: MergedStretches) -> None:
         result.gaps, result.gap_count, result.offsets_missing = choice.gaps, choice.gap_count, choice.offsets_missing
-        for each, tally in zip(self._reads, choice.tallies, strict=True):
-            share = each.share
+        for read, tally in zip(self._reads, choice.tallies, strict=True):
+            share = read.share
             share.batches, share.records = tally.batches, tally.records
             share.lacks_records, share.lacks_from = tally.lacks_records, tally.lacks
             share.dropped_batches, share.dropped_records = tally.dropped_batches, tally.dropped_records
@@ -292,16 +296,15 @@ class MergeCopies:
             share.passed_batches, share.passed_from = tally.passed_batches, tally.passed
             share.cleaned_batches = tally.cleaned_batches
         result.records_kept = sum(tally.records for tally in choice.tallies)
-        places = [(each.copy.log_dir, each.copy.key) for each in self._reads if not each.share.dropped_batches]
+        places = [(read.copy.log_dir, read.copy.key) for read in self._reads if not read.share.dropped_batches]
         watermarks = [log_dir.high_watermarks.get(key) for log_dir, key in places if log_dir is not None]
         result.high_watermark = max((offset for offset in watermarks if offset is not None), default=None)
 
     def _epochs(self, found: Sequence[LeaderEpoch], end: int) -> tuple[LeaderEpoch, ...]:
-        """The list of the copy whose lineage goes furthest, if the batches agree with it; else what these say.
-
-        A broker's own list knows epochs of which compaction has left no batch, and where they began.
+        """Return the epochs of the merged log: those of the copy with the furthest list if the batches agree with it,
+        else those of the batches. A list also has epochs of which compaction removed all batches.
         """
-        lineages = [Lineage.of(each.partition.leader_epochs, end) for each in self._reads]
+        lineages = [Lineage.of(read.partition.leader_epochs, end) for read in self._reads]
         best = max(lineages, key=lambda lineage: (lineage.last_epoch or -1, len(lineage.entries)))
         latest = -1 if best.last_epoch is None else best.last_epoch
         agrees = all(best.end_of(entry.epoch) is not None and _epoch_at(best, entry) == entry.epoch
@@ -312,19 +315,19 @@ class MergeCopies:
 
 
 def _epoch_at(lineage: Lineage, entry: LeaderEpoch) -> int | None:
-    """The epoch that a list gives to the offset of a batch."""
-    return next((each.epoch for each in reversed(lineage.entries) if each.start_offset <= entry.start_offset), None)
+    """Epoch that a lineage has at the entry's offset; None if it begins later."""
+    return next((epoch.epoch for epoch in reversed(lineage.entries) if epoch.start_offset <= entry.start_offset), None)
 
 
 class _Ranges:
-    """Which copy gave which offsets, the first ranges of them."""
+    """Recorder of which copy contributed which offsets."""
 
     def __init__(self, result: MergeResult) -> None:
         self._result = result
         self._source = ""
 
     def note(self, piece: Piece, source: str) -> None:
-        """A copy has given a piece."""
+        """Record that `source` contributed a piece."""
         result, stretch = self._result, piece.taken.stretch
         first, last = stretch.row(piece.taken.start).first, stretch.row(piece.taken.end - 1).last
         if source != self._source:

@@ -1,4 +1,6 @@
-"""What a merge gave: where each range of offsets is from, what no copy has, and what is wrong with each copy."""
+"""Result of a merge: the copy from which each range of offsets comes, what no copy has, and the problems
+of each copy.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ __all__ = ["CopyShare", "MergeResult", "MergedDirectory", "MergedRange"]
 
 
 class MergedRange(Struct):
-    """Offsets that one copy gave."""
+    """Range of offsets from one copy, both inclusive."""
 
     first_offset: int
     last_offset: int
@@ -19,36 +21,36 @@ class MergedRange(Struct):
 
 
 class CopyShare(Struct, kw_only=True):
-    """What one copy gave to the merged log, and what it could not give."""
+    """Contribution of one copy to the merged log, and what it lacks."""
 
     path: str
     batches: int = 0
-    """taken from it; where copies agree it is one of them that gives"""
+    """batches from this copy; if copies agree, only one of them counts"""
     records: int = 0
     damage: Finding | None = None
-    """the first place that is not sound"""
+    """first damage in its log; None if there is none"""
     damaged_places: int = 0
     lacks_records: int = 0
     """records of the merged log that it does not have"""
     lacks_from: int | None = None
-    """the first offset of these"""
+    """first offset that it lacks; None if it lacks nothing"""
     dropped_batches: int = 0
-    """that an older epoch wrote and a newer one replaced"""
+    """batches of an older epoch that a newer one replaced"""
     dropped_records: int = 0
     dropped_from: BatchPlace | None = None
     passed_batches: int = 0
-    """whose offsets another copy gave, with other bytes"""
+    """batches whose offsets another copy contributed with other bytes"""
     passed_from: BatchPlace | None = None
     cleaned_batches: int = 0
-    """that compaction has taken out of the best copy, or treated otherwise there"""
+    """batches that compaction removed from the best copy or treated otherwise there"""
     error: str | None = None
-    """why it could not be read"""
+    """why it could not be read; None if it could"""
     unread: list[tuple[str, str]] = field(default_factory=list)
-    """path and reason of what could not be read in it"""
+    """path and reason of everything in it that could not be read"""
 
 
 class MergeResult(Struct, kw_only=True):
-    """The merged partition, where its ranges come from, and what no copy had."""
+    """The merged partition: where its ranges come from, and what no copy had."""
 
     topic: str
     partition: int
@@ -58,28 +60,28 @@ class MergeResult(Struct, kw_only=True):
     log_end_offset: int = 0
     batches_kept: int = 0
     records_kept: int = 0
-    """from the log start on, markers of transactions left out"""
+    """records from the log start on, without control records"""
     bytes_kept: int = 0
-    """of logs"""
+    """bytes of logs"""
     ranges: list[MergedRange] = field(default_factory=list)
-    """the first ones, at most a thousand"""
+    """the first ranges, at most 1000"""
     range_count: int = 0
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """first and last of offsets that no copy has, the first thousand ranges; without what compaction took"""
+    """first and last offset of the first 1000 ranges that no copy has, without what compaction removed"""
     gap_count: int = 0
     offsets_missing: int = 0
     high_watermark: int | None = None
-    """the highest that checkpoints know of copies of which nothing was replaced"""
+    """highest checkpointed high watermark of the copies of which nothing was replaced; None if there is none"""
     copies: list[CopyShare] = field(default_factory=list)
 
     @property
     def dropped(self) -> dict[str, int]:
-        """Copy -> batches that an older epoch wrote and a newer one replaced."""
+        """Number of replaced batches of an older epoch, by path of the copy; copies without any are omitted."""
         return {copy.path: copy.dropped_batches for copy in self.copies if copy.dropped_batches}
 
     @property
     def ends_below_high_watermark(self) -> bool:
-        """Whether committed records are in no copy."""
+        """Whether committed records are in no copy. False if no high watermark is known."""
         return self.high_watermark is not None and self.log_end_offset < self.high_watermark
 
 
@@ -90,8 +92,8 @@ class MergedDirectory(Struct, kw_only=True):
     """None if nothing was written"""
     partitions: list[MergeResult] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
-    """partition and why a broker would not load what its copies give"""
+    """partition, and why a broker would not load its merged log"""
     left_out: list[str] = field(default_factory=list)
-    """directories that were not merged: the metadata log, and what waits for deletion, is moving or stray"""
+    """directories that were not merged: the metadata log, and those waiting for deletion, moving or stray"""
     unreadable: list[tuple[str, str]] = field(default_factory=list)
     """path and reason"""

@@ -1,4 +1,4 @@
-"""Where the segments of a merged log begin: where those of the copy that gives do, or where one is full."""
+"""Decide where the segments of a merged log begin: where those of the contributing copy do, or where one is full."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Piece:
 
 
 class Rolling:
-    """Cuts what is taken into pieces that lie in one segment each.
+    """Splitter of the chosen batches into pieces that lie in one segment each.
 
-    A segment is full at `segment_bytes`, or at the size of the file that gives if that is larger, and where an index
-    could not hold its offsets.  The first one begins at the log start offset.
+    A segment is full at `segment_bytes`, or at the size of the contributing file if that is larger, and if an index
+    could not hold its offsets. The first one begins at the log start offset.
     """
 
     def __init__(self, log_start_offset: int, segment_bytes: int, sources: Mapping[str, Segment]) -> None:
@@ -35,7 +35,7 @@ class Rolling:
         self._sources = sources
 
     def pieces(self, choice: Iterable[Taken]) -> Iterator[Piece]:
-        """All of it, in order."""
+        """Yield all pieces in order."""
         base: int | None = None
         size = 0
         before: Taken | None = None
@@ -63,7 +63,7 @@ class Rolling:
         return wanted if fits and (before is None or taken.stretch.position(start) == 0) else first
 
     def _end(self, taken: Taken, start: int, base: int, size: int) -> int:
-        """After the last batch that fits into a segment which holds `size` bytes already; `start` if none does."""
+        """Number after the last batch that fits into a segment which already has `size` bytes; `start` if none does."""
         stretch, begin = taken.stretch, taken.stretch.position(start)
         room = max(self._segment_bytes, self._sources[stretch.path].size) - size
         low, high = start, taken.end

@@ -1,8 +1,9 @@
-"""Of several copies of a partition batch by batch the one that belongs into the log, by the lineage of leader epochs.
+"""Choose from several copies of a partition, batch by batch, the one that belongs into the merged log, by leader
+epochs.
 
-What counts is the lineage of the copy that goes furthest: a batch of another one is taken where that lineage has its
-epoch, so that the tail of a deposed leader does not come back, be its epoch older or newer.  Copies are walked side by
-side; where they agree, whole stretches are taken at once, and nothing is kept of what was passed.
+The lineage of the copy that reaches furthest decides: a batch of another copy is included only where that lineage has
+its epoch. So the tail of a deposed leader does not come back, whether its epoch is older or newer. Copies are walked in
+parallel; where they agree, whole stretches are included at once, and nothing is kept of what was passed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["Lineages", "MergedStretches", "Taken", "Tally"]
 
 
 class Taken:
-    """Consecutive batches of one stretch that belong into the merged log: those from `start` to before `end`."""
+    """Consecutive batches of one stretch that belong into the merged log, from `start` to `end` (exclusive)."""
 
     def __init__(self, copy: int, stretch: Stretch, start: int, end: int) -> None:
         self.copy = copy
@@ -31,50 +32,52 @@ class Taken:
 
 
 class Tally(Struct, kw_only=True):
-    """What one copy gave, and what it did not have."""
+    """Contribution of one copy, and what it did not have."""
 
     batches: int = 0
-    """that were taken from it"""
+    """batches included from it"""
     records: int = 0
-    """of these, from the log start on"""
+    """records in these batches from the log start on"""
     lacks_records: int = 0
     """records of the merged log that it does not have"""
     lacks: int | None = None
-    """the first offset of these"""
+    """first offset that it lacks; None if it lacks nothing"""
     dropped_batches: int = 0
-    """that a newer leader epoch has replaced"""
+    """batches that a newer leader epoch replaced"""
     dropped_records: int = 0
     dropped: BatchPlace | None = None
-    """the first of these"""
+    """place of the first replaced batch"""
     passed_batches: int = 0
-    """whose offsets another copy gave, with other bytes"""
+    """batches whose offsets another copy contributed with other bytes"""
     passed: BatchPlace | None = None
-    """the first of these"""
+    """place of the first such batch"""
     cleaned_batches: int = 0
-    """that compaction has taken out of the best copy, or treated otherwise there"""
+    """batches that compaction removed from the best copy or treated otherwise there"""
 
 
 class Lineages(Struct, frozen=True):
-    """The leader epochs of the merged log: those of the copy that goes furthest, the leader's.
+    """Leader epochs of the merged log: those of the leader, which is the copy that reaches furthest.
 
-    A batch of another copy belongs there only if the leader's lineage has its epoch at its offsets: it is what that
-    copy would keep if it followed the leader.  Where damage has taken batches out of a leader's log that has no list of
-    its own, the epochs between are those of the other copies.
+    A batch of another copy belongs there only if the leader's lineage has its epoch at its offsets: the copy would keep
+    it if it followed the leader. If damage removed batches from the leader's log and it has no epoch checkpoint, the
+    epochs in between are from the other copies.
     """
 
     leader: int
-    """the number of that copy"""
+    """number of the leader's copy"""
     trusted: frozenset[int]
-    """epochs that the lineage of any copy has: any other one is damage, as an epoch lies outside of the checksum"""
+    """epochs that some copy's lineage has; any other is damage, as the checksum does not cover the epoch"""
     entries: tuple[LeaderEpoch, ...]
-    """strictly increasing in both numbers"""
+    """strictly increasing in both epoch and offset"""
 
     def epoch_of(self, row: Row) -> int:
-        """A batch's leader epoch, -1 where no lineage has it."""
+        """Leader epoch of a batch; -1 if no lineage has it."""
         return row.epoch if row.epoch in self.trusted else -1
 
     def bounds_of(self, epoch: int) -> tuple[int, int | None]:
-        """Where the lineage begins an epoch, and the next one, None after the last; (n, n) where it leaves it out."""
+        """Offset at which the lineage begins an epoch, and the offset at which the next begins (None after the last).
+        (n, n) if the lineage does not have the epoch.
+        """
         number = bisect_right(self.entries, epoch, key=lambda entry: entry.epoch)
         end = self.entries[number].start_offset if number < len(self.entries) else None
         entry = self.entries[number - 1] if number else None
@@ -83,7 +86,7 @@ class Lineages(Struct, frozen=True):
         return entry.start_offset, end
 
     def replaced(self, copy: int, row: Row) -> bool:
-        """Whether a batch of a copy is not of the lineage."""
+        """Whether a batch of a copy does not belong to the lineage. False if its epoch or the lineage is unknown."""
         epoch = self.epoch_of(row)
         if copy == self.leader or epoch < 0 or not self.entries:
             return False
@@ -92,7 +95,7 @@ class Lineages(Struct, frozen=True):
 
 
 class _Cursor(Cursor):
-    """The batch of one copy that comes next."""
+    """Cursor on the next batch of one copy."""
 
     def __init__(self, copy: int, stretches: Iterable[Stretch], start: int) -> None:
         super().__init__(stretches, start)
@@ -100,12 +103,12 @@ class _Cursor(Cursor):
 
 
 class MergedStretches:
-    """Iterates over what belongs into the merged log, in order of offsets; `tallies` tell what became of each copy.
+    """Iterator over the parts of the merged log, in order of offsets; `tallies` say what each copy contributed.
 
-    `start` is the log start offset: what ends below it is passed over.  `best` is the copy that gives what several
-    have.  What compaction has taken out of it does not come back, unless it is damaged there: a value would, and the
-    record that deleted it would not.  `cleaned` are the offsets up to which each copy was cleaned, `begin` their log
-    starts.
+    `start` is the log start offset: batches that end below it are skipped. `best` is the copy that contributes what
+    several have. What compaction removed from it is not restored, unless it is damaged there: a value would come back
+    without the record that deleted it. `cleaned` are the offsets up to which each copy was compacted, `begin` their log
+    start offsets.
     """
 
     def __init__(
@@ -130,10 +133,12 @@ class MergedStretches:
         self._current = 0
         self._has_begun = False
         self.end_offset = start
-        """after the last batch so far"""
+        """offset after the last batch so far"""
         self.tallies = [Tally() for _ in copies]
         self.gaps: list[tuple[int, int]] = []
-        """the first offsets that no copy has, at most `_MOST_GAPS` ranges; what compaction took is left out"""
+        """first and last offset of the first ranges that no copy has, at most `_MOST_GAPS`, without what compaction
+        removed
+        """
         self.gap_count = 0
         self.offsets_missing = 0
 
@@ -152,9 +157,8 @@ class MergedStretches:
                 yield self._take(lead, lead.row(), [cursor for cursor in cursors if cursor is not lead])
 
     def _readable(self, lead: _Cursor, cursors: Sequence[_Cursor]) -> _Cursor:
-        """The copy whose batch is taken: where copies of one epoch differ, none whose records cannot be read.
-
-        A checksum that is right does not promise that they can.
+        """Return the copy whose batch is included: if copies of one epoch differ, one whose records can be read, as a
+        valid checksum does not guarantee that.
         """
         row = lead.row()
         epoch = self._lineages.epoch_of(row)
@@ -172,25 +176,29 @@ class MergedStretches:
         return cursor.here.insides(cursor.number, self._limits).rank
 
     def _order(self, cursor: _Cursor) -> tuple[int, int, bool, bool, int]:
-        """Lower offsets first, then higher epochs, the best copy, and rather the one that gave the batch before."""
+        """Sort key: lower offsets first, then higher epochs, the best copy, and the copy that contributed the batch
+        before.
+        """
         row = cursor.row()
         epoch = self._lineages.epoch_of(row)
         return row.first, -epoch, cursor is not self._best, cursor.copy != self._current, cursor.copy
 
     def _is_hole(self, row: Row) -> bool:
-        """The best copy may have lost a batch that it does not have, as it was not compaction that took it."""
+        """Whether the best copy may have lost a batch that it does not have, other than by compaction."""
         best = self._best
         return best.stretch is None or best.is_behind_damage() or row.first < self._best_begin
 
     def _leave_cleaned(self, lead: _Cursor) -> None:
-        """Compaction has taken out of the best copy what comes next."""
+        """Skip batches that compaction removed from the best copy."""
         end = min(self._cleaned_until, self._best.row().first)
         count = max(lead.here.ending_below(end) - lead.number, 1)
         self.tallies[lead.copy].cleaned_batches += count
         lead.advance(count)
 
     def _drop(self, lead: _Cursor) -> None:
-        """All batches of this epoch go that follow in the stretch; if it begins only later, those that lie before."""
+        """Skip the next batches of this epoch, which the lineage has replaced; only those below the epoch's start if it
+        begins later.
+        """
         count = lead.here.of_one_epoch(lead.number)
         row = lead.row()
         start, end = self._lineages.bounds_of(self._lineages.epoch_of(row))
@@ -203,7 +211,7 @@ class MergedStretches:
         lead.advance(count)
 
     def _pass(self, lead: _Cursor) -> None:
-        """Pass over offsets that another copy gave."""
+        """Skip batches whose offsets another copy contributed."""
         count = max(lead.here.ending_below(self.end_offset) - lead.number, 1)
         tally = self.tallies[lead.copy]
         if lead.row().last < max(self._cleaned_until, self._cleaned[lead.copy]):
@@ -261,4 +269,4 @@ class MergedStretches:
 
 
 _MOST_GAPS = 1000
-"""Ranges that are named; the others are counted."""
+"""Most gaps that are listed; all are counted."""

@@ -1,4 +1,4 @@
-"""What a merge would keep of several copies of one partition; nothing is written."""
+"""Preview what a merge would keep of several copies of one partition; nothing is written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STRANGERS = "these are not copies of each other"
 def merge_preview(
     copies: Sequence[PathLike], *, prefer: PathLike | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> MergeResult:
-    """What `merge_replicas` would keep of these copies; writes nothing.
+    """Return what `merge_replicas` would keep of these copies; writes nothing.
 
     Raises `UsageError` and `RecoveryRefused` as `merge_replicas` does, but does not check whether a broker would load
     the result.
@@ -37,7 +37,7 @@ def merge_preview(
 
 
 def preferred(prefer: PathLike | None, paths: Sequence[PathLike]) -> str | None:
-    """The copy that is to give what several have; `UsageError` for one that is not among those given."""
+    """Real path of the preferred copy; None if there is none. Raises `UsageError` if it is not among `paths`."""
     if prefer is None:
         return None
     wanted = os.path.realpath(prefer)
@@ -47,7 +47,9 @@ def preferred(prefer: PathLike | None, paths: Sequence[PathLike]) -> str | None:
 
 
 def of_one_partition(copies: Sequence[PathLike]) -> Shelf:
-    """The copies, gathered; `UsageError` unless they are of one topic-partition."""
+    """Open copies. Raises `UsageError` unless they are of one topic-partition, `RecoveryRefused` if they are of several
+    clusters or topic ids.
+    """
     if isinstance(copies, str | bytes):
         raise UsageError("copies is one path, not a list of directories")
     paths = [os.path.realpath(copy) for copy in copies]
@@ -64,12 +66,12 @@ def of_one_partition(copies: Sequence[PathLike]) -> Shelf:
 
 
 def refuse_several_clusters(shelf: Shelf) -> None:
-    """Logs of several clusters have nothing to do with each other, whatever their names."""
+    """Raise `RecoveryRefused` for copies of several clusters, whose logs are unrelated whatever their names."""
     if shelf.several_clusters is not None:
         raise RecoveryRefused(f"{_STRANGERS}: {shelf.several_clusters}; merge the directories of one cluster")
 
 
 def refuse_several_topics(shelf: Shelf, key: tuple[str, int]) -> None:
-    """Nor have those of topics that were deleted and made again."""
+    """Raise `RecoveryRefused` for copies of a topic that was deleted and created again, whose logs are unrelated."""
     if key in shelf.several_topics:
         raise RecoveryRefused(f"{_STRANGERS}: {shelf.several_topics[key]}; merge the directories of one topic id")

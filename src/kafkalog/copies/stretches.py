@@ -1,8 +1,8 @@
-"""Sound batches that follow each other in one file, and how many of them another copy has byte for byte.
+"""Compare runs of sound batches in one file with another copy's, byte for byte.
 
-Replicas hold the same batches, so where two copies agree it is seen from columns of headers, many batches at a time;
-where batches come one by one, a stretch is one batch.  Two batches are the same where position in the log, size, leader
-epoch and the checksum that fits their bytes are.
+Replicas hold the same batches, so equal parts of two copies are found by comparing columns of headers, many batches at
+once; where batches come singly, a stretch is one batch. Two batches are equal if their offsets, size, leader epoch and
+verified checksum are.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ __all__ = ["OneBatch", "Row", "Run", "Stretch"]
 
 _COLUMNS = ("base_offset", "last_offset_delta", "batch_length", "crc", "partition_leader_epoch", "magic")
 _FEW = 16
-"""Checksums that are searched for one after the other, at most."""
+"""Most checksums that are searched for one by one."""
 
 
 class Row(NamedTuple):
-    """What one batch is known by; an entry of magic 0 or 1 has its offset as first and last one."""
+    """Key of one batch: offsets, size (bytes), checksum, leader epoch and magic. For magic 0 or 1 `first` is the offset
+    in its header.
+    """
 
     first: int
     last: int
@@ -40,7 +42,9 @@ class Row(NamedTuple):
 
 
 class Stretch(Protocol):
-    """Batches of one file with increasing offsets; `behind_damage` if the first of them is the next after damage."""
+    """Consecutive batches of one file with increasing offsets, numbered from 0. `behind_damage` is True if the first is
+    the next sound batch after damage.
+    """
 
     path: str
     behind_damage: bool
@@ -48,50 +52,53 @@ class Stretch(Protocol):
     def __len__(self) -> int: ...
 
     def row(self, number: int) -> Row:
-        """One of them."""
+        """Key of batch `number`."""
 
     def position(self, number: int) -> int:
-        """Where it begins in the file."""
+        """Position of batch `number` in the file, in bytes."""
 
     def next_offset(self) -> int:
-        """The offset after the last of them."""
+        """Offset after the last batch."""
 
     def same(self, start: int, other: Stretch, other_start: int) -> int:
-        """How many batches from `start` on are those of another stretch from `other_start` on."""
+        """Number of batches from `start` on that equal those of `other` from `other_start` on, up to the first
+        difference.
+        """
 
     def ending_below(self, offset: int) -> int:
-        """How many of them end below an offset; they come first."""
+        """Number of batches whose last offset is below `offset`."""
 
     def records(self, start: int, end: int, limits: Limits) -> int:
-        """Records of the batches from `start` to before `end`, markers of transactions left out."""
+        """Number of records in batches `start` to `end` (exclusive), without control records."""
 
     def insides(self, number: int, limits: Limits) -> Insides:
-        """Whether the records of one of them can be read; it is opened for that."""
+        """Whether the records of batch `number` can be read; decompresses it."""
 
     def records_below(self, offset: int, limits: Limits) -> int:
-        """The records of its batches that lie below an offset; the batch that reaches over it is opened for that."""
+        """Number of records below `offset`, without control records. Decompresses the batch that contains
+        the offset.
+        """
 
     def epoch_runs(self) -> Iterator[tuple[int, int, int, int]]:
-        """Batches of one leader epoch in a row: epoch, first offset, offset after the last one, number of batches.
-
-        Those without an epoch are left out.
+        """Yield each sequence of batches with one leader epoch: epoch, first offset, offset after the last, number of
+        batches. Batches without an epoch are omitted.
         """
 
     def of_one_epoch(self, start: int) -> int:
-        """How many batches from `start` on have the leader epoch of the first of them."""
+        """Number of batches from `start` on that have the leader epoch of batch `start`."""
 
     def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """First and last offset of what is missing between the batches from `start` to before `end`."""
+        """Yield first and last offset of each gap between consecutive batches from `start` to `end` (exclusive)."""
 
     def with_checksums(self, wanted: frozenset[int]) -> Iterator[int]:
-        """Which of them have one of these checksums."""
+        """Yield the numbers of the batches that have one of these checksums."""
 
     def cleaned_until(self) -> int:
-        """The offset after the last batch that compaction took records from; 0 if there is none."""
+        """Offset after the last batch that has fewer records than offsets, so was compacted; 0 if there is none."""
 
 
 class OneBatch(Struct):
-    """A stretch of one batch."""
+    """Stretch of one batch."""
 
     path: str
     batch: RecordBatch
@@ -101,30 +108,32 @@ class OneBatch(Struct):
         return 1
 
     def row(self, number: int) -> Row:
-        """The batch."""
+        """Key of batch `number`."""
         header = self.batch.header
         first = header.first_offset
         size, epoch = self.batch.size, header.partition_leader_epoch
         return Row(first, header.last_offset, size, header.crc, epoch, header.magic)
 
     def position(self, number: int) -> int:
-        """Where it begins in the file."""
+        """Position of batch `number` in the file, in bytes."""
         return self.batch.position
 
     def next_offset(self) -> int:
-        """The offset after it."""
+        """Offset after the last batch."""
         return self.batch.header.last_offset + 1
 
     def same(self, start: int, other: Stretch, other_start: int) -> int:
-        """1 if it is the same batch, else 0."""
+        """1 if the batches are equal, else 0."""
         return int(self.row(start) == other.row(other_start))
 
     def ending_below(self, offset: int) -> int:
-        """1 if it ends below an offset, else 0."""
+        """1 if the batch ends below `offset`, else 0."""
         return int(self.batch.header.last_offset < offset)
 
     def records(self, start: int, end: int, limits: Limits) -> int:
-        """How many records it has; a compressed entry of magic 0 or 1 is opened to count them."""
+        """Number of records, without control records; 0 if `start` >= `end`. A compressed message of magic 0 or 1 is
+        decompressed.
+        """
         header = self.batch.header
         if start >= end:
             return 0
@@ -133,44 +142,44 @@ class OneBatch(Struct):
         return 1 if header.codec == Codec.NONE else len(decode_batch(self.batch, limits=limits).records)
 
     def insides(self, number: int, limits: Limits) -> Insides:
-        """Whether its records can be read."""
+        """Whether the records of batch `number` can be read; decompresses it."""
         return look_inside(self.batch, limits)[0]
 
     def records_below(self, offset: int, limits: Limits) -> int:
-        """How many records lie below an offset."""
+        """Number of records below `offset`."""
         row = self.row(0)
         if row.last < offset or row.first >= offset:
             return self.records(0, self.ending_below(offset), limits)
         return _records_below(self.batch, offset, limits)
 
     def epoch_runs(self) -> Iterator[tuple[int, int, int, int]]:
-        """The batch."""
+        """Yield the batch's epoch, first offset, offset after it, and 1; nothing if it has no epoch."""
         row = self.row(0)
         if row.epoch != NO_PARTITION_LEADER_EPOCH:
             yield row.epoch, row.first, row.last + 1, 1
 
     def of_one_epoch(self, start: int) -> int:
-        """One batch has one epoch."""
+        """1 if `start` is 0, else 0 or less."""
         return 1 - start
 
     def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Nothing is missing inside."""
+        """Yield nothing: one batch has no neighbors."""
         return iter(())
 
     def with_checksums(self, wanted: frozenset[int]) -> Iterator[int]:
-        """0 if it has one of these checksums."""
+        """Yield 0 if the batch has one of these checksums."""
         if self.batch.header.crc in wanted:
             yield 0
 
     def cleaned_until(self) -> int:
-        """The offset after it if it has fewer records than offsets, else 0."""
+        """Offset after the batch if it has fewer records than offsets, else 0."""
         header = self.batch.header
         cleaned = isinstance(header, BatchHeader) and 0 <= header.records_count <= header.last_offset_delta
         return header.last_offset + 1 if cleaned else 0
 
 
 class Run:
-    """A stretch of version 2 whose headers are columns."""
+    """Stretch of batches of magic 2 whose headers are held as columns."""
 
     def __init__(self, path: str, run: BatchRun, behind_damage: bool = False) -> None:
         self.path = path
@@ -181,21 +190,23 @@ class Run:
         return len(self.run)
 
     def row(self, number: int) -> Row:
-        """One of them."""
+        """Key of batch `number`."""
         run = self.run
         first, delta, _length, crc, epoch, magic = (int(run[name][number]) for name in _COLUMNS)
         return Row(first, first + delta, int(run.sizes[number]), crc, epoch, magic)
 
     def position(self, number: int) -> int:
-        """Where it begins in the file."""
+        """Position of batch `number` in the file, in bytes."""
         return int(self.run.positions[number])
 
     def next_offset(self) -> int:
-        """The offset after the last of them."""
+        """Offset after the last batch."""
         return self.row(len(self) - 1).last + 1
 
     def same(self, start: int, other: Stretch, other_start: int) -> int:
-        """How many batches from `start` on are those of another stretch from `other_start` on."""
+        """Number of equal batches from `start` and `other_start` on, up to the first difference; at most 1 unless
+        `other` is a `Run`.
+        """
         if not isinstance(other, Run):
             return int(self.row(start) == other.row(other_start))
         count = min(len(self) - start, len(other) - other_start)
@@ -206,21 +217,21 @@ class Run:
         return count if alike is None or alike.all() else int(alike.argmin())
 
     def ending_below(self, offset: int) -> int:
-        """How many of them end below an offset."""
+        """Number of batches whose last offset is below `offset`."""
         return int((self.run.last_offsets < offset).sum())
 
     def records(self, start: int, end: int, limits: Limits) -> int:
-        """Records of the batches from `start` to before `end`, markers of transactions left out."""
+        """Number of records in batches `start` to `end` (exclusive), without control records."""
         counts = self.run["records_count"][start:end]
         data = self.run["attributes"][start:end] & CONTROL_FLAG == 0
         return int(counts[data & (counts > 0)].sum())
 
     def insides(self, number: int, limits: Limits) -> Insides:
-        """Whether the records of one of them can be read."""
+        """Whether the records of batch `number` can be read; decompresses it."""
         return look_inside(self.run.batch(number), limits)[0]
 
     def records_below(self, offset: int, limits: Limits) -> int:
-        """The records of its batches that lie below an offset."""
+        """Number of records below `offset`, without control records."""
         whole = self.ending_below(offset)
         count = self.records(0, whole, limits)
         if whole < len(self) and self.row(whole).first < offset:
@@ -228,7 +239,9 @@ class Run:
         return count
 
     def epoch_runs(self) -> Iterator[tuple[int, int, int, int]]:
-        """Batches of one leader epoch in a row: epoch, first offset, offset after the last one, number of batches."""
+        """Yield each sequence of batches with one leader epoch: epoch, first offset, offset after the last, number of
+        batches. Batches without an epoch are omitted.
+        """
         column = self.run["partition_leader_epoch"]
         bounds = [0, *((column[1:] != column[:-1]).nonzero()[0] + 1).tolist(), len(self)]
         for number, end in pairwise(bounds):
@@ -237,19 +250,19 @@ class Run:
                 yield row.epoch, row.first, self.row(end - 1).last + 1, end - number
 
     def of_one_epoch(self, start: int) -> int:
-        """How many batches from `start` on have the leader epoch of the first of them."""
+        """Number of batches from `start` on that have the leader epoch of batch `start`."""
         column = self.run["partition_leader_epoch"][start:]
         other = (column != column[0]).nonzero()[0]
         return int(other[0]) if len(other) else len(column)
 
     def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """First and last offset of what is missing between the batches from `start` to before `end`."""
+        """Yield first and last offset of each gap between consecutive batches from `start` to `end` (exclusive)."""
         expected, first = self.run.last_offsets[start : end - 1] + 1, self.run["base_offset"][start + 1 : end]
         for number in (expected != first).nonzero()[0].tolist():
             yield int(expected[number]), int(first[number]) - 1
 
     def with_checksums(self, wanted: frozenset[int]) -> Iterator[int]:
-        """Which of them have one of these checksums."""
+        """Yield the numbers of the batches that have one of these checksums."""
         column, alike = self.run["crc"], None
         if len(wanted) > _FEW:
             yield from (number for number, crc in enumerate(column.tolist()) if crc in wanted)
@@ -260,7 +273,7 @@ class Run:
             yield from alike.nonzero()[0].tolist()
 
     def cleaned_until(self) -> int:
-        """The offset after the last batch with fewer records than offsets; 0 if there is none."""
+        """Offset after the last batch with fewer records than offsets; 0 if there is none."""
         counts = self.run["records_count"]
         numbers = ((counts >= 0) & (counts <= self.run["last_offset_delta"])).nonzero()[0]
         return int(self.run.last_offsets[numbers[-1]]) + 1 if len(numbers) else 0

@@ -1,8 +1,8 @@
-"""Several brokers' volumes side by side: which directories are copies of one topic-partition, and whose they are.
+"""Open several brokers' volumes together: which directories are copies of one topic-partition, and whose they are.
 
-A volume is an entry of `log.dirs`; its `meta.properties` says which cluster and broker it is of.  A partition directory
-that is pointed at itself belongs to the log directory around it, if there is one.  What cannot be read is noted and
-does not hide the rest.
+A volume is an entry of `log.dirs`; its `meta.properties` names its cluster and broker. A partition directory that is
+given itself belongs to the log directory around it, if there is one. Anything unreadable is noted and does not hide the
+rest.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Copy(Struct, frozen=True, kw_only=True):
     name: PartitionName
     path: str
     log_dir: LogDir | None
-    """None if it is not in one"""
+    """None if the directory is not in a log directory"""
     partition: Partition | None
-    """None if it cannot be read"""
+    """None if the directory cannot be read"""
     error: str | None = None
-    """why it cannot be read"""
+    """why it cannot be read; None if it can"""
 
     @property
     def key(self) -> tuple[str, int]:
@@ -53,45 +53,49 @@ class Copy(Struct, frozen=True, kw_only=True):
         return self.name.topic, self.name.partition
 
     def is_in(self, place: str) -> bool:
-        """Whether it is the directory at a resolved path, or in that."""
+        """Whether the copy's directory is at or below the resolved path `place`."""
         return os.path.join(os.path.realpath(self.path), "").startswith(os.path.join(place, ""))
 
     def start_in_checkpoint(self, end_offset: int) -> int | None:
-        """The checkpointed log start offset; None if it lies after the log's end: it says nothing of this log then."""
+        """Log start offset in the checkpoint. None if there is none, or if it lies above the log's end and so does not
+        describe this log.
+        """
         offset = None if self.partition is None else self.partition.checkpointed_log_start_offset
         return None if offset is None or offset > end_offset else offset
 
     def deleted_until(self, end_offset: int) -> int:
-        """The offset up to which records were deleted, 0 where nothing says it."""
+        """Offset below which records were deleted according to the checkpoint; 0 if it has none."""
         return self.start_in_checkpoint(end_offset) or 0
 
     @property
     def node_id(self) -> int | None:
-        """The broker that it is of."""
+        """Id of the copy's broker; None if unknown."""
         meta = self.log_dir.meta_properties if self.log_dir is not None else None
         return None if meta is None else meta.node_id
 
     @property
     def cluster_id(self) -> str | None:
-        """The cluster that it is of."""
+        """Id of the copy's cluster; None if unknown."""
         meta = self.log_dir.meta_properties if self.log_dir is not None else None
         return None if meta is None else meta.cluster_id
 
     @property
     def topic_id(self) -> str | None:
-        """The topic's id in partition.metadata."""
+        """Topic id in partition.metadata; None if there is none."""
         metadata = self.partition.metadata if self.partition is not None else None
         return None if metadata is None else metadata.topic_id
 
     @property
     def unread(self) -> tuple[Finding, ...]:
-        """Files that are no files, such as links: the rest is read without them."""
+        """Findings about entries in place of files that cannot be read, such as links; the rest is read
+        without them.
+        """
         found = () if self.partition is None else self.partition.findings
-        return tuple(each for each in found if each.code is FindingCode.UNREADABLE)
+        return tuple(finding for finding in found if finding.code is FindingCode.UNREADABLE)
 
     @property
     def unread_log(self) -> tuple[int, Finding] | None:
-        """The first of them in place of a segment's log, and that segment's base offset."""
+        """Base offset of the first segment whose log cannot be read, and the finding about it; None if all can."""
         logs = [(parse_segment_file(os.path.basename(each.file or "")), each) for each in self.unread]
         found = [(name.base_offset, each) for name, each in logs if name is not None and name.is_live_log]
         if not found:
@@ -101,34 +105,34 @@ class Copy(Struct, frozen=True, kw_only=True):
 
     @property
     def unread_places(self) -> list[tuple[str, str]]:
-        """Path and reason of all these."""
-        return [(each.file or self.path, each.detail) for each in self.unread]
+        """Path and reason of everything in the directory that cannot be read."""
+        return [(finding.file or self.path, finding.detail) for finding in self.unread]
 
 
 class Shelf(Struct, kw_only=True):
-    """Everything that was found, by topic-partition."""
+    """Everything at the given paths, by topic-partition."""
 
     paths: tuple[str, ...]
     log_dirs: list[LogDir] = field(default_factory=list)
     copies: dict[tuple[str, int], list[Copy]] = field(default_factory=dict)
-    """in the order of topics and partitions; each in the order of the paths"""
+    """copies sorted by topic and partition; those of one partition in the order of the paths"""
     left_out: list[str] = field(default_factory=list)
-    """directories that wait for deletion, are moving or stray: no copies that a broker would serve"""
+    """directories that no broker serves: waiting for deletion, moving or stray"""
     metadata: list[Partition] = field(default_factory=list)
-    """copies of the metadata log of KRaft, chosen or not"""
+    """copies of KRaft's metadata log, selected or not"""
     zookeeper: list[str] = field(default_factory=list)
     """ZooKeeper's data directories"""
     unreadable: list[tuple[str, str]] = field(default_factory=list)
     """path and reason"""
     findings: list[Finding] = field(default_factory=list)
-    """of log directories, and of copies that cannot belong together"""
+    """about log directories, and copies that do not belong together"""
     several_clusters: str | None = None
-    """which volumes are of which cluster, where they are of several"""
+    """sentence that names the cluster of each volume, if there are several clusters; else None"""
     several_topics: dict[tuple[str, int], str] = field(default_factory=dict)
-    """the same of copies that are of several topics of one name"""
+    """sentence with the topic ids of the copies, if there are several topics of one name, by topic-partition"""
 
     def add(self, copy: Copy) -> None:
-        """One more directory of a topic-partition, unless it is there already."""
+        """Add a copy, unless its directory was already added."""
         others = self.copies.setdefault(copy.key, [])
         if any(real(other.path) == real(copy.path) for other in others):
             return
@@ -138,7 +142,7 @@ class Shelf(Struct, kw_only=True):
 
 
 def reason(error: KafkaLogError, path: str) -> str:
-    """Why a directory cannot be read, with the file in it that is to blame."""
+    """Why a directory cannot be read, with the name of the file in it that caused the error."""
     if not isinstance(error, StorageError) or not error.strerror:
         return str(error)
     file = error.filename
@@ -153,12 +157,11 @@ def gather(
     at_least: int = 2,
     notes_empty: bool = False,
 ) -> Shelf:
-    """What is at several paths: log directories, directories of such, partition directories, ZooKeeper's data.
+    """Open log directories, their parents, partition directories and ZooKeeper's data directories.
 
-    `chosen` are the topic-partitions that count.  `notes_empty`: a directory without Kafka's data, as an unmounted disk
-    leaves it, is noted like one that cannot be read.
-
-    `UsageError` for a path that is none of it, and if there are fewer than `at_least` different directories.
+    `chosen` selects the topic-partitions. With `notes_empty` a directory without Kafka's data, as an unmounted disk
+    leaves it, is noted as unreadable. Raises `UsageError` for a path that is none of these, and if there are fewer than
+    `at_least` different directories.
     """
     given = [os.fspath(path) for path in paths]
     distinct = list({real(path): path for path in reversed(given)}.values())[::-1]
@@ -217,7 +220,7 @@ def _directories(path: str) -> list[str]:
 
 
 def _is_zookeeper(path: str) -> bool:
-    """A dataDir, or its only folder."""
+    """Whether a directory is ZooKeeper's dataDir, or the `version-2` directory in it."""
     if os.path.basename(absolute(path)) == ZOOKEEPER_DIRECTORY:
         return any(entry.name.startswith(("log.", "snapshot.")) for entry in scan_directory(path))
     return is_directory(os.path.join(path, ZOOKEEPER_DIRECTORY)) and not os.path.lexists(
@@ -278,7 +281,9 @@ def _log_directory(shelf: Shelf, path: str, seen: set[str], limits: Limits) -> N
 
 
 def _do_not_belong_together(shelf: Shelf) -> None:
-    """Volumes of several clusters, two copies on one broker, directories of a topic that was created again."""
+    """Add findings about volumes of several clusters, two copies on one broker, and directories of a topic that was
+    created again.
+    """
     clusters: dict[str, str] = {}
     standing = [copy.log_dir for copies in shelf.copies.values() for copy in copies if copy.log_dir is not None]
     every = {real(each.path): each for each in (*shelf.log_dirs, *standing)}
@@ -288,34 +293,36 @@ def _do_not_belong_together(shelf: Shelf) -> None:
         if log_dir.meta_properties is not None and log_dir.meta_properties.cluster_id is not None:
             clusters.setdefault(log_dir.meta_properties.cluster_id, log_dir.path)
     if len(clusters) > 1:
-        said = ", ".join(f"{path} is of cluster {cluster or repr(cluster)}" for cluster, path in clusters.items())
-        shelf.several_clusters = f"volumes of several clusters: {said}"
+        description = ", ".join(
+            f"{path} is of cluster {cluster or repr(cluster)}" for cluster, path in clusters.items()
+        )
+        shelf.several_clusters = f"volumes of several clusters: {description}"
         shelf.findings.append(_not_replicas(shelf.several_clusters, next(iter(clusters.values()))))
     for key, copies in shelf.copies.items():
         shelf.findings += _same_broker(copies)
         topics = {copy.topic_id: copy.path for copy in reversed(copies) if copy.topic_id is not None}
         if len(topics) > 1:
-            said = ", ".join(f"{path} is of topic id {topic}" for topic, path in reversed(topics.items()))
-            detail = f"{copies[0].name} is of several topics of the same name: {said}"
+            description = ", ".join(f"{path} is of topic id {topic}" for topic, path in reversed(topics.items()))
+            detail = f"{copies[0].name} is of several topics of the same name: {description}"
             shelf.several_topics[key] = detail
             shelf.findings.append(_not_replicas(detail, copies[0].path))
 
 
 def _same_broker(copies: list[Copy]) -> list[Finding]:
     first: dict[tuple[str | None, int], Copy] = {}
-    found = []
+    findings = []
     for copy in copies:
         if copy.node_id is None:
             continue
         other = first.setdefault((copy.cluster_id, copy.node_id), copy)
         if other is not copy:
             detail = f"{copy.name} is in {other.path} too, on the same broker {copy.node_id}"
-            places = [each for each in (other.log_dir, copy.log_dir) if each is not None]
+            places = [log_dir for log_dir in (other.log_dir, copy.log_dir) if log_dir is not None]
             severity = Severity.ERROR
             if are_copies_of_one(places):
                 severity, detail = Severity.INFO, f"{detail}, in a copy of the same log directory"
-            found.append(Finding(FindingCode.DUPLICATE_PARTITION, severity, None, None, detail, copy.path))
-    return found
+            findings.append(Finding(FindingCode.DUPLICATE_PARTITION, severity, None, None, detail, copy.path))
+    return findings
 
 
 def _not_replicas(detail: str, path: str) -> Finding:

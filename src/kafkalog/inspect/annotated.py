@@ -1,4 +1,4 @@
-"""The bytes around a finding, with the names that the declaration of the layout gives them."""
+"""Annotate the bytes around a finding with the field names of the layout's declaration."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _INDEXES = {
 
 
 class FieldBytes(Struct, frozen=True):
-    """One field of a layout: where it lies in the file, its bytes, and what it says."""
+    """One field of a layout: its position in the file, its bytes, value and meaning."""
 
     position: int
     data: bytes
     name: str
     value: int | None
-    """None where the file ends inside of it"""
+    """None if the file ends inside it"""
     meaning: str
 
 
 class AnnotatedBytes(Struct, frozen=True):
-    """What stands at a position of a file; `layout` is what is read there."""
+    """Bytes at a position of a file; `layout` describes the structure that is assumed there."""
 
     layout: str
     before: bytes
@@ -49,9 +49,8 @@ class AnnotatedBytes(Struct, frozen=True):
 
 
 def bytes_around(finding: Finding) -> AnnotatedBytes | None:
-    """The bytes around a finding, in the file that it names.
-
-    None where it names no position, or the file cannot be read any more.
+    """Return the bytes around a finding in its file; None if it has no position, or the file cannot be read or ends
+    before it.
     """
     path, position = finding.file, finding.position
     if path is None or position is None:
@@ -86,10 +85,10 @@ def _layout(path: str, here: bytes) -> tuple[str, FixedLayout]:
 
 def _fields(layout: FixedLayout, here: bytes, position: int) -> list[FieldBytes]:
     found = []
-    for each in layout.fields:
-        data = here[each.position : each.position + each.size]
+    for field in layout.fields:
+        data = here[field.position : field.position + field.size]
         if not data:
             break
-        value = struct.unpack(">" + each.format, data)[0] if len(data) == each.size else None
-        found.append(FieldBytes(position + each.position, data, each.name, value, each.doc))
+        value = struct.unpack(">" + field.format, data)[0] if len(data) == field.size else None
+        found.append(FieldBytes(position + field.position, data, field.name, value, field.doc))
     return found

@@ -1,4 +1,4 @@
-"""What somebody asks of a report, besides the paths."""
+"""Request for a report, besides the paths."""
 
 from __future__ import annotations
 
@@ -26,30 +26,32 @@ def _unseen_state(_state: ProgressState) -> None:
 
 
 class Watch:
-    """Is told how far the work is; this one tells nobody."""
+    """Receiver of progress; this one ignores it."""
 
     def reading(self, _what: str, _total: int) -> AbstractContextManager[Callable[[int], None]]:
-        """Note that so many bytes are to be read; what is given is told of each that was."""
+        """Begin to read a known number of bytes; the context's value is called with the number of bytes
+        read each time.
+        """
         return nullcontext(_unseen)
 
     def planning(self) -> AbstractContextManager[Callable[[ProgressState], None]]:
-        """Plans are made; what is given is told how far that is."""
+        """Begin to plan; the context's value is called with the progress."""
         return nullcontext(_unseen_state)
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """Which partitions, by which settings, and how much of it."""
+    """Selected partitions, settings, and the extent of a report."""
 
     chosen: Selection = ALL
     config: Mapping[str, str] = {}
     """settings under Kafka's names"""
     at: int | None = None
-    """the time in ms to treat as now"""
+    """the time to treat as now, ms since 1970; None: the clock's"""
     deep: bool = True
-    """decode every record"""
+    """whether every record is decoded"""
     with_bytes: bool = True
-    """show the bytes around damage"""
+    """whether the bytes around damage are shown"""
     jobs: int = 1
     words: tuple[str, ...] = ()
-    """the same as options, which the commands in the report repeat"""
+    """the request as command-line options, which the commands in the report repeat"""
     limits: Limits = DEFAULT_LIMITS

@@ -1,4 +1,4 @@
-"""Everything that a report says, gathered by those who know: verify, plan, compare, runs, and one walk of its own."""
+"""Gather everything for a report: from verify, plan, compare, the list of executions, and one walk of its own."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from kafkalog.recovery.run import log_directory_of, plan_one
 __all__ = ["MOST_DAMAGES", "examine"]
 
 MOST_DAMAGES = 200
-"""Findings that are shown one by one."""
+"""Most findings that are shown one by one."""
 _OF_ONE_KIND = 5
-"""Findings of the same code in the same file that are shown one by one."""
+"""Most findings of one code in one file that are shown one by one."""
 
 
 def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
-    """Read everything at `paths`, change nothing.  Raises `UsageError` for paths that hold nothing of Kafka's."""
+    """Read everything at `paths`; change nothing. Raises `UsageError` for paths that hold nothing of Kafka's."""
     volumes = [path for path in paths if not _is_zookeeper(path)]
     inventory = open_all(*(volumes or paths), tolerant=True, missing_too=True, limits=asked.limits)
     placed = list(_chosen(inventory, asked))
@@ -80,26 +80,28 @@ def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
 
 
 def _copies_of_one(inventory: Inventory) -> frozenset[str]:
-    """The files that give log directories their identity, where all are one directory at several times."""
+    """Paths of `meta.properties` of all log directories if these are copies of one directory at several times; else
+    empty.
+    """
     if not are_copies_of_one(inventory.log_dirs):
         return frozenset()
     return frozenset(os.path.join(each.path, META_PROPERTIES) for each in inventory.log_dirs)
 
 
 def _is_of(copied: frozenset[str], finding: Finding) -> bool:
-    """Whether a finding says no more than that copies share an id, which makes them comparable and damages nothing."""
+    """Whether a finding only says that copies share an id, which makes them comparable, and does not mean damage."""
     return finding.code is FindingCode.IDENTITY_MISMATCH and finding.file in copied
 
 
 def _is_zookeeper(path: str) -> bool:
-    """ZooKeeper's data directory, which tells `compare` the ISRs and is not a log directory."""
+    """Whether a path is ZooKeeper's data directory, which gives `compare` the ISRs and is not a log directory."""
     return os.path.isdir(os.path.join(path, ZOOKEEPER_DIRECTORY)) and not os.path.lexists(
         os.path.join(path, META_PROPERTIES)
     )
 
 
 def _placed(inventory: Inventory) -> Iterator[tuple[str, Partition]]:
-    """Every partition with the log directory that it is in."""
+    """Yield every partition with its log directory."""
     for log_dir in inventory.log_dirs:
         for partition in log_dir.partitions:
             yield log_dir.path, partition
@@ -108,7 +110,7 @@ def _placed(inventory: Inventory) -> Iterator[tuple[str, Partition]]:
 
 
 def _chosen(inventory: Inventory, asked: Asked) -> Iterator[tuple[str, Partition]]:
-    """The partitions that are asked for; `UnknownName` where one that is named is not there."""
+    """Yield the selected partitions. Raises `UnknownName` if a named one does not exist."""
     asked.chosen.check(inventory.names)
     for where, each in _placed(inventory):
         if asked.chosen.takes(each.topic, each.partition):
@@ -116,30 +118,30 @@ def _chosen(inventory: Inventory, asked: Asked) -> Iterator[tuple[str, Partition
 
 
 def _sizes(placed: Sequence[tuple[str, Partition]]) -> dict[str, tuple[int, int]]:
-    """Log directory -> (partitions, bytes of their logs)."""
-    found: dict[str, tuple[int, int]] = {}
+    """Number of partitions and bytes of their logs by log directory."""
+    sizes: dict[str, tuple[int, int]] = {}
     for directory, partition in placed:
-        count, size = found.get(directory, (0, 0))
-        found[directory] = (count + 1, size + partition.size)
-    return found
+        count, size = sizes.get(directory, (0, 0))
+        sizes[directory] = (count + 1, size + partition.size)
+    return sizes
 
 
 def _by_weight(finding: Finding) -> tuple[bool, bool, str, int]:
-    """Errors first, and of them those with a place: what follows from them has none."""
+    """Sort key: errors first, and among them those with a position, as those without follow from them."""
     is_placed = finding.position is not None
     return finding.severity is not Severity.ERROR, not is_placed, finding.file or "", finding.position or 0
 
 
 def _by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
-    found: dict[str, list[Finding]] = {}
-    for each in findings:
-        if each.file is not None:
-            found.setdefault(each.file, []).append(each)
-    return found
+    by_file: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.file is not None:
+            by_file.setdefault(finding.file, []).append(finding)
+    return by_file
 
 
 def _damages(findings: Sequence[Finding], with_bytes: bool) -> Iterator[Damage]:
-    """The first of each kind in each file; the last of them stands for the others."""
+    """Yield the first findings of each code in each file; the last of them counts the others."""
     counts: dict[tuple[FindingCode, str | None], int] = {}
     for each in findings:
         counts[each.code, each.file] = counts.get((each.code, each.file), 0) + 1
@@ -184,7 +186,7 @@ def _runs(root: str) -> tuple[RunInfo, ...]:
 def _compared(
     paths: Sequence[str], inventory: Inventory, asked: Asked, watch: Watch, size: int
 ) -> tuple[Comparison | None, KafkaLogError | None]:
-    """The copies of partitions side by side; nothing where no partition is in two places."""
+    """Return the comparison of the copies, or the error that ended it; both None if no partition is in two places."""
     if not inventory.duplicates():
         return None, None
     try:
@@ -202,7 +204,7 @@ def _compared(
 def _planned(
     inventory: Inventory, placed: Sequence[tuple[str, Partition]], asked: Asked, watch: Watch
 ) -> Iterator[Planned]:
-    """A plan for each log directory, and for partition directories that were pointed at themselves."""
+    """Yield a plan for each log directory, and for partition directories that were given themselves."""
     wanted = {directory for directory, _partition in placed}
     roots = [log_dir.path for log_dir in inventory.log_dirs if log_dir.path in wanted or asked.chosen == ALL]
     alone = [each.path for each in inventory.standalone if each.path in wanted and os.path.isdir(each.path)]
@@ -229,7 +231,7 @@ def _planned(
 
 
 def _kept(path: str, made: Plan) -> Planned:
-    """What is shown of a plan, which itself holds all of a directory's files and is not kept."""
+    """Return the parts of a plan that are shown; the plan itself holds all of a directory's files and is dropped."""
     return Planned(
         path,
         made.root,
@@ -252,7 +254,7 @@ def _kept(path: str, made: Plan) -> Planned:
 
 
 def _holders(inventory: Inventory) -> dict[str, set[object]]:
-    """Log directory -> the partitions that are live in it and elsewhere too."""
+    """Partitions by log directory that are live there and elsewhere too."""
     several = {partition.path: name for name, found in inventory.duplicates().items() for partition in found}
     return {
         log_dir.path: {several[each.path] for each in log_dir.partitions if each.path in several}

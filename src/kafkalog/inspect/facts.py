@@ -1,4 +1,4 @@
-"""What a report holds before it becomes a page: plain values, bounded in number."""
+"""Facts of a report before it becomes a page: plain values, bounded in number."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = ["Damage", "Directory", "Examined", "PartitionFacts", "Planned", "Repo
 
 
 class PartitionFacts(Struct, frozen=True):
-    """One partition directory; offsets, and timestamps in ms, are None where no batch tells them."""
+    """One partition directory. Offsets, and timestamps in ms since 1970, are None if no batch has them."""
 
     path: str
     directory: str
-    """the log directory that it is in; its own path where it was pointed at itself"""
+    """path of its log directory; its own path if the partition directory was given itself"""
     topic: str
     number: int | None
     state: str
@@ -42,20 +42,20 @@ class PartitionFacts(Struct, frozen=True):
     batches: int
     records: int
     codecs: tuple[tuple[str, int], ...]
-    """name and batches"""
+    """name of each codec and its number of batches"""
     words: tuple[str, ...]
-    """codes of what was found, the worse first; none where all is well"""
+    """codes of its findings, the most severe first; empty if there are none"""
     unread: tuple[Unread, ...] = ()
-    """offsets between sound batches that no sound batch has, with the times around them; the first of them"""
+    """first ranges of offsets between sound batches that no sound batch has, with the times around them"""
 
     @property
     def name(self) -> str:
-        """Topic and number."""
+        """Topic and partition number; the topic alone if there is no number."""
         return self.topic if self.number is None else f"{self.topic}-{self.number}"
 
 
 class TopicFacts(Struct, frozen=True):
-    """What the partitions of a topic hold together, copies included."""
+    """Totals of a topic's partitions, copies included."""
 
     name: str
     partitions: int
@@ -66,7 +66,7 @@ class TopicFacts(Struct, frozen=True):
 
 
 class Directory(Struct, frozen=True):
-    """One log directory, as its own files tell."""
+    """One log directory, according to its own files."""
 
     path: str
     cluster_id: str | None
@@ -75,73 +75,73 @@ class Directory(Struct, frozen=True):
     partitions: int
     size: int
     broker: str | None
-    """what a broker would make of it, in a word; None where that was not asked"""
+    """outcome of a broker's start in a word; None if it was not requested"""
     standing: Standing
     """what an operator should know first"""
 
 
 class Damage(Struct, frozen=True):
-    """A finding with what stands at its place."""
+    """A finding with the bytes around its position."""
 
     finding: Finding
     around: AnnotatedBytes | None
     count: int = 1
-    """findings of this code in this file that it stands for"""
+    """number of findings with this code in this file that this one represents"""
 
 
 class Planned(Struct, frozen=True):
-    """What `plan` says of one log directory."""
+    """Summary of the plan for one log directory."""
 
     path: str
-    """as it was given"""
+    """path as the caller gave it"""
     root: str
     """the log directory"""
     forecast: BrokerForecast | None = None
-    """None where there is no plan"""
+    """forecast of Kafka's start; None if there is no plan"""
     problem: KafkaLogError | None = None
-    """why there is none"""
+    """why there is no plan; None if there is one"""
     refusal: str | None = None
     files: int = 0
-    """that would change"""
+    """number of files that would change"""
     partitions: int = 0
-    """that the plan is about"""
+    """number of partitions in the plan"""
     is_worth_a_look: bool = True
     choice: RecoveryChoice = msgspec.field(default_factory=RecoveryChoice)
     declined: Mapping[str, str] = {}
     deleted: str | None = None
     asked_for: tuple[str, ...] = ()
-    """partition directories, where the plan is for some alone"""
+    """partition directories that the plan is limited to; empty if it is for all"""
     changing: tuple[str, ...] = ()
     """partition directories in which the plan would change something"""
     damages: Sequence[Finding] = ()
-    """places in logs that are damaged; their files are relative to `root`"""
+    """damage in logs; file paths are relative to `root`"""
     consequences: Sequence[LossConsequence] = ()
-    """what follows for others from where the plan leaves the ends of logs"""
+    """what follows for others from where logs end after the plan"""
     waits_for_a_run: bool = False
-    """a run that was cut short comes first"""
+    """whether an interrupted execution has to be completed first"""
     identity_in: tuple[str, ...] = ()
-    """all log directories of the broker, where this one has lost its `meta.properties` and another says whose it is"""
+    """all log directories of the broker, if this one has lost its `meta.properties` and another one names the owner"""
 
     metadata_beside: str | None = None
-    """the metadata log that the plan relies on, if it is in another log directory of the broker"""
+    """path of the metadata log that the plan relies on, if it is in another log directory of the broker; else None"""
 
     @property
     def is_choice(self) -> bool:
-        """Something is lost, or may be, with one of the ways."""
-        return any(each.measured.may_lose for each in self.choice.ways)
+        """Whether one of the ways loses something, or may."""
+        return any(way.measured.may_lose for way in self.choice.ways)
 
 
 class Examined(Struct, frozen=True):
-    """All that was counted while segments were walked over."""
+    """Totals and details of one walk over all segments."""
 
     partitions: tuple[PartitionFacts, ...]
     topics: tuple[TopicFacts, ...]
     maps: tuple[tuple[PartitionFacts, SegmentMap], ...]
-    """segments that are drawn: those with damage first"""
+    """segments that are drawn, those with damage first"""
     clean_not_drawn: int
     damaged_not_drawn: int
     damaged_segments: int
-    """in which something is not sound; what comes after damage alone does not count"""
+    """number of segments with bytes that are not sound; sound batches after damage do not count"""
     damaged_partitions: int
     segments: int
     size: int
@@ -150,48 +150,48 @@ class Examined(Struct, frozen=True):
 
     @property
     def clean_partitions(self) -> int:
-        """In which nothing was found."""
-        return sum(not each.words for each in self.partitions)
+        """Number of partitions without findings."""
+        return sum(not partition.words for partition in self.partitions)
 
 
 class ReportFacts(Struct, frozen=True):
-    """Everything that a report says."""
+    """Everything that a report contains."""
 
     paths: tuple[str, ...]
     version: str
     made_at: int
     """ms since 1970"""
     arguments: tuple[str, ...]
-    """what was asked for besides the paths"""
+    """arguments of the command other than the paths"""
     directories: tuple[Directory, ...]
     examined: Examined
     findings: Sequence[Finding]
-    """more than information"""
+    """warnings and errors"""
     damages: tuple[Damage, ...]
     informations: int
-    """findings that are information only"""
+    """number of findings of severity info"""
     behind_damage: int
-    """records that no consumer gets to, of those that were counted"""
+    """number of counted records after damage, which no consumer reaches"""
     planned: tuple[Planned, ...]
     comparison: Comparison | None
     comparison_problem: KafkaLogError | None
     runs: tuple[tuple[str, tuple[RunInfo, ...]], ...]
-    """by log directory"""
+    """executions by log directory"""
     deep: bool
     unread: tuple[str, ...] = msgspec.field(default=())
-    """what could not be examined, and why"""
+    """paths that could not be examined, and why"""
 
     @property
     def errors(self) -> list[Finding]:
         """Findings that are errors."""
-        return [each for each in self.findings if each.severity is Severity.ERROR]
+        return [finding for finding in self.findings if finding.severity is Severity.ERROR]
 
     @property
     def copies_differ(self) -> bool:
-        """Copies of a partition are not equal and complete."""
+        """Whether copies of a partition differ, are damaged or are missing; False if no copies were compared."""
         return self.comparison is not None and not self.comparison.is_clean
 
     @property
     def unfinished_runs(self) -> int:
-        """Recoveries that were cut short."""
+        """Number of executions that were interrupted."""
         return sum(run.is_unfinished for _root, runs in self.runs for run in runs)

@@ -1,9 +1,9 @@
-"""What consumer groups lost where replicas diverged: offsets that they read and that are gone, and what they skip.
+"""Find what consumer groups lost when replicas diverged: offsets that they read and that are lost, and what they skip.
 
-A commit knows the leader epoch of the last record that the group has read.  Where that epoch ends in the log that leads
-now, the group has read records that no leader has any more, and goes on behind others that it never saw: the question
-that consumers ask since KIP-320 (`OffsetsForLeaderEpoch`), asked of files.  Commits without an epoch, of older clients,
-may have read either log.
+A commit has the leader epoch of the last record that the group read. If that epoch ends below the commit in the present
+leader's log, the group has read records that no leader has any more, and continues after others that it never saw.
+Consumers ask this since KIP-320 (`OffsetsForLeaderEpoch`); here it is answered from files. Commits without an epoch, of
+older clients, may have read either log.
 """
 
 from __future__ import annotations
@@ -26,37 +26,42 @@ _NO_EPOCH = -1
 
 
 class GroupLoss(Struct, frozen=True):
-    """A commit that lies beyond what the group's log and the leader's have in common; offsets are inclusive."""
+    """A commit beyond the common part of the log that the group read and the leader's. Offsets are inclusive."""
 
     group: str
     topic: str
     partition: int
     committed_offset: int
     leader_epoch: int | None
-    """of the last record that was read; None if the client did not say"""
+    """leader epoch of the last record that was read; None if the client did not send it"""
     gone_first: int
-    """the offsets from here up to the commit were read, and their records are gone"""
+    """first offset whose record was read and is lost; the range ends before the commit"""
     unseen_last: int | None
-    """the leader's records from `gone_first` to here come before the commit and were not read; None if there is none"""
+    """last of the leader's offsets from `gone_first` on that lie before the commit and were not read; None if there is
+    none
+    """
     is_certain: bool
-    """False: without an epoch it is unknown which of the two logs the group has read"""
+    """False: without an epoch it is unknown which of the two logs the group read"""
     held_by: str | None
-    """a copy that still holds what was read; None if no copy that was given does"""
+    """path of a given copy that still has what was read; None if none has"""
 
 
 def commits_of(found: Comparison, limits: Limits = DEFAULT_LIMITS) -> tuple[list[CommittedOffset], list[Finding]]:
-    """What groups had committed, by the best copy of each partition of `__consumer_offsets` that was compared.
-
-    It may hold a commit that the coordinator of now lacks: what the group has read it has read all the same.
+    """Return the groups' commits, and findings, from the best copy of each compared partition of `__consumer_offsets`.
+    It may have commits that the present coordinator lacks, which matter all the same: the group has read the records.
     """
-    logs = [each for each in found.partitions if each.topic == CONSUMER_OFFSETS_TOPIC and each.best is not None]
-    best = [open_partition(each.best.path, limits=limits) for each in logs if each.best is not None]
+    logs = [
+        partition
+        for partition in found.partitions
+        if partition.topic == CONSUMER_OFFSETS_TOPIC and partition.best is not None
+    ]
+    best = [open_partition(partition.best.path, limits=limits) for partition in logs if partition.best is not None]
     known = read_offsets(best, limits=limits)
     return list(known.committed), list(known.findings)
 
 
 def group_losses(found: Comparison, commits: Iterable[CommittedOffset]) -> list[GroupLoss]:
-    """What each group lost, in the order of the commits; those that lost nothing are left out."""
+    """Return what each group lost, in the order of the commits; groups without loss are omitted."""
     compared = {(each.topic, each.partition): each for each in found.partitions}
     losses = []
     for commit in commits:
@@ -83,7 +88,7 @@ def _of_commit(partition: PartitionComparison, best: CopyReport, commit: Committ
 
 
 def _goes_on(copy: CopyReport, commit: CommittedOffset, offset: int) -> bool:
-    """Whether a copy has the commit's epoch beyond where the best one ends it."""
+    """Whether a copy has the commit's epoch beyond the offset at which the best copy ends it."""
     end = Lineage.of(copy.leader_epochs, copy.log_end_offset).end_of(commit.leader_epoch)
     return end is not None and end[0] == commit.leader_epoch and end[1] > offset
 

@@ -1,6 +1,6 @@
-"""The health of log directories and partitions, from one walk over their batches: what is there, and is it whole?
+"""Examine the health of log directories and partitions in one walk over their batches.
 
-Checksums are compared and headers examined; records are not decoded, which is `verify`'s.
+Checksums and headers are verified; records are not decoded, which is left to `verify`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ __all__ = ["DirectoryHealth", "PartitionHealth", "health", "health_of"]
 
 
 class PartitionHealth(Struct, frozen=True):
-    """One partition directory, every batch of it walked over and its checksum compared.
-
-    Offsets, and timestamps in ms, are None where no batch tells them.
+    """One partition directory after a walk that verified every batch's checksum. Offsets, and timestamps in ms since
+    1970, are None if no batch has them.
     """
 
     partition: Partition
@@ -49,64 +48,70 @@ class PartitionHealth(Struct, frozen=True):
     findings: tuple[Finding, ...]
     behind: BehindDamage
     is_read: bool = True
-    """False: the operating system did not give it out"""
+    """False: the operating system could not read it"""
     is_settled: bool = False
-    """a running broker has the directory open, so only the findings tell how the logs end"""
+    """whether a running broker has the directory open, so that only the findings say how the logs end"""
     local_start: LocalStart | None = None
-    """where a log begins that a log directory around it tells of; None without a segment"""
+    """where the log begins, according to the log directory around it; None without a segment"""
 
     @property
     def log_start_offset(self) -> int:
-        """In whichever tier it is."""
-        found = self.local_start
-        return self.partition.log_start_offset if found is None or not found.is_tiered else found.log_start
+        """Log start offset, in whichever tier it is."""
+        start = self.local_start
+        return self.partition.log_start_offset if start is None or not start.is_tiered else start.log_start
 
     @property
     def local_log_start_offset(self) -> int | None:
-        """The first offset on this disk of a tiered log whose first segments are elsewhere."""
-        found = self.local_start
-        return found.local_log_start if found is not None and found.is_tiered else None
+        """First local offset of a tiered log whose first segments are remote only; None for other logs."""
+        start = self.local_start
+        return start.local_log_start if start is not None and start.is_tiered else None
 
     @property
     def log_end_offset(self) -> int | None:
-        """The offset that the next record gets; None where the log could not be read."""
+        """Offset that the next record gets; None if the log could not be read."""
         if not self.is_read:
             return None
-        return max((each.next_offset for each in self.segments), default=self.partition.log_start_offset)
+        return max((segment.next_offset for segment in self.segments), default=self.partition.log_start_offset)
 
     @property
     def is_unknown(self) -> bool:
-        """Whether there are bytes, and no offset can be told from them."""
+        """Whether there are bytes but no offset is known."""
         return self.first_offset is None and (not self.is_read or self.partition.size > 0)
 
     @property
     def is_listed(self) -> bool:
-        """False: not even the directory could be listed, and nothing is known of its size."""
+        """Whether the directory could be listed; if not, its size is unknown too."""
         return self.is_read or bool(self.partition.segments)
 
     @property
     def first_offset(self) -> int | None:
-        """The first offset of the first batch that can be read."""
-        return next((each.first_offset for each in self.segments if each.first_offset is not None), None)
+        """First offset of the first readable batch; None if there is none."""
+        return next((segment.first_offset for segment in self.segments if segment.first_offset is not None), None)
 
     @property
     def last_offset(self) -> int | None:
-        """The last offset of the last batch that can be read."""
-        return next((each.last_offset for each in reversed(self.segments) if each.last_offset is not None), None)
+        """Last offset of the last readable batch; None if there is none."""
+        return next(
+            (segment.last_offset for segment in reversed(self.segments) if segment.last_offset is not None), None
+        )
 
     @property
     def first_timestamp(self) -> int | None:
-        """The smallest of a batch."""
-        return min((each.first_timestamp for each in self.segments if each.first_timestamp is not None), default=None)
+        """Smallest timestamp of a batch; None if there is none."""
+        return min(
+            (segment.first_timestamp for segment in self.segments if segment.first_timestamp is not None), default=None
+        )
 
     @property
     def last_timestamp(self) -> int | None:
-        """The largest of a batch."""
-        return max((each.last_timestamp for each in self.segments if each.last_timestamp is not None), default=None)
+        """Largest timestamp of a batch; None if there is none."""
+        return max(
+            (segment.last_timestamp for segment in self.segments if segment.last_timestamp is not None), default=None
+        )
 
     @property
     def codecs(self) -> dict[str, int]:
-        """Batches by the name of their compression."""
+        """Number of batches by name of their codec, sorted."""
         total: Counter[str] = Counter()
         for segment in self.segments:
             total.update(segment.codecs)
@@ -114,14 +119,16 @@ class PartitionHealth(Struct, frozen=True):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """How logs end that do not end well, and the codes of what is more than information; none where all is well."""
-        stops = [str(each.stop) for each in self.segments if each.stop is not StopReason.END and not self.is_settled]
-        serious = [str(found.code) for found in self.findings if found.severity is not Severity.INFO]
+        """Bad ends of logs, then codes of warnings and errors, each once; empty if all is well."""
+        stops = [
+            str(segment.stop) for segment in self.segments if segment.stop is not StopReason.END and not self.is_settled
+        ]
+        serious = [str(finding.code) for finding in self.findings if finding.severity is not Severity.INFO]
         return tuple(dict.fromkeys([*stops, *serious]))
 
     @property
     def is_sound(self) -> bool:
-        """Nothing was found, and nothing is hidden behind damage."""
+        """Whether there are no warnings and errors, and no sound batches after damage."""
         return not self.words and not self.behind.batches
 
 
@@ -175,18 +182,18 @@ def _missing(segments: Sequence[SegmentSummary]) -> list[tuple[int, int]]:
 
 
 class DirectoryHealth(Struct, frozen=True):
-    """A log directory with the partitions that are meant, or what was pointed at itself."""
+    """A log directory with its selected partitions, or a path that was given itself."""
 
     path: str
     log_dir: LogDir | None
     """None for a partition directory, a segment, or a path that cannot be read"""
     standing: Standing | None
-    """how it stands with recovery; None if it is not a log directory"""
+    """state of its recoveries; None if it is not a log directory"""
     partitions: tuple[PartitionHealth, ...]
     findings: tuple[Finding, ...]
-    """besides those of the partitions"""
+    """findings other than those of the partitions"""
     is_in_use: bool = False
-    """another process, such as a running broker, has it open; what is found is what stayed wrong"""
+    """whether another process, such as a running broker, has it open; then only findings that persisted are listed"""
 
 
 def health(
@@ -196,33 +203,36 @@ def health(
     limits: Limits = DEFAULT_LIMITS,
     on_read: OnRead | None = None,
 ) -> tuple[DirectoryHealth, ...]:
-    """Walk over every batch of log directories, partition directories or segments, and change nothing.
+    """Walk over every batch of log directories, partition directories or segments; change nothing. Return what
+    `kafkalog ls` prints, in the order of the paths.
 
-    Gives what `kafkalog ls` prints, in the order of the paths.  Raises `UsageError` for paths that hold nothing of
-    Kafka's and `UnknownName` for a topic or partition that is not there; what cannot be read is a finding.
+    Raises `UsageError` for paths that hold nothing of Kafka's and `UnknownName` for an unknown topic or partition.
+    Anything unreadable is a finding.
 
     * `paths`: log directories, their parents, partition directories or segments
     * `select`: the topic-partitions to examine
     * `jobs`: how many partitions are read at a time, each in its own process
     * `limits`: what a batch or file may hold at most (`Limits`)
-    * `on_read`: is told of bytes of logs as they are read
+    * `on_read`: called with the number of bytes of logs after each read
     """
     inventory = open_all(*paths, tolerant=True, missing_too=True, limits=limits)
     select.check(inventory.names)
-    wanted = [each for each in inventory.partitions if select.takes(each.topic, each.partition)]
+    wanted = [partition for partition in inventory.partitions if select.takes(partition.topic, partition.partition)]
     return health_of(inventory, select, wanted, jobs, on_read or (lambda _count: None))
 
 
 def health_of(
     inventory: Inventory, select: Selection, wanted: Sequence[Partition], jobs: int, on_read: OnRead
 ) -> tuple[DirectoryHealth, ...]:
-    """The health, as `health` gives it, of directories that were opened and partitions of them that are meant."""
+    """Return the health of opened directories and their `wanted` partitions, as `health` does."""
     found = _looked(inventory, select, wanted, jobs, on_read)
     return tuple(_settled(each, select, jobs) if is_in_use(each.path) else each for each in found)
 
 
 def _settled(found: DirectoryHealth, select: Selection, jobs: int) -> DirectoryHealth:
-    """The health of a directory that a broker has open: what is found again, of partitions that are still there."""
+    """Return the health of a directory that a broker has open: findings that are found again, of partitions that still
+    exist.
+    """
 
     def again(paths: frozenset[str]) -> dict[str, Sequence[Finding]]:
         inventory = open_all(found.path, tolerant=True, missing_too=True)
@@ -254,7 +264,7 @@ def _looked(
     *,
     is_again: bool = False,
 ) -> tuple[DirectoryHealth, ...]:
-    """One look; `is_again` looks at a directory of which no partition is wanted, too."""
+    """Examine once. With `is_again`, directories without a wanted partition are examined too."""
     together = inventory.findings_together()
     known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}
     meant = {id(partition) for partition in wanted}
@@ -285,7 +295,7 @@ def _looked(
 
 
 def _reached(read: PartitionHealth) -> int | None:
-    """Offset up to which a log may have gone; None if it is damaged, or could not be read."""
+    """Offset up to which a log may have been written; None if it is damaged or could not be read."""
     end = read.log_end_offset
     return None if end is None else offset_reached(max(end, read.behind.next_offset), read.findings)
 
@@ -293,7 +303,9 @@ def _reached(read: PartitionHealth) -> int | None:
 def _as_rows(
     log_dir: LogDir, findings: Sequence[Finding], select: Selection
 ) -> tuple[list[Finding], tuple[PartitionHealth, ...]]:
-    """The findings without those about whole partition directories that cannot be listed, and these as rows."""
+    """Split off findings about partition directories that cannot be listed: return the other findings, and a health
+    without segments for each such directory that is selected.
+    """
     rest, rows = [], []
     for finding in findings:
         path = finding.file or ""

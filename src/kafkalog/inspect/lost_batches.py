@@ -1,6 +1,6 @@
-"""When records were written that damage took, and how many of them can still be made out by eye.
+"""Estimate when records lost to damage were written, and how many of them can still be decoded.
 
-What a damaged header says is a claim: its checksum does not fit.  Files are read again here, a header for each batch,
+A damaged header is only a claim, because its checksum does not match. Files are read again, a header for each batch,
 and only for the places that are shown.
 """
 
@@ -27,38 +27,38 @@ from kafkalog.recovery.explain.before_damage import records_before_damage
 __all__ = ["LostBatch", "is_of_batch", "lost_batch_at", "when_written"]
 
 _WALKED = 1 << 16
-"""Headers that are read at most on the way to a damaged place."""
+"""Most headers that are read on the way to a damaged place."""
 _NEAR = MIB
-"""Bytes from the start of a segment that are walked over without asking the index for a later place to begin at."""
+"""Bytes from the start of a segment that are walked without asking the index for a later start."""
 _INDEX_BYTES = 16 * MIB
 _BY_EYE_BYTES = 16 * MIB
-"""A larger batch is not decoded here."""
+"""Largest batch in bytes that is decoded here."""
 _MOST_OFFSETS = 1 << 24
-"""in one batch whose header is believed: more than fit into the largest that a broker takes"""
+"""most offsets of a batch whose header is believed: more than fit into the largest that a broker accepts"""
 _OF_BATCHES = codes_with(Trait.TAIL | Trait.NO_BATCH) - {FindingCode.LIMIT_EXCEEDED}
 
 
 class LostBatch(Struct, frozen=True):
-    """What the bytes at a damaged place of a log tell."""
+    """Facts from the bytes at a damaged place of a log."""
 
     outline: BatchOutline | None = None
-    """what the header there claims; None if no batch of magic 2 with such a header can be there"""
+    """the header's claims; None if no batch of magic 2 with such a header can be there"""
     newest_before: int | None = None
-    """largest timestamp of the sound batch before it in the segment, in ms; None if that is not known"""
+    """largest timestamp of the sound batch before it in the segment, in ms since 1970; None if unknown"""
     by_eye: int = 0
-    """records that decode although nothing proves them"""
+    """number of records that can be decoded, although nothing proves them"""
     next_offset: int | None = None
-    """the offset after the batch before it; None if that is not known"""
+    """offset after the batch before it; None if unknown"""
 
     def holds(self, lost: LostRange) -> bool:
-        """Whether the range begins in this batch, or where the log is damaged and the header tells no offset."""
+        """Whether the lost range begins in this batch or, without a readable header, at the damage."""
         if self.outline is not None:
             return self.outline.first_offset <= lost.first <= self.outline.last_offset
         return self.next_offset is not None and self.next_offset == lost.first
 
     @property
     def since(self) -> str:
-        """When the batch was written, in words; empty if that is not known."""
+        """Text of the time at which the batch was written; empty if unknown."""
         if self.outline is not None and self.outline.times:
             return f"{self.outline.times} by its header"
         return "" if self.newest_before is None else f"after {moment_text(self.newest_before)}"
@@ -70,7 +70,7 @@ def is_of_batch(finding: Finding) -> bool:
 
 
 def lost_batch_at(path: str, position: int) -> LostBatch:
-    """What is known of the batch at a damaged place of a segment; nothing if the file cannot be read."""
+    """Return the facts about a damaged place of a segment; an empty `LostBatch` if the file cannot be read."""
     try:
         with FileSource(path) as source:
             before = _header_before(source, path, position)
@@ -86,7 +86,7 @@ def lost_batch_at(path: str, position: int) -> LostBatch:
 
 
 def when_written(lost: LostRange, batches: Sequence[LostBatch]) -> str:
-    """When a lost range was written, in words; empty if none of the damaged batches of its partition tells."""
+    """Text of the time at which a lost range was written, from the damaged batches; empty if unknown."""
     return next((batch.since for batch in batches if batch.since and batch.holds(lost)), "")
 
 
@@ -111,7 +111,7 @@ def _by_eye(source: FileSource, position: int) -> int:
 
 
 def _header_before(source: FileSource, path: str, position: int) -> BatchHeader | None:
-    """The header of the batch that ends where the damage begins; None if no walk leads there."""
+    """Header of the batch that ends at the position; None if no walk leads there."""
     place, header = _start_before(path, position), None
     for _ in range(_WALKED):
         if place >= position:
@@ -124,7 +124,7 @@ def _header_before(source: FileSource, path: str, position: int) -> BatchHeader 
 
 
 def _start_before(path: str, position: int) -> int:
-    """Where a batch begins at or before a position, by the index if that is far into the segment."""
+    """Position of a batch at or before a position, from the index if it is far into the segment; 0 if unknown."""
     if position <= _NEAR:
         return 0
     try:

@@ -1,7 +1,7 @@
-"""The remote tier, segment by segment: what the events say, what the listing has, what is local too.
+"""Inspect the remote tier segment by segment: according to events and listing, and what is local too.
 
-Several brokers' log directories together give one view: a remote segment belongs to the cluster.  What is wrong is
-found by the rules of `remote_findings`.
+Log directories of several brokers give one view, because a remote segment belongs to the cluster. Problems are found by
+the rules of `remote_findings`.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ Key = tuple[str, str, int]
 
 
 class RemoteView(Struct):
-    """All tiered logs, and what is wrong."""
+    """All tiered logs, with findings."""
 
     partitions: list[RemotePartition]
     sources: tuple[str, ...]
-    """the directories of `__remote_log_metadata` that were read"""
+    """directories of `__remote_log_metadata` that were read"""
     place: str | None
-    """of the tier that was listed"""
+    """place of the listed tier; None if none was listed"""
     others: list[str]
-    """what its listing has besides"""
+    """objects in its listing that belong to no segment"""
     own_findings: list[Finding]
-    """of the events and the listing, not of one partition"""
+    """findings about events and listing, not about one partition"""
 
     @property
     def rows(self) -> list[RemoteRow]:
-        """The rows of all partitions."""
-        return [row for each in self.partitions for row in each.rows]
+        """Rows of all partitions."""
+        return [row for partition in self.partitions for row in partition.rows]
 
     @property
     def findings(self) -> list[Finding]:
-        """Everything that was found."""
-        return [*self.own_findings, *(found for each in self.partitions for found in each.findings)]
+        """All findings: those about events and listing, then those of each partition."""
+        return [*self.own_findings, *(finding for partition in self.partitions for finding in partition.findings)]
 
 
 def inspect_remote(
@@ -69,15 +69,15 @@ def inspect_remote(
     at: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> RemoteView:
-    """What is in the remote tier, and what is wrong with it; reads events, listings and small files, and no log.
+    """Return what is in the remote tier, and its problems. Reads events, listings and small files, and no log.
 
-    Raises `UsageError` where there is neither a log directory nor a tier, `StorageError` where one cannot be read.
+    Raises `UsageError` if there is neither a log directory nor a tier, `StorageError` if one cannot be read.
 
-    * `paths`: log directories, of one broker or of several; without any, the listing has to do
+    * `paths`: log directories, of one broker or of several; without any, only the listing is used
     * `remote`: the URI or path of the tier, or the tier; without it nothing is listed
-    * `layout`: of the tier, where it is not to be found out
+    * `layout`: of the tier, if it is not to be detected
     * `storage`, `keys`: as for `open_tier`
-    * `at`: the time to treat as now, ms
+    * `at`: the time to treat as now, ms since 1970
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
     if not paths and remote is None:
@@ -131,11 +131,11 @@ class _Looking:
                 self._local.setdefault(key, {})[log_dir.path] = part
 
     def known(self) -> list[Key]:
-        """In order."""
+        """Keys of all tiered logs, sorted by topic and partition."""
         return sorted({**self._events, **self._listed, **self._local}, key=lambda key: (key[0], key[2], key[1]))
 
     def partition(self, key: Key, now: int) -> RemotePartition:
-        """One of them, with its findings."""
+        """Return one tiered log with its findings."""
         local = self._local.get(key, {})
         events = self._events.get(key, [])
         stretches = lineage(events or self._by_listing(key), self._epochs(key, local))
@@ -153,12 +153,14 @@ class _Looking:
         return found
 
     def _by_listing(self, key: Key) -> list[RemoteSegment]:
-        """What is read of a log where no event tells of it."""
+        """Segments of a log according to the listing, if no event names it; else empty."""
         listed = self._listed.get(key)
         return segments_of(self._tier, listed) if listed and self._tier is not None else []
 
     def _epochs(self, key: Key, local: Mapping[str, LocalPart]) -> Sequence[LeaderEpoch]:
-        """The epochs of the copy that reaches furthest, or as they lie beside the last remote segment."""
+        """Leader epochs of the local copy that reaches furthest, else those beside the last remote segment; empty if
+        unknown.
+        """
         known = max(local.values(), key=lambda each: each.end, default=None)
         if known is not None and known.partition.leader_epochs:
             return known.partition.leader_epochs
@@ -187,7 +189,7 @@ class _Looking:
             )  # fmt: skip
 
     def _sizes(self, listed: Sequence[ListedSegment]) -> dict[str, dict[str, Any]]:
-        """What `RemoteRow` has, of each segment, of the files in its objects."""
+        """The fields `sizes` and `doubts` of `RemoteRow` by segment id."""
         return dict(zip((each.id for each in listed), in_order(self._sizes_of, listed), strict=True))
 
     def _sizes_of(self, listed: ListedSegment) -> dict[str, Any]:
@@ -205,5 +207,5 @@ class _Looking:
 
 
 def _is_deleted(segment: RemoteSegment | None) -> bool:
-    """Nobody reads it, and what is left of it need not hold together."""
+    """Whether a segment is deleted, so that its remaining objects need not be complete. False for None."""
     return segment is not None and not segment.is_readable

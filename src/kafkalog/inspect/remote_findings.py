@@ -1,4 +1,4 @@
-"""What can be wrong with a log in two tiers: one function for each rule, over what was read of it."""
+"""Check a log in two tiers: one function for each rule, over what was read of it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["findings_of"]
 _NEEDED = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 _ENTRY_SIZES = {FileKind.OFFSET_INDEX: OFFSET_ENTRY.size, FileKind.TIME_INDEX: TIME_ENTRY.size}
 _AS_RETENTION = -2
-"""`local.retention.*`: what `retention.*` says"""
+"""value of `local.retention.*` that means: as `retention.*`"""
 
 
 def findings_of(found: RemotePartition, now: int) -> Iterator[Finding]:
-    """Everything that is wrong with one log; `now` in ms."""
+    """Yield all findings about one log; `now` in ms since 1970."""
     for row in found.rows:
         yield from _missing(row)
         yield from _incomplete(row, found)
@@ -66,7 +66,7 @@ def _missing(row: RemoteRow) -> Iterator[Finding]:
 
 
 def _incomplete(row: RemoteRow, found: RemotePartition) -> Iterator[Finding]:
-    """Where no event tells whether the copy of a segment has ended, or its deletion has begun."""
+    """Yield findings if no event shows whether a segment's copy has ended or its deletion has begun."""
     if found.has_events or row.listed is None:
         return
     gone = [*row.listed.lacking, *(kind.value for kind in _NEEDED if kind not in row.listed.objects)]
@@ -132,7 +132,9 @@ def _stuck(row: RemoteRow) -> Iterator[Finding]:
 
 
 def _overlapping(found: RemotePartition) -> Iterator[Finding]:
-    """Only where the log's epochs are known, and above its start: below, a broker deletes whatever is there."""
+    """Yield findings about overlapping lineages, only if the log's epochs are known, and above its start: below, a
+    broker deletes everything.
+    """
     if not any(each.partition.leader_epochs for each in found.local.values()):
         return
     start = found.log_start or 0
@@ -152,7 +154,7 @@ def _overlapping(found: RemotePartition) -> Iterator[Finding]:
 
 
 def _gaps(found: RemotePartition) -> Iterator[Finding]:
-    """The gaps from the log start up to where a log directory goes on."""
+    """Yield the gaps from the log start offset up to the first local offset."""
     if not found.local or found.log_start is None or not found.has_events:
         return
     begins = min(each.begins for each in found.local.values())
@@ -201,7 +203,9 @@ def _behind(found: RemotePartition) -> Iterator[Finding]:
 
 
 def _past_retention(found: RemotePartition, part: LocalPart, now: int) -> Iterator[Finding]:
-    """`UnifiedLog.deleteRetentionMsBreachedSegments` and its sibling for sizes, with the settings of the local part."""
+    """Check `UnifiedLog.deleteRetentionMsBreachedSegments` and its counterpart for sizes, with the settings of the
+    local part.
+    """
     settings = found.settings
     if settings is None or settings.get(REMOTE_STORAGE_ENABLE, "").lower() != "true":
         return
@@ -238,7 +242,7 @@ def _limit(values: Mapping[str, str], what: str) -> int:
 
 
 def _cached(found: RemotePartition) -> Iterator[Finding]:
-    """The copy of an index that a broker keeps, beside the one in the tier (`RemoteIndexCache`)."""
+    """Compare a broker's cached copy of an index with the one in the tier (`RemoteIndexCache`)."""
     for directory in found.local:
         for row in found.rows:
             for kind in _ENTRY_SIZES if row.segment is not None and row.segment.is_readable else ():

@@ -1,4 +1,4 @@
-"""A tiered log in both tiers: its remote segments as rows, and what log directories have of it."""
+"""Rows for a tiered log in both tiers: its remote segments, and its parts in log directories."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ __all__ = ["LocalPart", "RemotePartition", "RemoteRow"]
 
 
 class LocalPart(Struct, frozen=True):
-    """What one log directory has of a tiered log."""
+    """Local part of a tiered log in one log directory."""
 
     partition: Partition
     log_start: int | None
-    """by its line in log-start-offset-checkpoint"""
+    """offset in log-start-offset-checkpoint; None if it has none"""
     end: int
 
     @property
     def begins(self) -> int:
-        """Base offset of the first local segment; the log's end without one."""
+        """Base offset of the first local segment; the log's end if there is none."""
         return self.partition.segments[0].base_offset if self.partition.segments else self.end
 
     def holds(self, first: int, last: int) -> bool:
-        """All of these offsets."""
+        """Whether all offsets from `first` to `last` are local."""
         return self.begins <= first and last < self.end
 
 
 class RemoteRow(Struct, frozen=True):
-    """One remote segment, by the events, by the listing, or by both."""
+    """One remote segment, known by events, by the listing, or by both."""
 
     topic: str
     topic_id: str
@@ -46,21 +46,21 @@ class RemoteRow(Struct, frozen=True):
     segment: RemoteSegment | None
     """None if no event names it"""
     listed: ListedSegment | None
-    """None if it was not listed, or there was no listing"""
+    """None if it was not listed, or there is no listing"""
     is_listed: bool | None
     """None without a listing"""
     is_local: bool
-    """all of its offsets are in a log directory too"""
+    """whether all its offsets are in a log directory too"""
     belongs: bool | None
-    """a broker reads some of it for this log, as its leader epochs are; None where nothing tells"""
+    """whether a broker reads some of it for this log, by its leader epochs; None if unknown"""
     sizes: Mapping[FileKind, int] = {}
-    """bytes of the files that its objects hold, of those that are there and agree with the listing"""
+    """size in bytes of each file in its objects, if it exists and agrees with the listing"""
     doubts: tuple[StorageError, ...] = ()
-    """objects of which the listing and what says their sizes do not agree, or of which that cannot be read"""
+    """objects whose size is unreadable or contradicts the listing"""
 
     @property
     def log_bytes(self) -> int | None:
-        """Bytes of its log; None if nothing tells."""
+        """Size of its log in bytes; None if unknown."""
         return _size(self.segment, self.listed)
 
 
@@ -72,23 +72,23 @@ class RemotePartition(Struct):
     partition: int
     rows: list[RemoteRow]
     stretches: list[RemoteStretch]
-    """what a broker reads of it, in order"""
+    """remote offsets that a broker reads, in order"""
     local: Mapping[str, LocalPart]
-    """by log directory"""
+    """local part by log directory"""
     settings: Mapping[str, str] | None
-    """those of the topic that are about tiers; None where the cluster's metadata says nothing of it"""
+    """settings of the topic about tiers; None if the cluster's metadata does not have the topic"""
     has_events: bool
     findings: list[Finding] = []
 
     @property
     def log_start(self) -> int | None:
-        """The first offset a consumer may read; None where nothing tells."""
-        known = [each.log_start for each in self.local.values() if each.log_start is not None]
+        """First offset that a consumer may read; None if unknown."""
+        known = [part.log_start for part in self.local.values() if part.log_start is not None]
         return max(known, default=None)
 
     @property
     def copied_to(self) -> int | None:
-        """After the last remote offset; None without any."""
+        """Offset after the last remote one; None if there is none."""
         return self.stretches[-1].last + 1 if self.stretches else None
 
 

@@ -1,8 +1,8 @@
-"""What retention will take of a log, and when: foreseen from its segments and settings, nothing is changed.
+"""Predict what retention deletes from a log, and when, by its segments and settings. Changes nothing.
 
-The rules are those of `UnifiedLog.deleteOldSegments` (`log.storage.retention`): by the log's start, by size, by age,
-always the oldest segment first.  So a segment goes when everything older than it may go too.  Nothing above the high
-watermark goes, but that follows the end of a log within moments, so everything is taken to be below it.
+The rules are those of `UnifiedLog.deleteOldSegments` (`log.storage.retention`): by the log start offset, by size, by
+age, always the oldest segment first, so that a segment is deleted only if every older one may be. Nothing above the
+high watermark is deleted, but that follows the end of a log within moments, so everything is assumed to be below it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class SegmentRetention(Struct, frozen=True):
 
 
 class PartitionRetention(Struct, frozen=True):
-    """What retention will take of one partition."""
+    """Prediction for one partition."""
 
     path: str
     topic: str
@@ -52,18 +52,18 @@ class PartitionRetention(Struct, frozen=True):
     policy: str
     retention_ms: int
     retention_bytes: int
-    """-1: no limit"""
+    """bytes; -1: no limit"""
     origins: Mapping[str, str]
-    """where each of these settings is from"""
+    """source of each of these settings"""
     at: int
-    """ms: the time to treat as now"""
+    """time to treat as now, ms since 1970"""
     segments: Sequence[SegmentRetention]
     findings: Sequence[Finding]
 
     @property
     def going(self) -> list[SegmentRetention]:
-        """The segments that a broker would delete now."""
-        return [each for each in self.segments if each.goes_at is not None and each.goes_at <= self.at]
+        """Segments that a broker would delete now."""
+        return [segment for segment in self.segments if segment.goes_at is not None and segment.goes_at <= self.at]
 
     @property
     def segments_going(self) -> int:
@@ -72,18 +72,22 @@ class PartitionRetention(Struct, frozen=True):
 
     @property
     def bytes_going(self) -> int:
-        """Bytes of their logs."""
-        return sum(each.size for each in self.going)
+        """Bytes of the logs that a broker would delete now."""
+        return sum(segment.size for segment in self.going)
 
     @property
     def next_at(self) -> int | None:
-        """When the next segment goes that does not go now; None if none does."""
-        later = [each.goes_at for each in self.segments if each.goes_at is not None and each.goes_at > self.at]
+        """Time (ms since 1970) at which the next segment is deleted that is not deleted now; None if none is."""
+        later = [
+            segment.goes_at for segment in self.segments if segment.goes_at is not None and segment.goes_at > self.at
+        ]
         return min(later, default=None)
 
     @property
     def last_at(self) -> int | None:
-        """When the last of what is there is gone; None if not all goes."""
+        """Time (ms since 1970) at which the last present segment is deleted; None if some are never deleted, or the log
+        is empty.
+        """
         times = [each.goes_at for each in self.segments if each.size]
         return None if not times or None in times else max([self.at, *(each for each in times if each is not None)])
 
@@ -97,11 +101,11 @@ def foresee_retention(
     instead: Mapping[str, str] | None = None,
     select: Selection = ALL,
 ) -> Iterator[PartitionRetention]:
-    """What retention will take of each live partition of a log directory.
+    """Yield the prediction for each selected live partition of a log directory, without the metadata log.
 
-    `facts` is what the cluster's metadata says of the topics; `given` are settings of a broker, which count where the
-    cluster said nothing; `instead` are settings that are tried out, and count before everything.  `at` is ms.  Raises
-    `UsageError` for a setting that Kafka does not know, `StorageError` for I/O.
+    `facts` is what the cluster's metadata says about topics. `given` are settings of a broker, used if the metadata has
+    none. `instead` are settings to try out, which take precedence over everything. `at` is the time to treat as now, ms
+    since 1970. Raises `UsageError` for a setting that Kafka does not know, `StorageError` for I/O.
     """
     CleanerConfig.from_names(instead or {})  # a name that Kafka does not know is not passed over
     for topic, number in log_dir:
@@ -115,7 +119,7 @@ def foresee_retention(
 def _settings(
     topic: str, facts: TopicFacts, given: Mapping[str, str], instead: Mapping[str, str]
 ) -> tuple[CleanerConfig, dict[str, str]]:
-    """By precedence, the strongest last; and where each is from."""
+    """Return the effective settings of a topic, and the source of each."""
     layers = {
         "default": {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"},
         "server.properties": known_settings(given),

@@ -1,6 +1,6 @@
-"""A segment byte by byte: stretches that are sound, and what else there is between them.
+"""Map a segment byte by byte: stretches of sound batches, and what lies between them.
 
-One walk through damage (`BatchReader`) tells where batches are; what no batch covers is named after the finding there.
+One walk through damage (`BatchReader`) finds the batches. Bytes that no batch covers are named after the finding there.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ if TYPE_CHECKING:
 __all__ = ["BatchFacts", "Kind", "Listener", "SegmentMap", "Stretch", "segment_maps"]
 
 _FINEST = 240
-"""Stretches of sound batches that a segment is shown in, at most about so many."""
+"""Stretches of sound batches in which a segment is shown, approximately at most."""
 _MOST = 400
-"""Stretches of any kind in one segment; where there are more, neighbors are put together."""
+"""Most stretches of all kinds in one segment; if there are more, neighbors are joined."""
 
 
 class Kind(enum.StrEnum):
-    """What a stretch of bytes is, by the letter that stands beside its color; the worst comes last."""
+    """Kind of a stretch of bytes, with the letter that is shown beside its color; the worst comes last."""
 
     SOUND = "S"
     AFTER = "A"
-    """sound, but after damage: no consumer gets there"""
+    """sound, but after damage: no consumer reaches it"""
     ZEROS = "Z"
     TORN = "T"
     MISPLACED = "M"
-    """a batch with a valid checksum that does not belong where it is"""
+    """a batch with a valid checksum at the wrong place"""
     NONSENSE = "N"
-    """a valid checksum, and a structure that no broker writes"""
+    """a batch with a valid checksum and a structure that no broker writes"""
     CORRUPT = "C"
     UNREAD = "U"
 
     @property
     def words(self) -> str:
-        """What it is, for people."""
+        """Description for people."""
         return _WORDS[self]
 
     @property
     def rank(self) -> int:
-        """How bad it is beside others."""
+        """Severity as a number; higher is worse."""
         return list(Kind).index(self)
 
 
@@ -74,29 +74,31 @@ _TAILS = {FindingCode.TORN_TAIL: Kind.TORN, FindingCode.ZERO_TAIL: Kind.ZEROS}
 
 
 class BatchFacts(Struct, frozen=True):
-    """What, of one batch, the report adds up; offsets are inclusive, the timestamp in ms (-1: none)."""
+    """Facts of one batch that a report adds up. Offsets are inclusive, timestamps in ms since 1970, -1 if there is
+    none.
+    """
 
     position: int
     size: int
     first_offset: int
     last_offset: int
     records: int
-    """that a consumer would see; of sets of messages before v2 the offsets they span"""
+    """records that a consumer would see; for magic 0 and 1 the number of offsets in the message set"""
     timestamp: int
     codec: int
     begins: int
-    """the timestamp that it begins with, in ms (-1: none)"""
+    """first timestamp of the batch in ms; -1 if there is none"""
 
 
 class Listener(Protocol):
-    """Is told of every batch that can be read."""
+    """Receiver of every batch that can be read."""
 
     def batch(self, facts: BatchFacts) -> None:
-        """One batch."""
+        """Receive one batch."""
 
 
 class Stretch(Struct, frozen=True):
-    """Bytes of one kind, from `start` to before `end`; offsets are inclusive and None where no batch tells them."""
+    """Bytes of one kind, from `start` to `end` (exclusive). Offsets are inclusive; None if no batch has them."""
 
     kind: Kind
     start: int
@@ -107,15 +109,15 @@ class Stretch(Struct, frozen=True):
     last_offset: int | None = None
     detail: str = ""
     places: int = 1
-    """stretches that were put together because there are too many"""
+    """number of stretches that were joined because there were too many"""
 
     def joined(self, other: Stretch) -> Stretch:
-        """Two neighbors as one, named after the worse."""
-        worse = max(self, other, key=lambda each: each.kind.rank)
+        """Return two neighbors as one stretch, of the worse kind."""
+        worse = max(self, other, key=lambda stretch: stretch.kind.rank)
         offsets = [
-            each
-            for each in (self.first_offset, self.last_offset, other.first_offset, other.last_offset)
-            if each is not None
+            stretch
+            for stretch in (self.first_offset, self.last_offset, other.first_offset, other.last_offset)
+            if stretch is not None
         ]
         return Stretch(
             worse.kind,
@@ -131,28 +133,28 @@ class Stretch(Struct, frozen=True):
 
 
 class SegmentMap(Struct, frozen=True):
-    """One segment in stretches that cover all of it, in order."""
+    """One segment as stretches that cover all of it, in order."""
 
     segment: Segment
     stretches: tuple[Stretch, ...]
 
     @property
     def is_sound(self) -> bool:
-        """Nothing but sound batches that a consumer gets to."""
-        return all(each.kind is Kind.SOUND for each in self.stretches)
+        """Whether the segment has only sound batches that a consumer reaches."""
+        return all(stretch.kind is Kind.SOUND for stretch in self.stretches)
 
     @property
     def is_damaged(self) -> bool:
-        """Something in it is not sound; what merely comes after damage is."""
-        return any(each.kind not in (Kind.SOUND, Kind.AFTER) for each in self.stretches)
+        """Whether something in the segment is not sound. Sound batches after damage do not count."""
+        return any(stretch.kind not in (Kind.SOUND, Kind.AFTER) for stretch in self.stretches)
 
     @property
     def worst(self) -> Kind:
-        """The worst kind of all its stretches."""
-        return max((each.kind for each in self.stretches), key=lambda kind: kind.rank, default=Kind.SOUND)
+        """Worst kind of all stretches; sound if there are none."""
+        return max((stretch.kind for stretch in self.stretches), key=lambda kind: kind.rank, default=Kind.SOUND)
 
     def at_most(self, count: int) -> SegmentMap:
-        """The map in so many stretches at most: neighbors are put together."""
+        """Return the map with at most `count` stretches: neighbors are joined."""
         return replace(self, stretches=tuple(_at_most(list(self.stretches), count)))
 
 
@@ -164,27 +166,27 @@ def _at_most(stretches: list[Stretch], count: int) -> list[Stretch]:
 
 
 class _Drawing:
-    """The stretches of one segment while it is walked over."""
+    """Stretches of one segment during the walk."""
 
     def __init__(self, segment: Segment, known: Sequence[Finding], is_behind: bool) -> None:
         self.segment = segment
-        self.findings = [each for each in known if each.position is not None]
-        self._seen = {(each.code, each.position) for each in self.findings}
-        self._marked = {each.position for each in self.findings}
-        self._ending = {each.position for each in self.findings if each.code in ENDING_CODES}
+        self.findings = [finding for finding in known if finding.position is not None]
+        self._seen = {(finding.code, finding.position) for finding in self.findings}
+        self._marked = {finding.position for finding in self.findings}
+        self._ending = {finding.position for finding in self.findings if finding.code in ENDING_CODES}
         self.position = 0
         self._is_behind = is_behind
         self._fine = max(segment.size // _FINEST, 1)
         self._stretches: list[Stretch] = []
 
     def hole(self, end: int) -> None:
-        """No batch covers what is before `end`; what it is is told by the findings at the end."""
+        """Mark the bytes up to `end` as unreadable; their kind is set when the walk ends."""
         if end > self.position:
             self._add(Stretch(Kind.CORRUPT, self.position, end))
             self._is_behind = True
 
     def found(self, finding: Finding) -> None:
-        """The walk has found something in this segment."""
+        """Add a finding of the walk about this segment; a known one is ignored."""
         if (finding.code, finding.position) not in self._seen:
             self.findings.append(finding)
             self._marked.add(finding.position)
@@ -192,7 +194,7 @@ class _Drawing:
                 self._ending.add(finding.position)
 
     def batch(self, facts: BatchFacts) -> None:
-        """A batch that can be read."""
+        """Add a batch that can be read."""
         self.hole(facts.position)
         kind = Kind.AFTER if self._is_behind else Kind.SOUND
         end = facts.position + facts.size
@@ -214,7 +216,9 @@ class _Drawing:
         self._stretches.append(stretch)
 
     def ended(self, unreadable: str | None) -> tuple[SegmentMap, bool]:
-        """All of it, and whether no consumer reads what comes after it."""
+        """Return the finished map, and whether consumers stop before the next segment. `unreadable` is the error if the
+        rest could not be read.
+        """
         findings = self.findings
         size = self.segment.size
         if unreadable is not None and self.position < size:
@@ -229,10 +233,14 @@ class _Drawing:
         return SegmentMap(self.segment, tuple(stretches)), self._is_behind
 
     def _named(self, findings: Sequence[Finding]) -> Iterator[Stretch]:
-        """Stretches with the kinds and sentences of the findings in them."""
+        """Yield the stretches with kind and description from the findings in them."""
         placed = sorted(
-            (each for each in findings if each.position is not None and each.severity is not Severity.INFO),
-            key=lambda each: each.position or 0,
+            (
+                placed_finding
+                for placed_finding in findings
+                if placed_finding.position is not None and placed_finding.severity is not Severity.INFO
+            ),
+            key=lambda placed_finding: placed_finding.position or 0,
         )
         number = 0
         for stretch in self._stretches:
@@ -244,30 +252,32 @@ class _Drawing:
                 yield stretch
                 continue
             if not stretch.batches:
-                found = next((each for each in inside if each.position == stretch.start), None)
-                yield replace(stretch, kind=_kind_of(found), detail="" if found is None else _sentence(found))
+                finding = next(
+                    (placed_finding for placed_finding in inside if placed_finding.position == stretch.start), None
+                )
+                yield replace(stretch, kind=_kind_of(finding), detail="" if finding is None else _sentence(finding))
                 continue
             if not inside:
                 yield stretch
                 continue
-            worst = max(inside, key=lambda each: _kind_of_batch(each).rank)
+            worst = max(inside, key=lambda placed_finding: _kind_of_batch(placed_finding).rank)
             more = f", and {len(inside) - 1} more here" if len(inside) > 1 else ""
             yield replace(stretch, kind=_kind_of_batch(worst), detail=_sentence(worst) + more)
 
 
 def _at(findings: Sequence[Finding], position: int) -> Finding | None:
-    return next((each for each in findings if each.position == position), None)
+    return next((finding for finding in findings if finding.position == position), None)
 
 
 def _kind_of(found: Finding | None) -> Kind:
-    """The kind of bytes that are no batch."""
+    """Kind of bytes that no batch covers, by the finding there."""
     if found is None:
         return Kind.CORRUPT
     return Kind.UNREAD if found.code is FindingCode.LIMIT_EXCEEDED else _TAILS.get(found.code, Kind.CORRUPT)
 
 
 def _kind_of_batch(found: Finding) -> Kind:
-    """The kind of a batch with a valid checksum."""
+    """Kind of a batch with a valid checksum, by its finding."""
     return Kind.MISPLACED if found.code in _MISPLACED else Kind.NONSENSE
 
 
@@ -283,22 +293,21 @@ def segment_maps(
     limits: Limits = DEFAULT_LIMITS,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Iterator[SegmentMap]:
-    """The maps of a partition's segments, in order; `known` are findings by log file from those who looked closer.
-
-    `listener` is told of the batches.  What the operating system cannot read is a stretch that was not read.
+    """Yield the maps of a partition's segments in order. `known` are findings by log file from earlier checks;
+    `listener` receives every batch. Bytes that the operating system cannot read become a stretch of kind unread.
     """
     left, is_behind = list(segments), False
     while left:
         walk = _Walk(left, known, listener, limits, on_bytes, is_behind=is_behind)
         count = 0
-        for made in walk:
+        for segment_map in walk:
             count += 1
-            yield made
+            yield segment_map
         left, is_behind = left[count:], walk.is_behind
 
 
 class _Walk:
-    """One walk over segments; it ends at the last one, or after the first that cannot be read."""
+    """One walk over segments, up to the last one or through the first that cannot be read."""
 
     def __init__(
         self,
@@ -322,11 +331,11 @@ class _Walk:
     def __iter__(self) -> Iterator[SegmentMap]:
         unreadable: str | None = None
         try:
-            for found in self._reader.by_run():
+            for batches in self._reader.by_run():
                 yield from self._come_to(self._reader.segment)
                 self._note()
                 if self._drawing is not None:
-                    for facts in _facts(found, self._limits):
+                    for facts in _facts(batches, self._limits):
                         self._drawing.batch(facts)
                         self._listener.batch(facts)
         except StorageError as error:
@@ -337,7 +346,7 @@ class _Walk:
         yield from self._finish(unreadable)
 
     def _come_to(self, segment: Segment | None) -> Iterator[SegmentMap]:
-        """End what comes before a segment, and begin with it; None: the last one."""
+        """Finish the segments before `segment` and begin with that one; None: finish all."""
         while self._drawing is None or self._drawing.segment is not segment:
             following = next(self._segments, None)
             if following is None:
@@ -346,21 +355,21 @@ class _Walk:
             self._drawing = _Drawing(following, self._known.get(following.path, ()), self.is_behind)
 
     def _note(self) -> None:
-        """Take over what the reader has found since."""
+        """Take over the reader's new findings."""
         for finding in self._reader.findings[self._noted :]:
             if self._drawing is not None and finding.file == self._drawing.segment.path:
                 self._drawing.found(finding)
         self._noted = len(self._reader.findings)
 
     def _finish(self, unreadable: str | None) -> Iterator[SegmentMap]:
-        """The map of the segment that was walked over."""
+        """Yield the map of the current segment, if there is one."""
         drawing, self._drawing = self._drawing, None
         if drawing is not None:
             for finding in self._reader.findings:
                 if finding.file == drawing.segment.path:
                     drawing.found(finding)
-            made, self.is_behind = drawing.ended(unreadable)
-            yield made
+            segment_map, self.is_behind = drawing.ended(unreadable)
+            yield segment_map
 
 
 def _facts(found: BatchRun | RecordBatch, limits: Limits) -> Iterator[BatchFacts]:
@@ -385,7 +394,7 @@ def _facts(found: BatchRun | RecordBatch, limits: Limits) -> Iterator[BatchFacts
         found["attributes"],
         found.first_timestamps,
     )
-    rows = zip(*(each.tolist() for each in columns), strict=True)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
     for position, size, first, last, count, time, attributes, begins in rows:
         records = 0 if attributes & CONTROL_FLAG else max(count, 0)
         yield BatchFacts(position, size, first, last, records, time, attributes & CODEC_MASK, begins=begins)

@@ -1,4 +1,4 @@
-"""When batches were appended: records and bytes in buckets of time, by topic, in bounded memory."""
+"""Count records and bytes by time of append and topic, in buckets, in bounded memory."""
 
 from __future__ import annotations
 
@@ -9,51 +9,53 @@ from msgspec import Struct
 __all__ = ["Series", "Timeline"]
 
 _MOST_BUCKETS = 4096
-"""Buckets that are kept; when there are more they become wider."""
+"""Most buckets that are kept; if there are more, they become wider."""
 _SHOWN = 120
 _DAY = 86_400_000
 _WIDTHS = [1, 10, 50, 100, 500, 1000, 5000, 10_000, 30_000, 60_000, 300_000, 600_000, 1_800_000, 3_600_000,
            10_800_000, 21_600_000, 43_200_000,
            *(_DAY * factor * 10**power for power in range(13) for factor in (1, 5))]  # fmt: skip
-"""What a bucket can span, in ms; each is a multiple of the one before."""
+"""Widths of a bucket in ms; each is a multiple of the one before."""
 _NEARLY_ALL = 0.999
-"""Of the bytes: what lies far outside of the time of these is told in words, so that one wrong clock hides nothing."""
+"""Share of the bytes that the chart covers. What lies far outside is only counted, so that one wrong clock hides
+nothing.
+"""
 _MOST_TOPICS = 1000
 _OTHERS = ""
-"""Topics beyond the first thousand, together."""
+"""Name for all topics beyond the first thousand."""
 
 
 class Series(Struct, frozen=True):
-    """Equal buckets from `start` (ms since 1970) on; what lies outside is only counted."""
+    """Equal buckets from `start` (ms since 1970) on. Records outside are only counted."""
 
     start: int
     width: int
-    """of a bucket, ms"""
+    """width of a bucket in ms"""
     topics: dict[str, list[tuple[int, int]]]
-    """records and bytes of each bucket; the topic of most bytes first"""
+    """(records, bytes) of each bucket by topic; the topic with most bytes first"""
     outside: int = 0
-    """records of other times"""
+    """number of records outside the buckets"""
     untimed: int = 0
-    """records of batches without a timestamp"""
+    """number of records in batches without a timestamp"""
 
     @property
     def end(self) -> int:
-        """After the last bucket, ms."""
-        return self.start + self.width * max((len(each) for each in self.topics.values()), default=0)
+        """End of the last bucket in ms since 1970, exclusive."""
+        return self.start + self.width * max((len(buckets) for buckets in self.topics.values()), default=0)
 
 
 class Timeline(Struct):
-    """Told of batches one after the other."""
+    """Collector of batches."""
 
     width: int = _WIDTHS[0]
-    """of a bucket, ms"""
+    """width of a bucket in ms"""
     untimed: int = 0
     _buckets: dict[int, dict[str, tuple[int, int]]] = {}
     _names: set[str] = set()
     _entries: int = 0
 
     def add(self, topic: str, timestamp: int, records: int, size: int) -> None:
-        """One batch; `timestamp` is its largest in ms, below 0 for none."""
+        """Add one batch; `timestamp` is its largest in ms since 1970, negative if it has none."""
         if timestamp < 0:
             self.untimed += records
             return
@@ -80,10 +82,10 @@ class Timeline(Struct):
                 had = target.get(topic, (0, 0))
                 target[topic] = (had[0] + records, had[1] + size)
         self._buckets = wider
-        self._entries = sum(len(each) for each in wider.values())
+        self._entries = sum(len(by_topic) for by_topic in wider.values())
 
     def series(self) -> Series | None:
-        """At most 120 buckets that hold nearly everything; None if no batch has a time."""
+        """Return at most 120 buckets that hold nearly everything; None if no batch has a timestamp."""
         if not self._buckets:
             return None
         first, last = self._window()
@@ -99,13 +101,13 @@ class Timeline(Struct):
                     outside += records
                     continue
                 row = topics.setdefault(topic, [(0, 0)] * count)
-                at = number // per - start
-                row[at] = (row[at][0] + records, row[at][1] + size)
+                bucket = number // per - start
+                row[bucket] = (row[bucket][0] + records, row[bucket][1] + size)
         ordered = sorted(topics.items(), key=lambda item: (-sum(size for _records, size in item[1]), item[0]))
         return Series(start * per * self.width, per * self.width, dict(ordered), outside, self.untimed)
 
     def _window(self) -> tuple[int, int]:
-        """First and last bucket of the shortest of two: all, or nearly all where that is far shorter."""
+        """First and last bucket: all of them, or those with nearly all bytes if that is far shorter."""
         numbers = sorted(self._buckets)
         sizes = {number: sum(size for _records, size in self._buckets[number].values()) for number in numbers}
         left = sum(sizes.values()) * (1 - _NEARLY_ALL)
@@ -121,7 +123,7 @@ class Timeline(Struct):
 
 
 def _outermost(numbers: list[int]) -> Iterable[int]:
-    """Numbers from both ends inwards, the one first that stands further from its neighbor."""
+    """Yield numbers from both ends inwards, each time the one with the wider gap to its neighbor."""
     low, high = 0, len(numbers) - 1
     while low < high:
         if numbers[low + 1] - numbers[low] >= numbers[high] - numbers[high - 1]:

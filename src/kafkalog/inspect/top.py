@@ -1,7 +1,7 @@
-"""Who fills a disk: records and their bytes by topic, partition, key, producer and time; and what was written twice.
+"""Group records by topic, partition, key, producer or time, to show what fills a disk and what was written twice.
 
-Records are read as a consumer reads them, and grouped column by column (`pyarrow`).  Groups that do not fit in memory
-are cut down to the largest; each count that is left is then too low by at most `TopGroups.missed_bytes`.
+Records are read as a consumer reads them, and grouped column by column (`pyarrow`). If groups do not fit in memory,
+only the largest are kept; each remaining count is then too low by at most `TopGroups.missed_bytes`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = ["By", "Group", "TopGroups", "top"]
 
 _MOST_GROUPS = 1_000_000
 _MOST_BYTES = 256 * MIB
-"""Of the values that groups are told apart by; more, and the smaller half of the groups is dropped."""
+"""Most bytes of values that identify groups; if there are more, the smaller half of the groups is dropped."""
 _PENDING_ROWS = 250_000
 _COUNTS = [("bytes", "sum"), ("records", "sum"), ("first", "min"), ("last", "max")]
 
 
 class By(enum.StrEnum):
-    """What records are grouped by."""
+    """Properties by which records are grouped."""
 
     TOPIC = "topic"
     PARTITION = "partition"
@@ -44,49 +44,51 @@ class By(enum.StrEnum):
     HOUR = "hour"
     MINUTE = "minute"
     REPEAT = "repeat"
-    """the same key and value in the same topic; only what is there more than once is a group"""
+    """equal key and value in one topic; only records that occur more than once form a group"""
 
 
 class Group(Struct, frozen=True):
-    """Records that have everything in common that they were grouped by; the rest is None."""
+    """Records with equal values of the properties that they are grouped by; other properties are None."""
 
     records: int
     size: int
     """bytes of their keys and values, uncompressed"""
     first_timestamp: int | None
     last_timestamp: int | None
-    """ms; None if no record has a time that a table can hold"""
+    """ms since 1970; None if no record has a time that a table can hold"""
     topic: str | None = None
     partition: int | None = None
     key: bytes | None = None
     producer_id: int | None = None
     time: int | None = None
-    """ms; where the hour or minute begins; None also for records without a timestamp"""
+    """start of the hour or minute in ms since 1970; None also for records without a timestamp"""
     disk_size: int | None = None
-    """bytes of the log files; None where a group is not of whole partitions"""
+    """bytes of the log files; None if groups are not whole partitions"""
 
     @property
     def records_per_minute(self) -> float | None:
-        """Between the first and the last of them; None if that is not a time at all."""
+        """Mean rate between the first and last timestamp; None if they are equal or unknown."""
         if self.first_timestamp is None or self.last_timestamp is None or self.last_timestamp <= self.first_timestamp:
             return None
         return self.records * 60_000 / (self.last_timestamp - self.first_timestamp)
 
 
 class TopGroups(Struct, frozen=True):
-    """The largest groups first, what all records together come to, and how sure the counts are."""
+    """The largest groups first, totals of all records, and the precision of the counts."""
 
     groups: Sequence[Group]
     records: int
     size: int
-    """bytes"""
+    """bytes of keys and values, uncompressed"""
     missed_bytes: int
-    """0: every group was counted; else those below this size may be missing, and counts be too low by as much"""
+    """0 if every group was counted; else groups below this many bytes may be missing, and counts too low
+    by this much
+    """
     findings: Sequence[Finding]
     open_transactions: Sequence[str] = ()
-    """where committed data ended before the end of its partition"""
+    """one sentence for each partition whose committed data ends before its log"""
     disk_size: int | None = None
-    """bytes of the log files of all partitions; None where groups are not of whole partitions"""
+    """bytes of the log files of all partitions; None if groups are not whole partitions"""
 
 
 _COLUMN_OF = {
@@ -111,16 +113,18 @@ def top(
     isolation_level: str = "read_uncommitted",
     threads: int = 1,
 ) -> TopGroups:
-    """Group the records of partitions, and give the largest groups.
+    """Group the records of partitions, and return the largest groups.
 
-    `by` may name several, except hour and minute together; times are ms, the end exclusive, and records without one
-    are left out if either is given.  `order` is `bytes` or `records`; where groups are whole topics or partitions,
-    bytes are those of their log files.  `most` None gives every group.  Damage ends the reading of its partition, with
-    a finding.  Raises `UsageError` for what makes no sense, `StorageError` for I/O.
+    `by` may name several properties, except hour and minute together. Times are ms since 1970, the end exclusive; if
+    either is given, records without a timestamp are left out. `order` is `bytes` or `records`; if groups are whole
+    topics or partitions, bytes are those of their log files. With `most` None every group is returned. Reading of a
+    partition ends at damage, with a finding.
+
+    Raises `UsageError` for arguments that make no sense, `StorageError` for I/O.
     """
     if not by or order not in ("bytes", "records") or {By.HOUR, By.MINUTE} <= set(by):
         raise UsageError("group by something, by the hour or by the minute, in order of bytes or records")
-    names = tuple(dict.fromkeys(name for each in by for name in _COLUMN_OF[each]))
+    names = tuple(dict.fromkeys(name for group in by for name in _COLUMN_OF[group]))
     counted = _Counted(names, is_repeats=By.REPEAT in by)
     findings: list[Finding] = []
     open_transactions: list[str] = []
@@ -149,7 +153,9 @@ def _with_disk_sizes(
     found: TopGroups, sizes: Mapping[tuple[str | None, int | None], int], names: Sequence[str], order: str,
     most: int | None,
 ) -> TopGroups:  # fmt: skip
-    """Groups of whole topics or partitions with what their log files take, by which they are sorted."""
+    """Return groups of whole topics or partitions with the size of their log files, sorted by it if
+    `order` is `bytes`.
+    """
     by_group: dict[tuple[str | None, int | None], int] = {}
     for (topic, number), size in sizes.items():
         key = topic, number if "partition" in names else None
@@ -163,7 +169,7 @@ def _with_disk_sizes(
 def _facts(
     partition: Partition, batch: Any, names: Sequence[str], unit: str, start: int | None, end: int | None
 ) -> Any:
-    """One row a record: what it is grouped by, its bytes, and its time in ms."""
+    """Table with one row per record: the properties it is grouped by, its bytes, and its time in ms."""
     time = batch["timestamp"].cast(pa.timestamp("ms", tz="UTC"), safe=False)
     sizes = pc.add(_lengths(batch["key"]), _lengths(batch["value"]))
     columns: dict[str, Any] = {}
@@ -178,7 +184,7 @@ def _facts(
             case "producer":
                 columns[name] = batch["producerId"]
             case "digest":
-                columns[name] = pa.array([_digest(each) for each in batch["value"]], pa.binary())
+                columns[name] = pa.array([_digest(value) for value in batch["value"]], pa.binary())
             case _:
                 hours = pc.floor_temporal(time, unit=unit).cast(pa.int64())
                 columns[name] = pc.if_else(pc.less(hours, 0), pa.scalar(None, pa.int64()), hours)
@@ -198,12 +204,12 @@ def _lengths(column: Any) -> Any:
 
 
 def _digest(value: Any) -> bytes | None:
-    found = value.as_buffer()
-    return None if found is None else hashlib.blake2b(found, digest_size=16).digest()
+    buffer = value.as_buffer()
+    return None if buffer is None else hashlib.blake2b(buffer, digest_size=16).digest()
 
 
 class _Counted(Struct):
-    """Groups so far, in a table of one row each, and rows that are not grouped yet."""
+    """Groups so far, as a table with one row each, and rows that are not grouped yet."""
 
     names: tuple[str, ...]
     is_repeats: bool
@@ -226,21 +232,21 @@ class _Counted(Struct):
             self._merge()
 
     def _grouped(self, rows: Any) -> Any:
-        found = rows.group_by(list(self.names), use_threads=False).aggregate(_COUNTS)
-        return found.rename_columns([name.removesuffix("_sum").removesuffix("_min").removesuffix("_max")
-                                     for name in found.column_names])  # fmt: skip
+        grouped = rows.group_by(list(self.names), use_threads=False).aggregate(_COUNTS)
+        return grouped.rename_columns([name.removesuffix("_sum").removesuffix("_min").removesuffix("_max")
+                                     for name in grouped.column_names])  # fmt: skip
 
     def _merge(self) -> None:
         if len(self.pending) > 1:
             self.pending = [self._grouped(pa.concat_tables(self.pending))]
-        (found,) = self.pending
-        while found.num_rows > 1 and (found.num_rows > _MOST_GROUPS or found.nbytes > _MOST_BYTES):
-            largest = pc.select_k_unstable(found, k=found.num_rows // 2 + 1, sort_keys=[("bytes", "descending")])
-            dropped = found.take(largest[-1:])["bytes"][0].as_py()
-            found = found.take(largest[:-1]).combine_chunks()
+        (groups,) = self.pending
+        while groups.num_rows > 1 and (groups.num_rows > _MOST_GROUPS or groups.nbytes > _MOST_BYTES):
+            largest = pc.select_k_unstable(groups, k=groups.num_rows // 2 + 1, sort_keys=[("bytes", "descending")])
+            dropped = groups.take(largest[-1:])["bytes"][0].as_py()
+            groups = groups.take(largest[:-1]).combine_chunks()
             self.missed += dropped
-        self.pending = [found]
-        self.pending_rows, self.pending_bytes = found.num_rows, found.nbytes
+        self.pending = [groups]
+        self.pending_rows, self.pending_bytes = groups.num_rows, groups.nbytes
 
     def result(self, order: str, most: int | None, findings: Sequence[Finding]) -> TopGroups:
         if self.pending:
@@ -249,12 +255,12 @@ class _Counted(Struct):
         return TopGroups(groups, self.records, self.size, self.missed, tuple(dict.fromkeys(findings)))
 
     def _groups(self, order: str, most: int | None) -> Iterator[Group]:
-        (found,) = self.pending
+        (groups,) = self.pending
         if self.is_repeats:
-            found = found.filter(pc.greater(found["records"], 1))
+            groups = groups.filter(pc.greater(groups["records"], 1))
         keys = [(order, "descending"), *((name, "ascending") for name in self.names)]
-        found = found.take(pc.sort_indices(found, sort_keys=keys)[:most])
-        for row in found.to_pylist():
+        groups = groups.take(pc.sort_indices(groups, sort_keys=keys)[:most])
+        for row in groups.to_pylist():
             yield Group(
                 records=row["records"],
                 size=row["bytes"],

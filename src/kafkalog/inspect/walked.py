@@ -1,4 +1,4 @@
-"""One walk over every partition: the maps of its segments, its offsets and times, and what was appended when."""
+"""Walk over every partition once: maps of its segments, its offsets and times, and a chart of appends over time."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["MOST_CLEAN", "MOST_DAMAGED", "MOST_HOLES", "walk_over"]
 
 MOST_DAMAGED = 120
 _FINE_CLEAN = 60
-"""Stretches in which a segment is drawn where all is well, at most."""
+"""Most stretches in which a sound segment is drawn."""
 MOST_HOLES = 100
-"""Places of a partition where offsets are missing, of which the times around them are kept."""
+"""Most gaps of a partition for which the times around them are kept."""
 MOST_CLEAN = 240
-"""Segments in which all is well that are drawn too, of partitions with damage first."""
+"""Most sound segments that are drawn too, those of partitions with damage first."""
 
 
 class _PartitionWalk:
-    """What the batches of one partition say."""
+    """Totals over the batches of one partition."""
 
     def __init__(self, topic: str, timeline: Timeline) -> None:
         self._topic = topic
@@ -41,7 +41,7 @@ class _PartitionWalk:
         self._before: BatchFacts | None = None
 
     def batch(self, facts: BatchFacts) -> None:
-        """One of them."""
+        """Add one batch."""
         self.batches += 1
         self.records += facts.records
         self.codecs[facts.codec] += 1
@@ -64,7 +64,7 @@ class _PartitionWalk:
 
 
 class _Gallery:
-    """The maps that are drawn, the worst first; of the others only how many there are."""
+    """Maps that are drawn, the worst first; the others are only counted."""
 
     def __init__(self) -> None:
         self._by_rank: dict[int, list[tuple[PartitionFacts, SegmentMap]]] = {}
@@ -73,7 +73,9 @@ class _Gallery:
         self.segments = self.not_sound = 0
 
     def add(self, partition: PartitionFacts, maps: Sequence[SegmentMap], not_sound: int) -> None:
-        """All of a partition's that may be drawn; `not_sound` of all are so."""
+        """Add the maps of one partition that may be drawn; `not_sound` is the number of all its segments that are not
+        sound.
+        """
         self.not_sound += not_sound
         self.segments += partition.segments
         for each in maps:
@@ -87,7 +89,7 @@ class _Gallery:
                 self._clean.append((partition, each))
 
     def drawn(self) -> tuple[tuple[PartitionFacts, SegmentMap], ...]:
-        """Damaged ones, and the sound ones that there is room for; in the order of partitions and segments."""
+        """Damaged segments, and as many sound ones as there is room for, in the order of partitions and segments."""
         worst_first = [each for rank in sorted(self._by_rank, reverse=True) for each in self._by_rank[rank]]
         damaged = worst_first[:MOST_DAMAGED]
         hurt = {partition.path for partition, _map in damaged}
@@ -106,12 +108,11 @@ def walk_over(
     limits: Limits,
     on_bytes: Callable[[int], None],
 ) -> Examined:
-    """Walk over partitions, each with the log directory that it is in.
-
-    `findings` are those of `verify` by log file, `verified` all that it says of each partition directory.
+    """Walk over partitions, each given with its log directory. `findings` are those of `verify` by log file, `verified`
+    its reports by partition directory.
     """
     timeline, gallery = Timeline(), _Gallery()
-    told: list[PartitionFacts] = []
+    partition_facts: list[PartitionFacts] = []
     damaged_segments = damaged_partitions = 0
     for directory, partition in partitions:
         topic = partition.topic or partition.path
@@ -151,41 +152,41 @@ def walk_over(
             or ((Kind.UNREAD.words,) if Kind.UNREAD in worst else ()),
             unread=tuple(walk.unread),
         )
-        told.append(facts)
+        partition_facts.append(facts)
         gallery.add(facts, kept, not_sound)
         damaged_segments += damaged
         damaged_partitions += damaged > 0
     drawn = gallery.drawn()
     drawn_damaged = sum(not each.is_sound for _partition, each in drawn)
     return Examined(
-        partitions=tuple(told),
-        topics=_topics(told),
+        partitions=tuple(partition_facts),
+        topics=_topics(partition_facts),
         maps=drawn,
         clean_not_drawn=gallery.segments - gallery.not_sound - (len(drawn) - drawn_damaged),
         damaged_not_drawn=gallery.not_sound - drawn_damaged,
         damaged_segments=damaged_segments,
         damaged_partitions=damaged_partitions,
         segments=gallery.segments,
-        size=sum(each.size for each in told),
-        records=sum(each.records for each in told),
+        size=sum(each.size for each in partition_facts),
+        records=sum(each.records for each in partition_facts),
         series=timeline.series(),
     )
 
 
 def _topics(partitions: Sequence[PartitionFacts]) -> tuple[TopicFacts, ...]:
-    """By size, the largest first."""
+    """Totals by topic, the largest first."""
     by_name: dict[str, list[PartitionFacts]] = {}
-    for each in partitions:
-        by_name.setdefault(each.topic, []).append(each)
+    for facts in partitions:
+        by_name.setdefault(facts.topic, []).append(facts)
     found = [
         TopicFacts(
             name,
-            len({each.number for each in several}),
-            sum(each.size for each in several),
-            sum(each.records for each in several),
-            min((each.first_timestamp for each in several if each.first_timestamp is not None), default=None),
-            max((each.last_timestamp for each in several if each.last_timestamp is not None), default=None),
+            len({facts.number for facts in several}),
+            sum(facts.size for facts in several),
+            sum(facts.records for facts in several),
+            min((facts.first_timestamp for facts in several if facts.first_timestamp is not None), default=None),
+            max((facts.last_timestamp for facts in several if facts.last_timestamp is not None), default=None),
         )
         for name, several in by_name.items()
     ]
-    return tuple(sorted(found, key=lambda each: (-each.size, each.name)))
+    return tuple(sorted(found, key=lambda facts: (-facts.size, facts.name)))

@@ -1,1 +1,1 @@
-"""Commands built on `recovery.act`: merge, undelete, compact, restore from a remote tier, repair a quorum, triage."""
+"""Commands that use `recovery.act`: merge, undelete, compact, restore from a remote tier, repair a quorum, triage."""

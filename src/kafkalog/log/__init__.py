@@ -1,7 +1,7 @@
-"""Log directories: find, open and read them as a consumer would, without a broker and without trusting a byte.
+"""Find, open and read log directories as a consumer would, without a broker and without trusting a byte.
 
-Names are imported when somebody asks for them: who reads needs nothing that writes.  `tests/support/lazy_names.py`
-writes their table from the stub beside this file.
+Names are imported when first used, so that reading loads nothing for writing. `tests/support/lazy_names.py` writes
+their table from the stub beside this file.
 """
 
 from kafkalog.codec.lazily import lazily

@@ -1,5 +1,5 @@
-"""Producer and Consumer over log directories: records find their partitions and are written, or are read and followed.
+"""Producer and consumer over log directories, without a broker.
 
-No broker takes part.  `Producer` is Kafka's client of that name, and its Scala one before; `Consumer` and the streams
-are Kafka's high-level consumer.
+Records are assigned to partitions and written, or read and followed. `Producer` is Kafka's client of that name and the
+older Scala one. `Consumer` and the streams are Kafka's high-level consumer.
 """

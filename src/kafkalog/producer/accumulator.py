@@ -1,6 +1,7 @@
-"""Records wait in a queue of batches for each partition until a batch is full or has waited long enough.
+"""Queues of batches, one for each partition (`RecordAccumulator`).
 
-Decided by `RecordAccumulator`.  Nothing here locks, waits or writes: the producer does.
+A record waits until its batch is full or has waited long enough. Nothing here locks, waits or writes; the producer
+does.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ __all__ = ["Accumulator"]
 
 
 class Accumulator:
-    """Batches that wait, by (topic, partition)."""
+    """Waiting batches by (topic, partition)."""
 
     def __init__(self, config: ProducerConfig, sticky: StickyPartitions) -> None:
         self._config = config
@@ -25,9 +26,10 @@ class Accumulator:
     def append(
         self, topic: str, partition: int | None, partitions: int, waiting: Waiting, now_ms: int
     ) -> tuple[int, bool]:
-        """Put a record into the last batch of its partition, or into a new one; without a `partition` where it sticks.
+        """Add a record to the last batch of its partition, or to a new one.
 
-        Gives the partition, and whether a batch of it waits for nothing more.
+        Without a `partition` the sticky one is used. Returns the partition and whether it has a batch ready to be
+        written.
         """
         if partition is not None:
             if self._add(topic, partition, waiting) is None:
@@ -47,7 +49,7 @@ class Accumulator:
             return chosen, self._is_ready(topic, chosen)
 
     def _has_moved(self, topic: str, partition: int, partitions: int, now_ms: int) -> bool:
-        """Whether another partition was due, which waited for the last batch to be full."""
+        """Switch to another partition if the last batch has become full. Returns whether it did."""
         full = self._last_is_full(topic, partition)
         return full and self._sticky.produced(topic, partitions, 0, now_ms, may_switch=True)
 
@@ -70,7 +72,9 @@ class Accumulator:
         return len(queue) > 1 or queue[0].is_full
 
     def drain(self, now_ms: int, *, everything: bool = False) -> list[OpenBatch]:
-        """Take out the batches that are full or have waited long enough, or all; those of a partition in order."""
+        """Remove and return batches that are full or have waited long enough, or all. Those of a partition are in
+        order.
+        """
         found: list[OpenBatch] = []
         for key, queue in list(self._queues.items()):
             while queue and (everything or self._may_go(queue, now_ms)):
@@ -80,14 +84,14 @@ class Accumulator:
         return found
 
     def has_ready(self, now_ms: int) -> bool:
-        """Whether `drain` would give anything."""
+        """Return whether `drain` would return anything."""
         return any(self._may_go(queue, now_ms) for queue in self._queues.values())
 
     def _may_go(self, queue: deque[OpenBatch], now_ms: int) -> bool:
         return len(queue) > 1 or queue[0].is_full or self._due_ms(queue[0]) <= now_ms
 
     def due_ms(self) -> int | None:
-        """When the next batch will have waited long enough; None while none waits."""
+        """Time when the next batch will have waited long enough. None if there is no batch."""
         return min((self._due_ms(queue[0]) for queue in self._queues.values()), default=None)
 
     def _due_ms(self, batch: OpenBatch) -> int:

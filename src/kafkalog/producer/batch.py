@@ -1,4 +1,4 @@
-"""Records of one partition that become one batch (`ProducerBatch`, `MemoryRecordsBuilder.hasRoomFor`)."""
+"""Records of a partition that form a batch (`ProducerBatch`, `MemoryRecordsBuilder.hasRoomFor`)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class RecordMetadata(NamedTuple):
     partition: int
     offset: int
     timestamp: int
-    """ms; -1 where the log sets it (LogAppendTime), or has none (magic 0)"""
+    """in ms; -1 if the log sets it (LogAppendTime) or has none (magic 0)"""
 
 
 class ReadyBatch(Struct, frozen=True):
-    """Records that are about to be written as one batch of a partition."""
+    """Records about to be written as one batch."""
 
     topic: str
     partition: int
@@ -34,7 +34,7 @@ class ReadyBatch(Struct, frozen=True):
 
 
 class Waiting:
-    """A record on its way: what is written, its size, and who wants to know."""
+    """A record to be written, its size, and its future and callback."""
 
     __slots__ = ("callback", "content", "future", "record")
 
@@ -49,12 +49,12 @@ class Waiting:
 
     @property
     def upper_bound(self) -> int:
-        """Bytes that the record can take at most."""
+        """Maximum size of the encoded record."""
         return MAX_RECORD_OVERHEAD + self.content
 
 
 class OpenBatch:
-    """A batch that still takes records; sizes are those before compression."""
+    """A batch that still accepts records. Sizes are before compression."""
 
     def __init__(self, topic: str, partition: int, first: Waiting, limit: int, most: int | None, now_ms: int) -> None:
         self.topic = topic
@@ -68,12 +68,12 @@ class OpenBatch:
 
     @property
     def is_full(self) -> bool:
-        """Whether it takes nothing more."""
+        """Whether it accepts no more records."""
         enough = self._most is not None and len(self.waiting) >= self._most
         return self._closed or enough or self.size >= self._limit
 
     def add(self, waiting: Waiting) -> int | None:
-        """Bytes that a record adds; None if there is no room, and then the batch is full."""
+        """Add a record. Returns its encoded size, or None and closes the batch if there is no room."""
         delta = waiting.record.timestamp - self.waiting[0].record.timestamp
         size = record_size(waiting.content, len(self.waiting), delta)
         if self.is_full or self.size + size > self._limit:
@@ -84,7 +84,7 @@ class OpenBatch:
         return size
 
     def ready(self) -> ReadyBatch:
-        """What is written."""
+        """Return the batch as it will be written."""
         records = (each.record for each in self.waiting)
         return ReadyBatch(
             self.topic,

@@ -1,7 +1,7 @@
-"""The settings of a producer, under Kafka's names with underscores (`ProducerConfig`).
+"""Settings of a producer, named as in Kafka with underscores (`ProducerConfig`).
 
-Defaults are those of the Java client of 4.1.  Three settings are the Scala producer's (`AsyncProducerConfig`): a bound
-on the number of records that wait, what happens when it is reached, and a bound on the records of a batch.
+Defaults are those of the Java client 4.1. Three settings are from the Scala producer (`AsyncProducerConfig`): a limit
+for the number of waiting records, what happens when it is reached, and a limit for the records of a batch.
 """
 
 from __future__ import annotations
@@ -24,31 +24,33 @@ _LEAST = {
     "queue_buffering_max_messages": 1,
 }
 _LONG = ("buffer_memory", "max_block_ms")
-"""64 bits; the others have 32"""
+"""Settings with 64 bits. The others have 32."""
 _LARGEST = 2**31 - 1
 
 
 class ProducerConfig(Struct, frozen=True, kw_only=True):
-    """How records wait and are written; sizes in bytes, `_ms` in ms.  An impossible value is a `UsageError`."""
+    """How records wait and are written. Sizes are in bytes, `_ms` in ms. Raises `UsageError` for an invalid value."""
 
     producer_type: str = "async"
-    """`sync` writes within `send`; `async` collects batches, which a thread writes."""
+    """`sync` writes within `send`. `async` collects batches, written by a thread."""
     batch_size: int = 16 * KIB
-    """A batch is full when one more record would make it larger than this before compression, or than the log takes."""
+    """A batch is full when one more record would exceed this size before compression, or the maximum of the log."""
     linger_ms: int = 5
-    """A batch that is not full is written so long after its first record; `queue.buffering.max.ms` of old."""
+    """Time after which a batch that is not full is written, from its first record on. Formerly
+    `queue.buffering.max.ms`.
+    """
     batch_num_messages: int | None = None
-    """A batch of so many records is full too; the Scala producer's, whose default was 200."""
+    """A batch with this many records is full. From the Scala producer, where the default was 200."""
     buffer_memory: int = 32 * MIB
     """Bytes of records that may wait to be written."""
     max_block_ms: int = 60_000
-    """How long `send` waits for `buffer_memory`; then `QueueFullError`."""
+    """How long `send` waits for `buffer_memory`. Then it raises `QueueFullError`."""
     queue_buffering_max_messages: int | None = None
-    """Records that may wait to be written; the Scala producer's, whose default was 10,000."""
+    """Number of records that may wait to be written. From the Scala producer, where the default was 10,000."""
     queue_enqueue_timeout_ms: int = -1
-    """How long `send` waits while so many records wait: 0 drops the record at once, -1 waits forever."""
+    """How long `send` waits while that many records wait. 0 drops the record at once, -1 waits forever."""
     compression_type: str = "none"
-    """How batches are compressed."""
+    """Compression of batches."""
 
     def __post_init__(self) -> None:
         check_fields(self)

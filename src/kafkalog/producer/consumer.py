@@ -1,4 +1,4 @@
-"""Streams over the topics of log directories, as Kafka's high-level consumer gave them (`ConsumerConnector`)."""
+"""Streams over the topics of log directories, as in Kafka's high-level consumer (`ConsumerConnector`)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = ["Consumer", "follow"]
 
 @checked()
 class Consumer:
-    """Reads topics as streams, and tracks their offsets; use as a context manager, or `shutdown` it.
+    """Reads topics as streams and tracks their offsets. Use as a context manager, or call `shutdown`.
 
-    Streams are iterators; each is read by one thread, and several may be read at once.  Every partition belongs to one
-    stream, permanently.  Nothing is written to the directories, except by `offsets` if it stores them there.
+    Streams are iterators. Each is read by one thread, and several may be read at once. Every partition belongs to one
+    stream, permanently. Nothing is written to the directories, except by `offsets` if it stores them there.
     """
 
     def __init__(
@@ -43,13 +43,14 @@ class Consumer:
         poll_ms: int = 100,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        """Read the log directories at `path` from the committed offsets on.
+        """Read the log directories at `path`, starting at the committed offsets.
 
-        `offsets` keeps them: the path of a file, or `GroupOffsets` for a group in `__consumer_offsets`; None keeps them
-        nowhere.  `reset` is where a partition begins that has no offset, or one that is out of range: `earliest`,
-        `latest` (where its end is when it is first seen), or None for an error.  With `follow` streams do not end:
-        they look every `poll_ms` for more, new topics and partitions too, and end after `consumer_timeout_ms` without
-        a record, if that is given, or with `shutdown`.
+        `offsets` stores them: the path of a file, or `GroupOffsets` for a group in `__consumer_offsets`. With None they
+        are not stored. `reset` is the start for a partition without an offset, or with one that is out of range:
+        `earliest`, `latest` (its end when first seen), or None for an error.
+
+        With `follow` streams do not end. They look for more every `poll_ms`, including new topics and partitions. They
+        end with `shutdown`, or after `consumer_timeout_ms` without a record if that is given.
         """
         check_isolation_level(isolation_level)
         if not 1 <= poll_ms < 2**31 or (consumer_timeout_ms is not None and consumer_timeout_ms < 0):
@@ -65,10 +66,10 @@ class Consumer:
         self._has_streams = False
 
     def create_message_streams(self, topic_count_map: Mapping[str, int]) -> dict[str, list[ConsumerStream]]:
-        """Streams, as many for each topic as the map says; its partitions are distributed among them in ranges.
+        """Streams by topic, as many for each as the map says. Its partitions are distributed among them in ranges.
 
-        Some are empty if there are few partitions.  A topic that does not exist yet is added when it is created, if the
-        consumer follows.  A consumer creates streams once.
+        Some streams are empty if there are few partitions. A topic that does not exist yet is added when it is created,
+        if the consumer follows. A consumer creates streams once.
         """
         for topic, count in topic_count_map.items():
             _check_count(count, f"of {topic}")
@@ -94,10 +95,10 @@ class Consumer:
         blacklist: str | None = None,
         exclude_internal: bool = True,
     ) -> list[ConsumerStream]:
-        """`count` streams over all topics that a regular expression allows (`TopicFilter`); commas mean "or".
+        """`num_streams` streams over all topics that match a regular expression (`TopicFilter`). Commas mean "or".
 
-        Each gets about the same number of bytes at first; the partitions of a later topic go to the streams with the
-        fewest partitions.  Without a filter all topics are read.  A consumer creates streams once.
+        Each gets about the same number of bytes at first. Partitions of a later topic go to the streams with the fewest
+        partitions. Without a filter all topics are read. A consumer creates streams once.
         """
         _check_count(num_streams, "by filter")
         lets_through = topic_chooser(None, whitelist, blacklist)
@@ -129,15 +130,15 @@ class Consumer:
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:
-        """The next offset of each partition: after the last record that a stream has returned."""
+        """The next offset of each partition: after the last record returned by a stream."""
         with self._positions.guard:
             return dict(self._positions.offsets)
 
     @property
     def open_transactions(self) -> dict[TopicPartition, str]:
-        """Partitions whose committed data has ended at a transaction that is open, each with a sentence about it.
+        """Partitions whose committed data ends at an open transaction, each with an explanation.
 
-        What stays open is also told by Python's `logging`, to `kafkalog.consumer`, once for each.
+        A transaction that stays open is also logged once, to `kafkalog.consumer`.
         """
         return self._positions.open_transactions
 
@@ -153,7 +154,7 @@ class Consumer:
                 self._saved.update(changed)
 
     def shutdown(self) -> None:
-        """End all streams; the next consumer gets again what was not committed."""
+        """End all streams. The next consumer reads again what was not committed."""
         self._positions.closed.set()
 
     def __enter__(self) -> Self:
@@ -178,7 +179,7 @@ def _key(partition: Partition) -> TopicPartition:
 
 
 def _join(streams: Sequence[ConsumerStream], keys: Iterable[TopicPartition]) -> None:
-    """Partitions that came later."""
+    """Assign later partitions to the streams with the fewest."""
     for key in keys:
         streams[least_loaded([len(stream.owned) for stream in streams])].owned[key] = None
 
@@ -195,18 +196,18 @@ def follow(
     poll_ms: int = 100,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Iterator[MessageAndMetadata]:
-    """The records of log directories as they are written, including those of topics created later.
+    """Return the records of log directories as they are written, including those of topics created later.
 
-    Topics are selected by name or by regular expressions, by default all but Kafka's own.  `reset` says where each
-    partition begins: at its start, or at its end when it is first seen.  The iterator waits for more until
-    `consumer_timeout_ms` have passed without a record; a live broker may be writing the directories.
+    Topics are selected by name or by regular expression, by default all but Kafka's own. `reset` says where each
+    partition begins: at its start, or at its end when first seen. The iterator waits for more until
+    `consumer_timeout_ms` have passed without a record. A live broker may be writing the directories.
 
     * `path`: a log directory, or several
-    * `topics`: names of topics; neither filter goes with them
-    * `whitelist`: regular expression of the topics that are read
-    * `blacklist`: regular expression of the topics that are not read
+    * `topics`: names of topics; excludes both filters
+    * `whitelist`: regular expression for topics to read
+    * `blacklist`: regular expression for topics not to read
     * `isolation_level`: `read_committed` or `read_uncommitted`
-    * `poll_ms`: how often it looks for more
+    * `poll_ms`: how often to look for more
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
     if topics is not None:

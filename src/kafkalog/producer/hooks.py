@@ -1,4 +1,4 @@
-"""What a caller may put into the way of records (`CallbackHandler` of 0.7, `ProducerInterceptor` since 0.10)."""
+"""Hooks of a caller for records (`CallbackHandler` of 0.7, `ProducerInterceptor` since 0.10)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["CallbackHandler", "EventHandler", "Outgoing"]
 
 
 class Outgoing(NamedTuple):
-    """A record before its partition is chosen; `partition` is the one that the caller requested."""
+    """A record before its partition is chosen. `partition` is the one requested by the caller."""
 
     topic: str
     record: NewRecord
@@ -20,27 +20,30 @@ class Outgoing(NamedTuple):
 
 
 class CallbackHandler:
-    """Is called at each stage of a record; override the methods that you need.  The producer gets any error they raise.
+    """Called at each stage of a record. Override the methods you need.
 
-    `before_enqueue` is called by the thread that sends, the others by the thread that writes, one at a time.
+    Errors they raise reach the caller of the producer. `before_enqueue` is called by the thread that sends, the others
+    by the thread that writes, one at a time.
     """
 
     def before_enqueue(self, outgoing: Outgoing) -> Outgoing | None:
-        """Return the record that will be sent, its key and value encoded; None leaves it out."""
+        """Return the record to send, with key and value encoded. None drops it."""
         return outgoing
 
     def after_enqueue(self, outgoing: Outgoing, added: bool) -> None:
-        """A record waits to be written, or was dropped."""
+        """Called when a record waits to be written, or was dropped."""
 
     def before_sending(self, batch: ReadyBatch) -> None:
-        """A batch is about to be written."""
+        """Called before a batch is written."""
 
     def after_sending(self, batch: ReadyBatch, error: BaseException | None) -> None:
-        """A batch was written, or could not be."""
+        """Called after a batch was written, or could not be."""
 
     def close(self) -> None:
-        """The producer is being closed."""
+        """Called when the producer is closed."""
 
 
 EventHandler = Callable[[ReadyBatch, Callable[[ReadyBatch], int]], int]
-"""Called with a batch and with what writes it; gives the offset of the first record, -1 where nothing was written."""
+"""Called with a batch and a function that writes it. Returns the offset of the first record, or -1 if nothing was
+written.
+"""

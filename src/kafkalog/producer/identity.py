@@ -1,4 +1,4 @@
-"""Who an idempotent or transactional producer is, and which partitions its transaction has reached."""
+"""Identity of an idempotent or transactional producer, and the partitions in its transaction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Identity"]
 
 
 class Identity:
-    """A producer's id and epoch; sequences are those that each log expects next."""
+    """Producer id and epoch. Sequence numbers come from each log."""
 
     def __init__(self, producer_id: int | None, producer_epoch: int, transactional: bool) -> None:
         if producer_id is None:
@@ -28,10 +28,10 @@ class Identity:
         self.failed: BaseException | None = None
         """why a record of the transaction was not written"""
         self.reached: dict[tuple[str, int], None] = {}
-        """the partitions with records of the transaction, in the order in which they were reached"""
+        """partitions with records of the transaction, in the order of their first record"""
 
     def begin(self) -> None:
-        """A transaction begins."""
+        """Begin a transaction."""
         if not self.transactional:
             raise UsageError("the producer is not transactional")
         if self.in_transaction:
@@ -39,26 +39,26 @@ class Identity:
         self.in_transaction, self.failed = True, None
 
     def check_sending(self) -> None:
-        """`UsageError` for a record outside of a transaction."""
+        """Raise `UsageError` if a record may not be sent now, as outside a transaction."""
         if self.is_ending:
             raise UsageError("the transaction is being ended: send after the next begin_transaction")
         if self.transactional and not self.in_transaction:
             raise UsageError("a transactional producer sends within a transaction: begin_transaction comes first")
 
     def begin_ending(self) -> None:
-        """Send nothing from now on; `UsageError` where there is nothing to end."""
+        """Stop sending in order to end the transaction. Raises `UsageError` if there is none."""
         if not self.in_transaction:
             raise UsageError("no transaction has begun")
         self.is_ending = True
 
     def state(self, log: Log) -> ProducerState:
-        """What the next batch in a log says of its producer."""
+        """Return the producer fields of the next batch in a log."""
         if self.producer_id == NO_PRODUCER_ID:
             return NO_PRODUCER
         sequence = log.next_sequence(self.producer_id, self.producer_epoch)
         return ProducerState(self.producer_id, self.producer_epoch, sequence, self.transactional)
 
     def ended(self) -> None:
-        """The transaction is over."""
+        """Note that the transaction is over."""
         self.in_transaction = False
         self.reached.clear()

@@ -1,4 +1,4 @@
-"""Several fetches at once, each with its own answer (`SimpleConsumer.multifetch`)."""
+"""Several fetches at once, each with its own result (`SimpleConsumer.multifetch`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CHUNK = 64 * MIB
 
 @checked()
 class Fetched(Struct, frozen=True):
-    """The answer to one of several fetches: a chunk, or the error code that a broker would return, and why."""
+    """Result of one fetch: a chunk, or the error code a broker would return and an explanation."""
 
     topic: str
     partition: int
@@ -30,7 +30,7 @@ class Fetched(Struct, frozen=True):
     error: str = ""
 
     def to_message_set_send(self, *, magic: int | None = None) -> MessageSetSend:
-        """The batches as a part of a multi-fetch result; see `Chunk.to_message_set_send`."""
+        """Return the batches as part of a multi-fetch response; see `Chunk.to_message_set_send`."""
         if self.chunk is None:
             return MessageSetSend(self.error_code, b"")
         return self.chunk.to_message_set_send(magic=magic)
@@ -39,10 +39,10 @@ class Fetched(Struct, frozen=True):
 def multifetch(
     log_dir: LogDir, fetches: Iterable[tuple[tuple[str, int], int, int]], *, reset: Reset | None = None
 ) -> list[Fetched]:
-    """Answer fetches ((topic, partition), offset, max_bytes), each by itself, in their order.
+    """Answer fetches ((topic, partition), offset, max_bytes) independently and in order.
 
-    Each answer has its own error: an unknown partition, an offset out of range unless `reset` says where to read
-    instead, damage at the offset, a batch larger than a chunk may be.  `UsageError` for what is not a fetch.
+    Each result has its own error: unknown partition, offset out of range (unless `reset` says where to read instead),
+    damage at the offset, or a batch larger than a chunk may be. Raises `UsageError` for an invalid fetch.
 
     * `log_dir`: from `open_log_dir`
     * `fetches`: the requests, answered in this order

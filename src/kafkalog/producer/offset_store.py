@@ -1,4 +1,4 @@
-"""Where a consumer's offsets are kept between its runs: a file of their own, or wherever the caller wants."""
+"""Storage for a consumer's offsets: a file, or anything the caller provides."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ TopicPartition = tuple[str, int]
 
 
 class OffsetStore(Protocol):
-    """Keeps, for each (topic, partition), the next offset to be read."""
+    """Stores the next offset to read for each (topic, partition)."""
 
     def load(self) -> Mapping[TopicPartition, int]:
-        """What is kept."""
+        """Return the stored offsets."""
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Keep these; others stay as they are."""
+        """Store these offsets. Others stay as they are."""
 
 
 @checked()
@@ -38,7 +38,7 @@ class OffsetsFile:
         self.path = os.path.abspath(os.fspath(path))
 
     def load(self) -> dict[TopicPartition, int]:
-        """The stored offsets; empty if there is no file yet.  `FormatError` for another kind of file."""
+        """Return the stored offsets; empty if there is no file yet. Raises `FormatError` for another kind of file."""
         try:
             data = read_small(self.path, DEFAULT_LIMITS.checkpoint_bytes)
         except FileNotFoundError:
@@ -47,7 +47,7 @@ class OffsetsFile:
         return {(topic, partition): offset for topic, partition, offset in entries}
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Store these offsets; others stay as they are.  Durable when this returns."""
+        """Store these offsets. Others stay as they are. Durable when this returns."""
         merged = {**self.load(), **offsets}
         entries = [OffsetCheckpointEntry(*key, offset) for key, offset in sorted(merged.items())]
         fs.replace(self.path, encode_offset_checkpoint(entries))

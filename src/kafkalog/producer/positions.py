@@ -1,4 +1,4 @@
-"""What a consumer knows: the partitions that are there, whose they are, and how far each was read."""
+"""State of a consumer: existing partitions, their streams, and the position in each."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ __all__ = ["Positions"]
 
 
 class Positions:
-    """Shared by the streams of a consumer, under `guard`.
-
-    `assign` is given the (topic, partition) that are new, and decides whose they are.
+    """Shared by the streams of a consumer, protected by `guard`. `assign` gets new partitions and assigns them to
+    streams.
     """
 
     def __init__(
@@ -48,7 +47,7 @@ class Positions:
         self.assign: Callable[[Sequence[Partition]], None] = lambda _: None
         self.chosen: Callable[[str], bool] = lambda _: False
         self.offsets: dict[TopicPartition, int] = {}
-        """the next offset of each partition that is read"""
+        """the next offset of each partition"""
         self._paths = paths
         self._committed = committed
         self._reset = reset
@@ -59,7 +58,7 @@ class Positions:
         self._stays_open = StaysOpen()
 
     def refresh(self) -> None:
-        """List the directories again, unless that was done a moment ago; new partitions find their stream."""
+        """List the directories again, unless done very recently. New partitions are assigned to streams."""
         with self.guard:
             if time.monotonic() - self._looked < self.poll_ms / 2000:
                 return
@@ -85,7 +84,7 @@ class Positions:
             self._looked = time.monotonic()
 
     def _first(self, key: TopicPartition, partition: Partition) -> int:
-        """Where a partition is read from: the committed offset, else what `reset` says."""
+        """Return the first offset to read: the committed one, or according to `reset`."""
         committed = self._committed.get(key)
         if committed is None:
             if self._reset is None:
@@ -102,15 +101,16 @@ class Positions:
         return partition.log_end_offset(limits=self.limits)
 
     def _again(self, partition: Partition, offset: int, end: int) -> int:
-        """Where to go on after an offset that is out of range."""
+        """Where to continue if an offset is out of range."""
         if self._reset is None:
             raise OffsetOutOfRangeError(offset, partition.log_start_offset, end)
         return self._limit(partition, self._reset)
 
     def to_read(self, key: TopicPartition) -> tuple[Partition, int, int | None] | None:
-        """A partition, and from where to where it is to be read; None where nothing is new.
+        """Return a partition and the range to read; None if nothing is new.
 
-        What is followed is bounded by what the follower has seen whole, and each look reads only what was added.
+        When following, the range ends at the last complete batch the follower has seen, and each look reads only what
+        was added.
         """
         with self.guard:
             partition, offset = self._there.get(key), self.offsets[key]
@@ -132,7 +132,7 @@ class Positions:
         return follower.look(partition)
 
     def ended(self, key: TopicPartition, partition: Partition, end: int, open_transaction: str | None) -> None:
-        """Committed data of a partition ends here for now, where a transaction is open; or it does not."""
+        """Record whether committed data of a partition ends here because of an open transaction."""
         with self.guard:
             self._open.pop(key, None)
             if open_transaction is not None:
@@ -140,12 +140,12 @@ class Positions:
 
     @property
     def open_transactions(self) -> dict[TopicPartition, str]:
-        """Why nothing more comes of these partitions, although there is more."""
+        """Partitions that end at an open transaction, and why."""
         with self.guard:
             return {key: why for key, (_, _, why) in self._open.items()}
 
     def tell_of_open(self, keys: Iterable[TopicPartition], *, patient: bool) -> None:
-        """Tell the log of this process of transactions that stay open."""
+        """Log transactions that stay open."""
         with self.guard:
             for topic, number in [key for key in keys if key in self._open]:
                 partition, end, why = self._open[topic, number]
@@ -154,6 +154,6 @@ class Positions:
                     LOGGER.warning(news)
 
     def consumed(self, key: TopicPartition, next_offset: int) -> None:
-        """A partition was read up to here."""
+        """Set the position of a partition."""
         with self.guard:
             self.offsets[key] = next_offset

@@ -1,7 +1,7 @@
-"""Records into the logs of a directory: encoded, spread over partitions, collected in batches, written.
+"""Writes records to the logs of a directory: encode, partition, batch, append (`KafkaProducer`, `Sender`).
 
-Decided by `KafkaProducer` and `Sender`; the Scala `Producer` before them (`ProducerSendThread`) had one queue for all.
-A record is in its log when its future has a result; when it is durable the settings of the log say, or `flush`.
+The older Scala `Producer` (`ProducerSendThread`) had a single queue. A record is in its log when its future has a
+result. When it is durable depends on the settings of the log, or on `flush`.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from kafkalog.producer.room import QueueFullError, Room
 __all__ = ["Encoder", "OnDelivery", "Producer", "TransactionAbortedError"]
 
 Encoder = Callable[[Any], bytes | None]
-"""From what the caller has to what the record holds."""
+"""Converts a key or value of the caller to the bytes of a record."""
 OnDelivery = Callable[[RecordMetadata | None, BaseException | None], object]
-"""Told where a record was written, or why it was not."""
+"""Called with where a record was written, or with the error."""
 
 
 _MAGIC = 2
-"""of batches that know their producer"""
+"""the first magic with producer fields in batches"""
 
 
 def _check(topic: Any, partition: Any, callback: Any) -> None:
-    """`UsageError` for arguments of `send`, which is called for each record and examines no others."""
+    """Raise `UsageError` for wrong arguments of `send`. Only these are checked, since it is called for each record."""
     if not isinstance(topic, str):
         raise UsageError(f"topic is {shown(topic)}, not str")
     if not isinstance(partition, Integral | None):
@@ -58,15 +58,15 @@ def _check(topic: Any, partition: Any, callback: Any) -> None:
 
 
 class TransactionAbortedError(KafkaLogError):
-    """A record was not written because its transaction had been aborted."""
+    """A record was not written because its transaction was aborted."""
 
 
 @checked("send")
 class Producer:
-    """Writes many partitions of one log directory; use as a context manager, or `close` it.
+    """Writes many partitions of a log directory. Use as a context manager, or call `close`. Thread-safe.
 
-    Thread-safe.  The directory is locked as a broker locks it.  The error of a record is in its future; `flush` and
-    `close` also raise the first error since they last did, so that none is lost.
+    The directory is locked as by a broker. The error of a record is in its future. `flush` and `close` also raise the
+    first error since their last call, so that none is lost.
     """
 
     def __init__(
@@ -88,16 +88,19 @@ class Producer:
         clock: Callable[[], int] | None = None,
         random: Callable[[], int] = random_number,
     ) -> None:
-        """Lock the log directory `path`, which is made if it is missing and its parent is there.
+        """Lock the log directory `path`. It is created if its parent exists.
 
-        Of a broker with several directories give all of them, or the directory that they are in: a new partition is
-        made where the fewest are.
-        `num_partitions` is how many partitions a topic has, for all or by topic; by default as many as are there, else
-        one.  `topic_ids` are those of new topics, by default random ones.  `partitioner` is `murmur2` (records without
-        a key stick to a partition until a batch is full), `hash` (the Scala producers', for text that of the text
-        before it is encoded), `sticky` (without regard to keys), or a function of key and number.  With a `producer_id`
-        the producer is idempotent; a transactional one aborts what an earlier one of its id has left open, in all
-        partitions of the directory.  `clock` gives ms since 1970, `random` numbers from 0 to 2^31 - 1.
+        For a broker with several directories pass all of them, or their parent: a new partition is created in the one
+        with the fewest. `num_partitions` is the number of partitions of a topic, for all or by topic; by default the
+        existing ones, else one. `topic_ids` are ids for new topics, by default random.
+
+        `partitioner` is `murmur2` (records without a key stick to a partition until a batch is full), `hash` (of the
+        Scala producer; text is hashed before it is encoded), `sticky` (ignores keys), or a function of key and number
+        of partitions.
+
+        With a `producer_id` the producer is idempotent. A transactional one aborts transactions left open by an earlier
+        one with its id, in all partitions of the directory. `clock` returns ms since 1970, `random` numbers from 0 to
+        2^31 - 1.
         """
         self.config = config or ProducerConfig()
         self._log_config = log_config or LogConfig()
@@ -116,7 +119,7 @@ class Producer:
         self._room = Room(self.config, self._changed)
         self._writing = threading.RLock()
         self._writer: int | None = None
-        """the thread that writes batches at this moment"""
+        """the thread that is writing batches now"""
         self._idle = False
         """whether the thread waits for a first record"""
         self._error: BaseException | None = None
@@ -147,10 +150,10 @@ class Producer:
         headers: Sequence[tuple[str, bytes | None]] = (),
         callback: OnDelivery | None = None,
     ) -> Future[RecordMetadata]:
-        """Send one record; returns a future of where it is written.
+        """Send a record. Returns a future of where it is written.
 
-        `key` and `value` go through the encoders, or are bytes or None.  `timestamp` is ms, by default now.  With
-        `producer_type` `sync` the record is in its log when this returns, and an error is raised.  Raises
+        `key` and `value` go through the encoders, or are bytes or None. `timestamp` is in ms, by default now. With
+        `producer_type` `sync` the record is in its log when this returns, and its error is raised. Raises
         `QueueFullError` if too many records or bytes are waiting.
         """
         outgoing = Outgoing(topic, self._encoded(value, key, timestamp, headers), partition)
@@ -159,9 +162,9 @@ class Producer:
         return future
 
     def send_all(self, records: Iterable[Outgoing]) -> list[Future[RecordMetadata]]:
-        """Send several records, whose keys and values are bytes; `sync` writes one batch for each partition.
+        """Send several records with encoded keys and values.
 
-        With `sync` the first error is raised after all were tried.
+        With `sync` one batch is written for each partition, and the first error is raised after all were tried.
         """
         futures = []
         for each in records:
@@ -187,7 +190,7 @@ class Producer:
         return NewRecord(value_bytes, key_bytes, timestamp, headers)
 
     def _enqueue(self, outgoing: Outgoing, key: Any, callback: OnDelivery | None) -> Future[RecordMetadata]:
-        """Let a record wait in its batch; a record that the hook leaves out has a cancelled future."""
+        """Add a record to its batch. If the hook drops it, the future is cancelled."""
         self._process.require()
         taken = self._hooks.before_enqueue(outgoing)
         if taken is None:
@@ -226,7 +229,7 @@ class Producer:
         return waiting.future
 
     def _put(self, topic: str, partition: int | None, partitions: int, waiting: Waiting) -> None:
-        """Let a record wait in its batch; in `async` it may wait for room first."""
+        """Add a record to its batch. With `async` it may wait for room first."""
         with self._changed:
             self._check_sending()
             self._room.take(waiting.upper_bound, may_wait=self._thread is not None and not self._is_writing())
@@ -244,7 +247,7 @@ class Producer:
         self._identity.check_sending()
 
     def _is_writing(self) -> bool:
-        """Whether this is called back by the thread that writes batches."""
+        """Return whether the caller is the thread that is writing batches."""
         return self._writer == threading.get_ident()
 
     def _partitions(self, topic: str) -> int:
@@ -257,7 +260,7 @@ class Producer:
         return known
 
     def _after(self, *futures: Future[RecordMetadata]) -> None:
-        """In `sync` all that waits is written now."""
+        """With `sync`, write everything that waits, and raise the first error."""
         if self._thread is not None:
             return
         self._deliver(everything=True)
@@ -285,7 +288,7 @@ class Producer:
         return self._room.wanted > 0 or self._accumulator.has_ready(_monotonic_ms())
 
     def _deliver(self, *, everything: bool) -> None:
-        """Write what need not wait any longer.  Who calls this while it writes, from a hook, has it done afterwards."""
+        """Write what is ready. If called from a hook while writing, the batch is written afterwards."""
         with self._writing:
             if self._writer is not None:
                 return
@@ -332,7 +335,7 @@ class Producer:
         return first
 
     def _finish(self, batch: OpenBatch, first: int, failure: BaseException | None) -> None:
-        """Give back the room of a batch and tell everybody what became of its records."""
+        """Release the room of a batch, and complete futures and callbacks of its records."""
         with self._changed:
             self._room.give(sum(each.upper_bound for each in batch.waiting), len(batch.waiting))
             if failure is not None:
@@ -352,7 +355,7 @@ class Producer:
                 self._told(waiting.callback, metadata if failure is None else None, failure)
 
     def _told(self, who: Callable[..., object], *what: object) -> None:
-        """Call something whose error concerns no record, and is raised by the next `flush` or `close`."""
+        """Call a function of the caller. Its error concerns no record and is raised by the next `flush` or `close`."""
         try:
             who(*what)
         except Exception as error:  # noqa: BLE001 - a function of the caller's may do anything
@@ -362,14 +365,16 @@ class Producer:
     # -- flushing and transactions -----------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Write everything that was sent, and make it durable; raises the first error since the last time."""
+        """Write everything that was sent and make it durable. Raises the first error since the last call."""
         with self._still():
             self._deliver(everything=True)
             self._told(self._logs.flush)
         self._raise_error()
 
     def _abort_unfinished(self) -> None:
-        """Abort what an earlier producer of this id left open (`KafkaProducer.initTransactions`), wherever that is."""
+        """Abort transactions left open by an earlier producer with this id, in all partitions
+        (`KafkaProducer.initTransactions`).
+        """
         identity = self._identity
         for topic, partition in list(self._logs.directories.there()) if identity.transactional else ():
             log = self._logs.log(topic, partition)
@@ -379,16 +384,16 @@ class Producer:
             self._logs.flush()
 
     def begin_transaction(self) -> None:
-        """Records from now on belong to a transaction."""
+        """Begin a transaction. All further records belong to it."""
         with self._still(), self._changed:
             self._identity.begin()
 
     def commit_transaction(self) -> None:
-        """Write what was sent, make it durable, then write a COMMIT marker into each partition that has records of it.
+        """Write what was sent, make it durable, then write a COMMIT marker to each partition of the transaction.
 
-        Raises `UsageError` if a record of the transaction could not be written: then it can only be aborted.  There is
-        no coordinator that remembers a commit if a crash comes between two markers: the next producer with this id
-        aborts what is still open.
+        Raises `UsageError` if a record of the transaction could not be written; then it can only be aborted. No
+        coordinator remembers a commit if a crash comes between two markers. The next producer with this id aborts what
+        is still open.
         """
         with self._still(), self._ending():
             self._deliver(everything=True)
@@ -401,13 +406,13 @@ class Producer:
         self._raise_error()
 
     def abort_transaction(self) -> None:
-        """Discard what was not written yet, and write an ABORT marker into each partition that has records of it."""
+        """Discard what was not written yet, and write an ABORT marker to each partition of the transaction."""
         with self._still(), self._ending():
             self._abort()
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
-        """While a transaction is ended nothing is sent."""
+        """Allow no sending while a transaction is ended."""
         with self._changed:
             self._identity.begin_ending()
         try:
@@ -440,7 +445,7 @@ class Producer:
 
     @contextmanager
     def _still(self) -> Iterator[None]:
-        """While nobody else writes; not from a callback, whose batch is not finished."""
+        """Wait until nobody else writes. Not allowed in a callback, whose batch is unfinished."""
         self._process.require()
         with self._writing:
             if self._writer is not None:
@@ -460,9 +465,9 @@ class Producer:
             raise error
 
     def close(self) -> None:
-        """Write what was sent (a transaction that has not ended is aborted), close the logs, release the lock.
+        """Write what was sent (an open transaction is aborted), close the logs and release the lock.
 
-        Raises the first error since the last `flush`; a second call does nothing.  In a forked child nothing is done.
+        Raises the first error since the last `flush`. A second call does nothing, nor does a call in a forked child.
         """
         if not self._process.is_here:
             return
@@ -498,9 +503,9 @@ class Producer:
 
 
 def _largest_batch(config: LogConfig, compression: str) -> int:
-    """Bytes that a batch of several records may have before compression, so that the log takes it.
+    """Maximum size of a batch of several records before compression, so that the log accepts it.
 
-    What cannot be compressed grows, with snappy by a sixth and some bytes.
+    Incompressible data grows, with snappy by a sixth and some bytes.
     """
     largest = min(config.max_message_bytes, config.segment_bytes)
     return largest if as_codec(compression) is Codec.NONE else largest * 3 // 4

@@ -1,6 +1,6 @@
-"""How much may wait to be written, and what happens to a record when that is reached: it waits, or is dropped.
+"""Limits for records waiting to be written, and what happens at the limit: wait or drop.
 
-Decided by `BufferPool.allocate` for the bytes and by `Producer.asyncSend` (up to 1.1) for the number of records.
+Follows `BufferPool.allocate` for bytes, and `Producer.asyncSend` (up to 1.1) for the number of records.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["QueueFullError", "Room"]
 
 
 class QueueFullError(KafkaLogError):
-    """A record was dropped because too much was waiting; `limit` names the setting that was reached."""
+    """A record was dropped because too much was waiting. `limit` names the setting."""
 
     def __init__(self, message: str, *, limit: str) -> None:
         self.limit = limit
@@ -23,7 +23,7 @@ class QueueFullError(KafkaLogError):
 
 
 class Room:
-    """Counts what waits; `changed` is the producer's lock, which is given up while a record waits for room."""
+    """Counts waiting records. `changed` is the producer's lock, released while a record waits for room."""
 
     def __init__(self, config: ProducerConfig, changed: threading.Condition) -> None:
         self._config = config
@@ -31,10 +31,12 @@ class Room:
         self._bytes = 0
         self._records = 0
         self.wanted = 0
-        """records that wait for room: no batch lingers meanwhile"""
+        """number of records that wait for room; meanwhile no batch lingers"""
 
     def take(self, size: int, *, may_wait: bool) -> bool:
-        """Make room for a record of so many bytes; whether it had to wait.  `QueueFullError` where it must not wait."""
+        """Reserve room for a record. Returns whether it had to wait. Raises `QueueFullError` if it must not wait, or
+        waited too long.
+        """
         config = self._config
         if size > config.buffer_memory:
             raise UsageError(f"a record of up to {size} bytes; buffer_memory is {config.buffer_memory}")
@@ -78,7 +80,7 @@ class Room:
             self.wanted -= 1
 
     def give(self, size: int, records: int) -> None:
-        """Records of so many bytes wait no more."""
+        """Release room."""
         self._bytes -= size
         self._records -= records
         self._changed.notify_all()

@@ -1,7 +1,7 @@
-"""Which stream of a consumer gets which partition: each belongs to one, and none ever moves.
+"""Assignment of partitions to streams of a consumer. Each belongs to one stream and never moves.
 
-Decided by `ZookeeperConsumerConnector`: the partitions of a topic are shared out in ranges, the first streams getting
-one more where they do not divide evenly.
+As in `ZookeeperConsumerConnector`, the partitions of a topic are divided into ranges, and the first streams get one
+more if they do not divide evenly.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _T = TypeVar("_T")
 
 
 def in_ranges(items: Sequence[_T], count: int) -> list[list[_T]]:
-    """Items, in order, shared out among so many."""
+    """Divide items, in order, into `count` ranges."""
     each, more = divmod(len(items), count)
     starts = [number * each + min(number, more) for number in range(count + 1)]
     return [list(items[starts[number] : starts[number + 1]]) for number in range(count)]
 
 
 def least_loaded(loads: Sequence[int]) -> int:
-    """The number of the smallest load, the first of several."""
+    """Return the index of the smallest load, the first of several."""
     return min(range(len(loads)), key=loads.__getitem__)

@@ -1,4 +1,4 @@
-"""One stream of a consumer: an iterator over the records of some partitions, which ends or waits for more."""
+"""A stream of a consumer: an iterator over the records of some partitions, which ends or waits for more."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["ConsumerStream"]
 
 
 class ConsumerStream:
-    """Iterates over the records of its partitions, each in the order of its offsets, from the consumer's position.
+    """Iterates over the records of its partitions, each in offset order, from the consumer's position.
 
-    For one thread at a time.  A new iteration continues after the last record that was returned.  Damage ends it with
+    For one thread at a time. A new iteration continues after the last record returned. Damage ends it with
     `FormatError`.
     """
 
@@ -37,7 +37,7 @@ class ConsumerStream:
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """(topic, partition) of all that belong to this stream."""
+        """The (topic, partition) of all partitions of this stream."""
         with self._positions.guard:
             return tuple(self.owned)
 

@@ -1,6 +1,6 @@
-"""Several partitions as a few streams, as Kafka's high-level consumer gave them (`TopicFilter`).
+"""Partitions divided into a few streams, as in Kafka's high-level consumer (`TopicFilter`).
 
-Topics are named by a list, a white list or a black list; each partition belongs to one stream, and the streams get
+Topics are selected by a list, a whitelist or a blacklist. Each partition belongs to one stream, and the streams get
 about the same number of bytes.
 """
 
@@ -36,13 +36,13 @@ __all__ = [
 ]
 
 LOGGER = logging.getLogger("kafkalog.consumer")
-"""Told of transactions that are open where committed data ends."""
+"""Receives warnings about open transactions at the end of committed data."""
 
 INTERNAL_TOPICS = frozenset({*COORDINATOR_TOPICS, CLUSTER_METADATA_TOPIC})
 
 
 class MessageAndMetadata(NamedTuple):
-    """A record and where it comes from."""
+    """A record and its partition."""
 
     topic: str
     partition: int
@@ -50,9 +50,9 @@ class MessageAndMetadata(NamedTuple):
 
 
 class Stream(Struct, frozen=True):
-    """Iterates over the records of its partitions, one partition after the other, each in the order of its offsets.
+    """Iterates over the records of its partitions, one partition after the other, each in offset order.
 
-    Damage ends the reading of a partition, as for a consumer, and raises `FormatError`.
+    Damage ends the reading, as for a consumer, and raises `FormatError`.
     """
 
     partitions: tuple[Partition, ...]
@@ -61,7 +61,7 @@ class Stream(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes of all log files."""
+        """Total size of the log files."""
         return sum(partition.size for partition in self.partitions)
 
     def __iter__(self) -> Iterator[MessageAndMetadata]:
@@ -92,7 +92,9 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def topic_chooser(topics: Iterable[str] | None, whitelist: str | None, blacklist: str | None) -> Callable[[str], bool]:
-    """Which topics are let through by a list, a white list or a black list; all of them without any."""
+    """Return a function that says whether a topic is selected by a list, a whitelist or a blacklist. By default all
+    are.
+    """
     if sum(way is not None for way in (topics, whitelist, blacklist)) > 1:
         raise UsageError("topics, whitelist and blacklist exclude each other")
     if topics is not None:
@@ -117,14 +119,14 @@ def open_streams(
     isolation_level: str = READ_UNCOMMITTED,
     limits: Limits = DEFAULT_LIMITS,
 ) -> list[Stream]:
-    """`count` streams over the live partitions of the chosen topics; some are empty if there are few partitions.
+    """`count` streams over the live partitions of the selected topics. Some are empty if there are few partitions.
 
-    `topics` names them (`Consumer` gives each a number of streams); `whitelist` and `blacklist` are regular expressions
-    for whole names, with commas between alternatives.  If a list or a filter matches nothing, all streams are empty.
-    Partitions are assigned from the largest on, each to the stream with the fewest bytes so far.
+    `topics` names them (`Consumer` takes a number of streams for each). `whitelist` and `blacklist` are regular
+    expressions for whole names, with commas between alternatives. If a list or a filter matches nothing, all streams
+    are empty. Partitions are assigned from the largest on, each to the stream with the fewest bytes so far.
 
     * `log_dir`: from `open_log_dir`
-    * `exclude_internal`: leaves out Kafka's own topics, unless `topics` names them
+    * `exclude_internal`: leave out Kafka's own topics, unless `topics` names them
     * `isolation_level`: `read_committed` or `read_uncommitted`
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
@@ -144,9 +146,8 @@ def open_streams(
 
 
 def balanced(partitions: Iterable[Partition], count: int) -> list[list[Partition]]:
-    """Shares of a number, with about the same number of bytes.
-
-    The largest goes to the share that has the fewest so far.
+    """Divide partitions into `count` parts of about the same size, from the largest on, each to the smallest part so
+    far.
     """
     shares: list[list[Partition]] = [[] for _ in range(count)]
     sizes = [0] * count

@@ -1,7 +1,7 @@
-"""Records of log directories into a live cluster, each exactly once, with a map from old offsets to new ones.
+"""Write records of log directories to a live cluster, each exactly once, with a map from old offsets to new ones.
 
-A transaction of the target holds both some records and how far the source was read, so whoever is killed goes on where
-the last whole transaction ended.  What speaks to the target is `target`; nothing else here needs a client.
+A transaction in the target contains both records and the source position that they end at, so a replay that was killed
+continues where the last committed transaction ended.  `target` is the only module that uses a Kafka client.
 """
 
 from __future__ import annotations

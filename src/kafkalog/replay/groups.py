@@ -1,4 +1,4 @@
-"""Committed offsets of the source's groups, moved to where the same records are in the target."""
+"""Translate committed offsets of the source's groups to the target."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Moved", "moved_offsets"]
 
 
 class Moved(Struct, frozen=True, kw_only=True):
-    """An offset of a group for the target; `source_offset` is what it had committed."""
+    """A group's offset for the target; `source_offset` is the committed offset in the source."""
 
     group: str
     source_topic: str
@@ -22,13 +22,13 @@ class Moved(Struct, frozen=True, kw_only=True):
     source_offset: int
     offset: int
     metadata: str
-    """up to its first zero byte, which confluent-kafka ends it with and does not take"""
+    """cut at its first zero byte, because confluent-kafka treats it as the end and rejects the rest"""
 
 
 def moved_offsets(
     commits: Iterable[CommittedOffset], maps: Mapping[tuple[str, int], OffsetMap], renamed: Mapping[str, str]
 ) -> list[Moved]:
-    """The commits, moved, for every a partition that was replayed, ordered by group, topic and partition."""
+    """Translate the commits of partitions that were replayed, ordered by group, topic and partition."""
     return sorted(
         (
             Moved(

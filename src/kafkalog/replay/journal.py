@@ -1,6 +1,7 @@
-"""What became of each transaction, written before it is committed: the part of the offset map that a kill would take.
+"""Journal of transactions, written before each commit: the part of the offset map that a kill would lose.
 
-A line counts only if the target knows that its transaction was committed; a torn last line is one that was not.
+A line is valid only if the target knows that its transaction was committed; an incomplete last line belongs to one that
+was not.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ _MOST_BYTES = 1 << 30
 
 
 class Journal:
-    """The file beside the offset map.  A context manager; raises `StorageError` for I/O, `UsageError` for other files.
+    """The journal file beside the offset map; a context manager.
 
-    `identity` says which replay it belongs to.
+    Raises `StorageError` for I/O, `UsageError` for files of other kinds.  `identity` identifies the replay.
     """
 
     def __init__(self, path: str, identity: str) -> None:
@@ -30,7 +31,7 @@ class Journal:
         self._is_of_use = not is_new
         self._file = AppendFile(path, create=is_new)
         self._lines: dict[tuple[str, int, int], tuple[int, list[Run]]] = {}
-        """topic, partition and where a transaction ended -> where it began, what it holds; the latest of that end"""
+        """topic, partition and end of a transaction -> its start and contents; the latest transaction with that end"""
         if is_new:
             self._append({"replay": identity})
             return
@@ -67,7 +68,8 @@ class Journal:
         self._file.sync()
 
     def add(self, topic: str, partition: int, start: int, next_offset: int, runs: list[Run]) -> None:
-        """A transaction that is about to be committed: what it holds, and which offsets of the source it was read from.
+        """Append a transaction that is about to be committed: its contents and the source offsets that it was read
+        from.
 
         The next one begins at `next_offset`.
         """
@@ -79,13 +81,13 @@ class Journal:
         self._is_of_use = True
 
     def knows(self, topic: str, partition: int, next_offset: int) -> bool:
-        """Whether it tells of the transaction that ended there."""
+        """Whether the journal contains the transaction that ended at `next_offset`."""
         return (topic, partition, next_offset) in self._lines
 
     def map_of(self, topic: str, partition: int, begin: int, committed: int) -> OffsetMap:
-        """What the transactions hold that were committed from `begin` up to `committed`.
+        """Contents of the transactions that were committed from `begin` to `committed`.
 
-        Those that were aborted are in no chain from one to the other.  `UsageError` where one of them is missing.
+        Aborted transactions are in no chain between the two.  Raises `UsageError` if a transaction is missing.
         """
         chain: list[list[Run]] = []
         end = committed
@@ -101,14 +103,14 @@ class Journal:
         return OffsetMap(run for runs in reversed(chain) for run in runs)
 
     def close(self) -> None:
-        """Close the file; it stays, unless it was made here and holds nothing."""
+        """Close the file, and remove it if it was created here and is empty."""
         if not self._is_of_use:
             self.remove()
             return
         self._file.close()
 
     def remove(self) -> None:
-        """Close and remove it: the map is written."""
+        """Close and remove the file, once the map is written."""
         self._is_of_use = True
         self._file.close()
         remove(self.path)

@@ -1,4 +1,6 @@
-"""Where each replayed record is in the target, kept as runs of neighbors; a committed offset is moved by it."""
+"""Map from source offsets to target offsets, stored as runs of consecutive records; used to translate committed
+offsets.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _ROWS = 65_536
 
 
 class Run(Struct, frozen=True):
-    """`count` records that follow each other without a gap in the source and in the target, and where the first is."""
+    """`count` records that are consecutive in the source and in the target, with the offsets of the first."""
 
     source: int
     target: int
@@ -28,7 +30,7 @@ class Run(Struct, frozen=True):
 
 
 def runs_of(pairs: Iterable[tuple[int, int]]) -> list[Run]:
-    """Pairs of source and target offset, ascending, as few runs."""
+    """Combine pairs of source and target offset, ascending, into as few runs as possible."""
     runs: list[Run] = []
     for source, target in pairs:
         last = runs[-1] if runs else None
@@ -49,7 +51,7 @@ class OffsetMap:
             self.add(run)
 
     def add(self, run: Run) -> None:
-        """What comes after all the others; joined to the last where it continues that."""
+        """Append a run; it is joined to the last one if it continues that."""
         last = self._runs[-1] if self._runs else None
         if last is not None and (run.source, run.target) == (last.source + last.count, last.target + last.count):
             self._runs[-1] = Run(last.source, last.target, last.count + run.count)
@@ -64,13 +66,13 @@ class OffsetMap:
 
     @property
     def records(self) -> int:
-        """How many records there are."""
+        """Number of records in the map."""
         return sum(run.count for run in self._runs)
 
     def moved(self, offset: int, *, empty: int = 0) -> int:
-        """Where a consumer goes on that had read everything below `offset` in the source.
+        """Target offset at which a consumer continues that had read everything below `offset` in the source.
 
-        That is at the first record from there on; where all were read, after the last one; `empty` if there is none.
+        That is the first record at or after `offset`, or the end if all were read; `empty` if the map has no records.
         """
         number = bisect_right(self._sources, offset) - 1
         if number >= 0:
@@ -83,7 +85,7 @@ class OffsetMap:
 
 
 def read_parquet(path: str, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], OffsetMap]:
-    """What `write_parquet` wrote of these topics and partitions.
+    """Read the maps of the given topics and partitions from a file of `write_parquet`.
 
     Raises `UsageError` for a file that is not such a map, `StorageError` for I/O.
     """
@@ -107,9 +109,9 @@ def read_parquet(path: str, wanted: Collection[tuple[str, int]]) -> dict[tuple[s
 
 
 def write_parquet(path: str, maps: Mapping[tuple[str, int], OffsetMap], renamed: Mapping[str, str]) -> None:
-    """A row for each record, in order: `topic`, `partition`, `offset`, `target_topic`, `target_offset`.
+    """Write one row per record, in order: `topic`, `partition`, `offset`, `target_topic`, `target_offset`.
 
-    The partition is the same in both.  Raises `UsageError` where something has the name, `StorageError` for I/O.
+    The partition number is the same in both.  Raises `UsageError` if the path exists, `StorageError` for I/O.
     """
     with needed("the offset map", "replay"):
         import pyarrow as pa

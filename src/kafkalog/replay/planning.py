@@ -1,4 +1,4 @@
-"""What a replay would do: the topics it would make, what it leaves out, and why it declines."""
+"""Plan of a replay: the topics to create, what is left out, and the reasons for a refusal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BESIDE_A_LOG = (*INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT)
 
 
 class PlannedTopic(Struct, frozen=True):
-    """A topic of the source, and what becomes of it."""
+    """A topic of the source and its plan."""
 
     name: str
     target: str
@@ -43,12 +43,12 @@ class PlannedTopic(Struct, frozen=True):
 
     @property
     def missing(self) -> list[int]:
-        """Partitions whose logs are not here: they are made, and stay empty."""
+        """Partitions whose logs are not in the directories; they are created and stay empty."""
         return [number for number in range(self.partition_count) if number not in self.partitions]
 
 
 class ReplayPlan(Struct, frozen=True, kw_only=True):
-    """What would be replayed; `damaged` are findings that end a consumer's reading."""
+    """What would be replayed; `damaged` are findings at which a consumer stops."""
 
     paths: tuple[str, ...]
     identity: str
@@ -57,26 +57,26 @@ class ReplayPlan(Struct, frozen=True, kw_only=True):
     damaged: tuple[Finding, ...]
     findings: tuple[Finding, ...]
     problem: str | None = None
-    """why the settings of topics are not known, where the cluster's metadata is there and cannot be read"""
+    """why the topics' settings are unknown, if the cluster's metadata exists but cannot be read"""
 
     @property
     def progress_topic(self) -> str:
-        """The topic that is made in the target to say how far the replay has come."""
+        """Topic in the target that records the progress of the replay."""
         return progress_topic(self.identity)
 
     @property
     def size(self) -> int:
-        """Bytes of all logs, whatever of them is asked for."""
+        """Size of all logs in bytes, including parts that are not replayed."""
         return sum(each.size for topic in self.topics for each in topic.partitions.values())
 
     @property
     def waiting(self) -> tuple[Waiting, ...]:
-        """What stays behind, because transactions before it are open and nobody has decided them."""
+        """What is left out because transactions before it are undecided."""
         logs = (each for topic in self.topics for _, each in sorted(topic.partitions.items()))
         return tuple(each.waiting for each in logs if each.waiting is not None)
 
     def refuse(self, options: Replay) -> None:
-        """`RecoveryRefused` where something would be lost that nobody has consented to lose."""
+        """Raise `RecoveryRefused` if something would be lost without consent."""
         if options.accept_loss:
             return
         if self.damaged:
@@ -97,10 +97,10 @@ class ReplayPlan(Struct, frozen=True, kw_only=True):
 
 
 def plan_replay(request: Replay | PathLike, *paths: PathLike, jobs: int = 1) -> ReplayPlan:
-    """Read what is to be replayed: every record is checked as far as its batch's checksum goes.
+    """Read what is to be replayed and check the checksum of every batch.
 
-    The request may be left out if its defaults are meant.  Raises `UsageError` for paths without Kafka data,
-    `UnknownName` for a topic that is not there, `StorageError`.
+    The request may be left out for its defaults. Raises `UsageError` for paths without Kafka data, `UnknownName` for an
+    unknown topic, `StorageError`.
     """
     options, paths = (request, paths) if isinstance(request, Replay) else (Replay(), (request, *paths))
     given = tuple(str(os.fspath(path)) for path in paths)
@@ -163,7 +163,7 @@ def plan_replay(request: Replay | PathLike, *paths: PathLike, jobs: int = 1) -> 
 
 
 def _ends_reading(finding: Finding) -> bool:
-    """Whether a consumer of the log comes no further: not where a file beside it is wrong that no consumer reads."""
+    """Whether a consumer stops at the finding; a damaged file beside the log that no consumer reads does not count."""
     name = os.path.basename(finding.file or "")
     return os.path.splitext(name)[1] not in _BESIDE_A_LOG and name not in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA)
 
@@ -180,7 +180,7 @@ def _refuse_one_name(targets: Sequence[str]) -> None:
 
 
 def _identity(paths: Sequence[str], options: Replay) -> str:
-    """An identity that is the same for the same part of the same directories, whatever is given to find them."""
+    """Identity of a replay; the same part of the same directories has the same one, however the paths are written."""
     real = sorted(os.path.realpath(path) for path in paths)
     part = options.start_offset, options.end_offset, options.start_time, options.end_time
     if part != (None,) * len(part):

@@ -1,7 +1,8 @@
-"""The settings with which a topic is made again, so that nothing that is brought back goes at once.
+"""Settings with which a topic is created again, so that the broker does not delete restored records at once.
 
 A broker deletes a segment as soon as its newest record is older than `retention.ms` (`UnifiedLog.deleteOldSegments`),
-and its cleaner compacts what is older than `min.compaction.lag.ms`: old records do not live through a first start.
+and its cleaner compacts records older than `min.compaction.lag.ms`; without other settings old records would not
+survive the first start.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ _WAS = {"retention.ms": str(_WEEK_MS), "retention.bytes": "-1", "min.compaction.
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """`written` is what the new topic is made with; `put_back` are the old values that differ, to be set later.
+    """Settings of a new topic: `written` when it is created, `put_back` the old values that differ, to be set later.
 
-    `expired` is how many offsets a broker would delete at once under the old ones; `is_compacted` whether it would
-    also drop records whose key comes again.
+    `expired` is the number of offsets that a broker would delete at once under the old settings; `is_compacted` is
+    whether it would also remove records whose key occurs again.
     """
 
     written: Mapping[str, str]
@@ -41,11 +42,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     expired: int
     is_compacted: bool
     assumed: frozenset[str] = frozenset()
-    """settings that it had no value of its own for, so that Kafka's default stands for its broker's"""
+    """settings for which Kafka's default was assumed, because the topic had no value of its own"""
 
     @property
     def would_lose(self) -> bool:
-        """Whether the old settings would remove something of what is brought back."""
+        """Whether the old settings would remove restored records."""
         return self.expired > 0 or self.is_compacted
 
 
@@ -53,7 +54,7 @@ def settings_for(
     old: Mapping[str, str], partitions: Iterable[Partition], now: int, *, keep: bool = False,
     further: Mapping[str, str] | None = None,
 ) -> Settings:  # fmt: skip
-    """For a topic that had the settings `old`; with `keep` they are written as they were, and `further` over them."""
+    """Settings for a topic that had the settings `old`; `keep` leaves those unchanged, `further` overrides them."""
     left_out = {name: value for name, value in old.items() if name in (*_OF_OLD_BROKERS, *_OF_ONE_CLUSTER)}
     kept = {name: value for name, value in old.items() if name not in left_out}
     is_compacted = "compact" in old.get("cleanup.policy", "delete").split(",")
@@ -75,7 +76,7 @@ def settings_for(
 
 
 def _expired(old: Mapping[str, str], partitions: Iterable[Partition], now: int) -> int:
-    """Offsets of segments that are older as a whole than the retention was."""
+    """Number of offsets in segments that are wholly older than the retention time."""
     if "delete" not in old.get("cleanup.policy", "delete").split(","):
         return 0
     try:

@@ -1,4 +1,4 @@
-"""Doing what a plan says, so that it can be killed anywhere and begun again."""
+"""Carry out a replay so that it can be killed at any moment and started again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from kafkalog.replay.target import (
 __all__ = ["ReplayResult", "check_target", "replay"]
 
 _CHUNK_RECORDS = 100_000
-"""In one transaction: each takes its time to commit, whatever is in it."""
+"""Records per transaction; every commit takes a fixed time."""
 _CHUNK_BYTES = 16 << 20
 _ATTEMPTS = 5
 _RECORD_OVERHEAD = 70
@@ -44,24 +44,24 @@ JOURNAL_SUFFIX, UNFINISHED_SUFFIX = ".journal", ".unfinished"
 
 
 class ReplayResult(Struct, frozen=True, kw_only=True):
-    """What was done; `maps` are of whole partitions, what earlier runs had replayed included."""
+    """Result of a replay; `maps` cover whole partitions, including what earlier runs replayed."""
 
     records: int
     bytes: int
     made: tuple[str, ...]
     maps: Mapping[tuple[str, int], OffsetMap]
     without_time: Mapping[tuple[str, int], int]
-    """records by partition that have no timestamp above 0, and therefore have that of the replay now"""
+    """records by partition without a timestamp above 0, which get the time of the replay"""
     moved: tuple[Moved, ...]
     left: tuple[Moved, ...]
-    """offsets that the target's group had committed already, and that were left as they are"""
+    """offsets that the target's group had already committed and that were not changed"""
     findings: tuple[Finding, ...]
     map_path: str
     map_is_new: bool
 
     @property
     def changed(self) -> bool:
-        """Whether anything was written, to the target or to the map."""
+        """Whether anything was written to the target or to the map."""
         return bool(self.records or self.made or self.moved or self.map_is_new)
 
 
@@ -75,17 +75,17 @@ def replay(
     on_bytes: Callable[[int], None] = lambda _: None,
     check: Callable[[], None] = lambda: None,
 ) -> ReplayResult:
-    """Write records into a live cluster, from where a killed run of the same identity had come to.
+    """Write records into a live cluster; continues where a killed run of the same identity stopped.
 
-    * `request`: which records, and how; it may be left out if the defaults are meant
+    * `request`: which records, and how; may be left out for the defaults
     * `target`: `HOST:PORT` of one of the cluster's brokers
-    * `map_path`: a new Parquet file, see `write_parquet`, by default `replay-ID.parquet`; beside it lies a journal
-      until the replay is over
-    * `plan`: what `plan_replay` returned for the same request and paths; by default it is planned now, with `jobs`
-    * `check`: called often; what it raises ends the replay in order
+    * `map_path`: a new Parquet file, see `write_parquet`, by default `replay-ID.parquet`; a journal is kept beside it
+      until the replay has finished
+    * `plan`: the result of `plan_replay` for the same request and paths; by default it is planned now, with `jobs`
+    * `check`: called often; an error that it raises ends the replay in an orderly way
 
-    Raises `RecoveryRefused` where the target has such topics with somebody else's records, `ClusterError`, and what
-    `plan_replay` raises.
+    Raises `RecoveryRefused` if the target has these topics with records of others, `ClusterError`, and the errors of
+    `plan_replay`.
     """
     options = request if isinstance(request, Replay) else Replay()
     plan = plan or plan_replay(request, *paths, jobs=jobs)
@@ -166,7 +166,9 @@ class _Replay:
         )  # fmt: skip
 
     def _is_left(self, progress: Mapping[tuple[str, int], int]) -> bool:
-        """Whether there is more to replay than the map tells of, which is there; `UsageError` if it is another's."""
+        """Whether there is more to replay than the existing map contains; `UsageError` if the map belongs to another
+        replay.
+        """
         is_left = False
         for topic in self._plan.topics:
             for number, partition in topic.partitions.items():
@@ -177,7 +179,7 @@ class _Replay:
         return is_left
 
     def _take_over_map(self, progress: Mapping[tuple[str, int], int], journal: Journal) -> None:
-        """A replay that was over goes on: what its map says is in the journal before anything is added."""
+        """Copy the existing map of a finished replay to the journal before anything is added."""
         missing = {}
         for topic in self._plan.topics:
             for number, partition in topic.partitions.items():
@@ -205,7 +207,7 @@ class _Replay:
         )
 
     def _groups_left_out(self) -> list[Moved]:
-        """Set what an earlier run was told to leave out, by the map that it wrote."""
+        """Commit the offsets of groups that an earlier run left out, using the map that it wrote."""
         renamed = {topic.name: topic.target for topic in self._plan.topics}
         replayed = {(topic.name, number) for topic in self._plan.topics for number in topic.partitions}
         by_group: dict[str, list[CommittedOffset]] = {}
@@ -295,9 +297,9 @@ class _Replay:
 
 
 def check_target(plan: ReplayPlan, bootstrap: str, options: Replay) -> tuple[str, ...]:
-    """The topics of the plan that the target has already; changes nothing.
+    """Topics of the plan that exist in the target; changes nothing.
 
-    Raises `RecoveryRefused` as `replay` would for topics with somebody else's records, `ClusterError`.
+    Raises `RecoveryRefused` like `replay` for topics with records of others, `ClusterError`.
     """
     with Target(bootstrap, plan.identity, options.client, compression=options.compression, batch_bytes=0) as target:
         existing = target.topics()
@@ -340,7 +342,7 @@ def _reader(partition: DecidedPartition, start: int, *, on_bytes: Callable[[int]
 
 
 def _is_wanted(record: Record, options: Replay) -> bool:
-    """Whether its time is within what is to be replayed."""
+    """Whether the record's time is within the requested bounds."""
     start, end = options.start_time, options.end_time
     return (start is None or record.timestamp >= start) and (end is None or record.timestamp < end)
 
@@ -351,7 +353,7 @@ def _has_more(partition: DecidedPartition, reached: int, options: Replay) -> boo
 
 
 class _Pace:
-    """Holds back whoever would write more than so many bytes in a second."""
+    """Limit the bytes written per second."""
 
     def __init__(self, bytes_per_second: int | None, check: Callable[[], None]) -> None:
         self._rate = bytes_per_second

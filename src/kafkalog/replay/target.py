@@ -1,4 +1,4 @@
-"""The live cluster, spoken to through librdkafka: the only module here that knows a client."""
+"""Access to the live cluster through librdkafka; the only module here that uses a client."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ __all__ = ["CHECKED_SECONDS", "PROGRESS_SETTINGS", "AbortedError", "ClusterError
 _TIMEOUT = 30.0
 _FLUSH_SECONDS = 120.0
 _PROGRESS_SECONDS = 60.0
-"""Without anything new of what was written about the progress."""
+"""Timeout in seconds if reading the progress topic returns nothing new."""
 PROGRESS_SETTINGS = {"cleanup.policy": "compact"}
 _TRANSACTION_MS = 60_000
 _LARGEST_MESSAGE = 1_000_000_000
 CHECKED_SECONDS = 0.2
-"""How long nobody looks whether a replay is to end, at most."""
+"""Longest time in seconds between two checks whether the replay should end."""
 _POLLED_EACH = 256
-"""Records between two looks at what was delivered."""
+"""Records between two polls for delivery reports."""
 Key = tuple[str, int]
 
 
 def _silent() -> logging.Logger:
-    """What librdkafka says of its attempts to connect is said once by whoever waits for them."""
+    """Logger that suppresses librdkafka's messages about connection attempts; the waiting caller reports them once."""
     found = logging.getLogger("kafkalog.replay")
     if not found.handlers:
         found.addHandler(logging.NullHandler())
@@ -43,7 +43,7 @@ def _silent() -> logging.Logger:
 
 
 class ClusterError(StorageError):
-    """The cluster cannot be reached, or refuses; `filename` is where it was looked for."""
+    """The cluster cannot be reached, or refuses a request; `filename` is its address."""
 
 
 def _cluster_error(bootstrap: str, what: str) -> ClusterError:
@@ -51,10 +51,9 @@ def _cluster_error(bootstrap: str, what: str) -> ClusterError:
 
 
 def progress_topic(identity: str) -> str:
-    """The topic of the target that says how far a replay has come, and the name of its transactions.
+    """Topic of the target that records the progress of a replay; also the name of its transactions.
 
-    One for each replay: whoever has begun to write under this name is the only one, and nobody's open transaction
-    hides what was committed.
+    Each replay has its own, so only one writer uses the name, and open transactions of others do not hide its progress.
     """
     return f"kafkalog-replay-{identity}"
 
@@ -72,15 +71,15 @@ def _read_progress(topic: str, message: Any) -> tuple[Key, int]:
 
 
 class AbortedError(Exception):
-    """The transaction was aborted, and can be tried again."""
+    """The transaction was aborted and can be retried."""
 
 
 class Target:
-    """A cluster at `bootstrap`; `settings` are librdkafka's own.  `identity` names the transactions and their progress.
+    """The cluster at `bootstrap`; a context manager.
 
-    `check` is called while records are on their way; what it raises ends that.
-
-    A context manager.  Raises `ClusterError`, and `UsageError` for settings that librdkafka does not take.
+    `settings` are librdkafka's.  `identity` names the transactions and their progress.  `check` is called while records
+    are being sent; an error that it raises ends that.  Raises `ClusterError`, and `UsageError` for settings that
+    librdkafka rejects.
     """
 
     def __init__(
@@ -145,12 +144,12 @@ class Target:
     # -- what is there -----------------------------------------------------------------------------------------------
 
     def cluster_id(self) -> str:
-        """The cluster's own name for itself; empty where it has none."""
+        """Id of the cluster; empty if it has none."""
         with self._told("cannot reach the cluster"):
             return str(self._admin.list_topics(timeout=_TIMEOUT).cluster_id or "")
 
     def topics(self) -> dict[str, int]:
-        """How many partitions each topic has that is there, the internal ones too."""
+        """Number of partitions of each existing topic, including internal ones."""
         with self._told("cannot list the topics"):
             found = self._admin.list_topics(timeout=_TIMEOUT).topics
         return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
@@ -164,7 +163,7 @@ class Target:
         return bool(high == 0)
 
     def create(self, topic: str, partitions: int, replication: int, configs: Mapping[str, str]) -> None:
-        """Make a topic and wait until it is there."""
+        """Create a topic and wait until it exists."""
         new = self._admin_module.NewTopic(topic, partitions, replication, config=dict(configs))
         with self._told(f"cannot create {topic} with {_words(configs)}"):
             self._admin.create_topics([new], operation_timeout=_TIMEOUT)[topic].result(_TIMEOUT)
@@ -182,15 +181,15 @@ class Target:
     # -- progress ----------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """End what a killed replay of this identity left open: nobody else writes under it from here on."""
+        """End open transactions of a killed replay of this identity; other writers of it are fenced from here on."""
         with self._told("cannot begin to write"):
             self._producer.init_transactions(_TIMEOUT * 2)
         self._is_ready = True
 
     def progress(self) -> dict[Key, int]:
-        """Where the source is to be read next, of partitions that were begun: what the topic of the progress says.
+        """Next source offset of the partitions that were begun, from the progress topic.
 
-        To be called after `begin`, which has ended whatever was written to it and not committed.
+        Must be called after `begin`, which ends uncommitted writes to the topic.
         """
         found: dict[Key, int] = {}
         waiting = set(self._partitions(self.progress_topic))
@@ -214,7 +213,7 @@ class Target:
         return found
 
     def note(self, starts: Mapping[Key, int]) -> None:
-        """Commit where the source of each partition begins, before anything is written to it."""
+        """Commit the start offset of the source for each partition, before anything is written to it."""
         if starts:
             with self._transaction():
                 self._producer.begin_transaction()
@@ -223,7 +222,7 @@ class Target:
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def write(self, topic: str, partition: int, records: Sequence[Record]) -> Written:
-        """Write records in a new transaction; they count when `commit` is called on what this gives."""
+        """Write records in a new transaction; they become visible when `commit` is called on the result."""
         with self._transaction():
             self._producer.begin_transaction()
             offsets: list[int] = []
@@ -251,9 +250,9 @@ class Target:
         return Written(self, topic, partition, offsets)
 
     def _flushed(self) -> int:
-        """Wait until all records were taken; how many were not in time.
+        """Wait until all records are delivered; returns the number that were not delivered in time.
 
-        In short pieces: an interrupt that comes while librdkafka waits would end in its `SystemError`.
+        Waits in short intervals: an interrupt while librdkafka waits would surface as its `SystemError`.
         """
         until = time.monotonic() + _FLUSH_SECONDS
         while (left := int(self._producer.flush(CHECKED_SECONDS))) and time.monotonic() < until:
@@ -312,7 +311,7 @@ class Target:
             raise self._error("cannot write", error) from None
 
     def abort(self) -> None:
-        """Leave no transaction open, as far as that is possible."""
+        """Abort an open transaction, as far as that is possible."""
         if self._is_ready:
             try:
                 self._producer.purge()
@@ -323,7 +322,7 @@ class Target:
     # -- groups ------------------------------------------------------------------------------------------------------
 
     def group_offsets(self, group: str, wanted: Sequence[Key]) -> dict[Key, int]:
-        """What a group of the target has committed."""
+        """Offsets that a group of the target has committed."""
         asked = self._kafka.ConsumerGroupTopicPartitions(group, [self._kafka.TopicPartition(*key) for key in wanted])
         with self._told(f"cannot ask for the offsets of group {group}"):
             answer = self._admin.list_consumer_group_offsets([asked], request_timeout=_TIMEOUT)[group].result(_TIMEOUT)
@@ -354,7 +353,7 @@ class Target:
 
 
 class Written:
-    """Records in a transaction that is still open; `offsets` are theirs in the target."""
+    """Records in an open transaction; `offsets` are their offsets in the target."""
 
     def __init__(self, target: Target, topic: str, partition: int, offsets: list[int]) -> None:
         self._target = target
@@ -362,7 +361,7 @@ class Written:
         self.offsets = offsets
 
     def commit(self, next_offset: int) -> None:
-        """Commit them, and with them from where the source is to be read next; `AbortedError` if that failed."""
+        """Commit the records together with the next source offset; raises `AbortedError` if that failed."""
         self._target._commit([(*self._place, next_offset)])  # noqa: SLF001 - a part of it
 
 

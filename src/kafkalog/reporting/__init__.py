@@ -1,1 +1,1 @@
-"""What `kafkalog report` shows: everything that is known of log directories, on one page to share."""
+"""Build the page of `kafkalog report`: everything that is known of log directories, to share."""

@@ -1,7 +1,8 @@
-"""What is lost permanently, what a simple start would lose, what earlier recoveries have lost: counted once, for all.
+"""Count losses once for all parts of a report: permanent ones, those of a simple start, and those of earlier
+recoveries.
 
-What is lost permanently is what the recommended way loses: nothing that is known gives it back.  The times of lost
-offsets are those of the sound batches around them, and come from `verify` where it has a finding about them.
+Permanently lost is what the recommended way loses: nothing that is known restores it. The times of lost offsets are
+those of the sound batches around them, from `verify` if it has a finding about them.
 """
 
 from __future__ import annotations
@@ -35,26 +36,26 @@ __all__ = [
 ]
 
 MOST_ROWS = 60
-"""Rows of the table of losses."""
+"""Most rows of the table of losses."""
 _LOOKED_AT = 8
-"""Damaged places of a partition whose batches are looked at again."""
+"""Most damaged places of a partition whose batches are read again."""
 _STANDS = (RunState.FINISHED, RunState.CUT_SHORT, RunState.HALF_PURGED)
 
 
 class LossRow(Struct, frozen=True):
-    """One line of the table: what a partition loses permanently and by a simple start, and when that was written."""
+    """One row of the table: what a partition loses permanently and by a simple start, and when it was written."""
 
     partition: str
     permanently: str
     by_start: str
-    """empty if nothing would start, or for what an earlier run has lost"""
+    """empty if nothing would start, or for losses of an earlier execution"""
     written: str
     by_eye: str = ""
-    """records of the lost batches that decode although nothing proves them; empty if there are none"""
+    """number of records of the lost batches that can be decoded although nothing proves them; empty if none"""
 
     @property
     def sentence(self) -> str:
-        """All of it in one line."""
+        """The whole row as one line."""
         words = [("permanently", self.permanently), ("by a simple start", self.by_start), ("written", self.written)]
         told = [f"{name} {text}" for name, text in words if text]
         eye = f"; {self.by_eye} readable by eye, unproven" if self.by_eye else ""
@@ -62,13 +63,13 @@ class LossRow(Struct, frozen=True):
 
 
 def recommended_of(planned: Planned) -> RecoveryWay | None:
-    """The recommended way, where the ways differ."""
+    """The recommended way if one of the ways loses something; None otherwise, or if none is recommended."""
     best = planned.choice.recommended
     return best if planned.is_choice else None
 
 
 def records_text(lost: Measured) -> str:
-    """`7 records`, `at least 7 records`."""
+    """Text of a number of lost records: `7 records`, `at least 7 records`, `no record`."""
     if lost.records_lost is None:
         return "an unknown number of records"
     if lost.records_lost == 0 and lost.is_exact:
@@ -77,47 +78,54 @@ def records_text(lost: Measured) -> str:
 
 
 def total_for_good(facts: ReportFacts) -> Measured:
-    """What the recommended ways lose together."""
-    return total(each for planned in facts.planned for each in _for_good(planned).values())
+    """Total loss of the recommended ways."""
+    return total(measured for planned in facts.planned for measured in _for_good(planned).values())
 
 
 def total_by_start(facts: ReportFacts) -> Measured | None:
-    """What Kafka's own start on the directories would lose; None where it would not start on one of them."""
-    if not facts.planned or any(each.forecast is None or each.forecast.outcome != "loaded" for each in facts.planned):
+    """Total loss of Kafka's own start; None if it would not start on one of the directories, or that is unknown."""
+    if not facts.planned or any(
+        planned_directory.forecast is None or planned_directory.forecast.outcome != "loaded"
+        for planned_directory in facts.planned
+    ):
         return None
-    return total(each for planned in facts.planned for each in planned.choice.kafka_by_partition.values())
+    return total(
+        planned_directory
+        for planned in facts.planned
+        for planned_directory in planned.choice.kafka_by_partition.values()
+    )
 
 
 def total_before(facts: ReportFacts) -> Measured:
-    """What recoveries have lost that were not undone."""
+    """Total loss of earlier executions that were not undone."""
     return total(loss_of_run(run) for _root, run in runs_that_lost(facts))
 
 
 def runs_that_lost(facts: ReportFacts) -> list[tuple[str, RunInfo]]:
-    """Log directories and the runs on them that have lost records, as they noted it."""
+    """Log directory and execution, for executions whose journal lists losses and that were not undone."""
     return [(root, run) for root, found in facts.runs for run in found if run.lost and run.state in _STANDS]
 
 
 def loss_of_run(run: RunInfo) -> Measured:
-    """What a run has lost, in all."""
+    """Total loss of an execution."""
     return total(_of_run(run).values())
 
 
 def _of_run(run: RunInfo) -> dict[str, Measured]:
     return {
-        each.partition: Measured(
+        loss.partition: Measured(
             records_kept=0,
-            records_lost=each.records,
-            is_exact=each.is_exact,
+            records_lost=loss.records,
+            is_exact=loss.is_exact,
             bytes_cut=0,
-            lost=[LostRange(each.partition, *offsets) for offsets in each.ranges],
+            lost=[LostRange(loss.partition, *offsets) for offsets in loss.ranges],
         )
-        for each in run.lost or ()
+        for loss in run.lost or ()
     }
 
 
 def _for_good(planned: Planned) -> dict[str, Measured]:
-    """Partition directory -> what the recommended way loses of it."""
+    """Loss of the recommended way by partition directory; empty if no way is recommended."""
     best = recommended_of(planned)
     if best is None:
         return {}
@@ -133,7 +141,7 @@ def _for_good(planned: Planned) -> dict[str, Measured]:
 
 
 def loss_rows(facts: ReportFacts) -> list[LossRow]:
-    """The table, at most `MOST_ROWS` and one row more, which says that there are others; each loss has one row."""
+    """Rows of the table, one for each loss: at most `MOST_ROWS`, and one more that counts the others."""
     rows = list(_rows(facts))
     left = len(rows) - MOST_ROWS
     return rows if left <= 0 else [*rows[:MOST_ROWS], LossRow(f"and {counted(left, 'more row')}", "", "", "")]
@@ -163,12 +171,12 @@ def _rows(facts: ReportFacts) -> Iterator[LossRow]:
 
 
 def _is_any(lost: Measured | None) -> bool:
-    """Whether anything is lost, or may be."""
+    """Whether anything is lost, or may be. False for None."""
     return lost is not None and (lost.records_lost != 0 or not lost.is_exact)
 
 
 def _amount(lost: Measured | None) -> str:
-    """`3 (offsets 3 to 5)`, `none`; empty if nothing is known."""
+    """Text such as `3 (offsets 3 to 5)` or `none`; empty if unknown."""
     if lost is None:
         return ""
     if not _is_any(lost):
@@ -178,45 +186,47 @@ def _amount(lost: Measured | None) -> str:
 
 
 def _batches(name: str, planned: Planned) -> Iterator[LostBatch]:
-    """What the damaged places of a partition tell, the first of them."""
-    found = dict.fromkeys(
-        (os.path.join(planned.root, each.file), each.position)
-        for each in (*planned.damages, *planned.choice.damaged)
-        if is_of_batch(each) and each.file is not None and os.path.basename(os.path.dirname(each.file)) == name
+    """Yield facts about the batches at the first damaged places of a partition; reads them again."""
+    places = dict.fromkeys(
+        (os.path.join(planned.root, damage.file), damage.position)
+        for damage in (*planned.damages, *planned.choice.damaged)
+        if is_of_batch(damage) and damage.file is not None and os.path.basename(os.path.dirname(damage.file)) == name
     )
-    for path, position in list(found)[:_LOOKED_AT]:
+    for path, position in list(places)[:_LOOKED_AT]:
         if position is not None:
             yield lost_batch_at(path, position)
 
 
 def _times(ranges: Sequence[LostRange], root: str, facts: ReportFacts, batches: Sequence[LostBatch]) -> str:
-    """When lost ranges were written: by the sound batches on both sides, else as the header of the batch claims."""
-    for each in ranges:
-        around = _time_of(each, root, facts)
-        claimed = when_written(each, batches)
+    """Text of the time at which lost ranges were written: by the sound batches on both sides, else as the batch's
+    header claims; empty if unknown.
+    """
+    for lost_range in ranges:
+        around = _time_of(lost_range, root, facts)
+        claimed = when_written(lost_range, batches)
         if around or claimed:
             return around if around.startswith("between") or not claimed else claimed
     return ""
 
 
 def _time_of(lost: LostRange, root: str, facts: ReportFacts) -> str:
-    """Between which of the batches around it a lost range was written; nothing where no time is known."""
+    """Text of the time between the batches around a lost range; empty if unknown."""
     path = os.path.join(os.path.realpath(root), lost.partition)
     for partition in facts.examined.partitions:
         if os.path.realpath(partition.path) == path:
-            found = _around(lost, partition, _unread_in(partition, facts))
-            return "" if found is None or len(found.parts) == 1 else found.parts[1]
+            around = _around(lost, partition, _unread_in(partition, facts))
+            return "" if around is None or len(around.parts) == 1 else around.parts[1]
     return ""
 
 
 def _unread_in(partition: PartitionFacts, facts: ReportFacts) -> list[Unread]:
-    """What `verify` says that nobody reads of a partition, and then what the walk has seen."""
-    told = [
-        each.unread
-        for each in facts.findings
-        if each.unread is not None and os.path.dirname(each.file or "") == partition.path
+    """Unreadable offset ranges of a partition: those in findings of `verify`, then those of the walk."""
+    ranges = [
+        finding.unread
+        for finding in facts.findings
+        if finding.unread is not None and os.path.dirname(finding.file or "") == partition.path
     ]
-    return [*told, *partition.unread]
+    return [*ranges, *partition.unread]
 
 
 def _around(lost: LostRange, partition: PartitionFacts, unread: Sequence[Unread]) -> Unread | None:

@@ -1,4 +1,4 @@
-"""`kafkalog.report`: everything that is known of log directories, as a page or as text for a channel."""
+"""Make a report: everything about log directories, as a page or as text for a channel."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ __all__ = ["Report", "make_report", "report"]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The results, ready to be written."""
+    """Results of an examination, ready to be written."""
 
     facts: ReportFacts = field(repr=False)
 
     @property
     def verdict(self) -> ReportVerdict:
-        """The sentence, and the exit code of the command."""
+        """Sentence, and exit code of the command."""
         return verdict_of(self.facts)
 
     @property
     def findings(self) -> Sequence[Finding]:
-        """Warnings and errors, as `verify` finds them; errors first."""
+        """Warnings and errors as in `verify`, errors first."""
         return self.facts.findings
 
     def html(self) -> str:
-        """One self-contained page of a few MB at most, which loads nothing from anywhere."""
+        """Return one self-contained page of a few MB at most, which loads nothing from elsewhere."""
         return page_of(self.facts)
 
     def markdown(self) -> str:
-        """At most 80 lines for a chat channel: verdict, damage, ways, commands."""
+        """Return at most 80 lines of Markdown for a chat channel: verdict, damage, ways, commands."""
         return markdown_of(self.facts)
 
     def text(self) -> str:
-        """Plain text of lines of 80 columns: the verdict on the first 24 lines, then what is wrong."""
+        """Return plain text of 80 columns: the verdict on the first 24 lines, then the problems."""
         return text_of_report(self.facts)
 
 
@@ -61,15 +61,14 @@ def report(
     jobs: int = 1,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Report:
-    """Examine log directories, partition directories or segments, and change nothing.
+    """Examine log directories, partition directories or segments; change nothing.
 
-    `deep` decodes every record; `config` and `at` are
-    those of `plan`; `show_bytes` shows the bytes around damage, which may be parts of records.  A page is limited to a
-    few MB and says what it leaves out.  Raises `UsageError` for paths without Kafka data; what cannot be read is part
-    of the report.
+    `deep` decodes every record; `config` and `at` are those of `plan`; `show_bytes` shows the bytes around damage,
+    which may be parts of records. A page is limited to a few MB and says what it leaves out. Raises `UsageError` for
+    paths without Kafka data; anything unreadable is part of the report.
 
     * `paths`: log directories, partition directories or segments
-    * `select`: the topic-partitions to take; all of them without it
+    * `select`: the topic-partitions to examine; all of them without it
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
@@ -78,8 +77,5 @@ def report(
 
 
 def make_report(paths: Sequence[str], asked: Asked, watch: Watch) -> Report:
-    """Make the report, as `report` does, with everything that is asked for in one object.
-
-    `watch` is told how far it is.
-    """
+    """Make a report as `report` does, with the whole request in one object. `watch` receives the progress."""
     return Report(examine(paths, asked, watch))

@@ -1,4 +1,4 @@
-"""The report for a channel: verdict, what is lost, what to do, the evidence; in 80 lines at most, details folded."""
+"""Report for a chat channel: verdict, losses, what to do, and evidence; at most 80 lines, with details folded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["markdown_of"]
 _FINDINGS = 5
 _COMMANDS = 2
 _HEIGHT = 15
-"""Lines of the first screen here: its losses are cut short, because the table of lost records follows."""
+"""Lines of the first screen here: its losses are shortened, because the table of lost records follows."""
 _DIRECTORIES = 3
 _COPIES = 8
 _RUNS = 3
@@ -40,20 +40,20 @@ _CELL = 200
 
 
 def _text(text: str) -> str:
-    """Data as text in which nothing is a mark, a mention or the end of a cell."""
+    """Escape data so that nothing in it is markup, a mention or the end of a cell."""
     marked = _MARKS.sub(r"\\\1", escape_controls(text)).replace("@", "@\u200b")
     return re.sub(r"(?i)\b(www)\.", r"\1\\.", marked.replace("://", "\\://"))
 
 
 def _code_in_cell(text: str) -> str:
-    """Data as code in a table, where a bar would end the cell."""
+    """Format data as code in a table, where a bar would end the cell."""
     return _code(text).replace("|", "\\|")
 
 
 def _code(text: str) -> str:
-    """Data as code."""
+    """Format data as code."""
     plain = escape_controls(text)
-    longest = max((len(each) for each in re.findall("`+", plain)), default=0)
+    longest = max((len(ticks) for ticks in re.findall("`+", plain)), default=0)
     fence = "`" * (longest + 1)
     space = " " if plain.startswith("`") or plain.endswith("`") else ""
     return f"{fence}{space}{plain}{space}{fence}"
@@ -64,7 +64,7 @@ def _cut(text: str) -> str:
 
 
 def markdown_of(facts: ReportFacts) -> str:
-    """All of it, with a newline at the end."""
+    """Return the report as Markdown, with a newline at the end."""
     return "\n".join(_lines(facts)) + "\n"
 
 
@@ -162,7 +162,9 @@ def _worth_it(planned: Sequence[Planned]) -> list[Planned]:
 
 
 def _ways(planned: Planned, arguments: Sequence[str], *, is_one_of_several: bool) -> Iterator[str]:
-    """The ways of one log directory; the first screen has its consequences, and the command if there is one only."""
+    """Lines about the ways of one log directory. The first screen has its consequences, and the command if there is
+    only one directory.
+    """
     forecast = planned.forecast
     yield ""
     yield f"### What to do: {_code(planned.path)}"

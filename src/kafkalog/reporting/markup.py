@@ -1,4 +1,4 @@
-"""HTML from Python values: whatever is not markup already is escaped, control and direction characters too."""
+"""HTML from Python values: everything that is not markup is escaped, control and direction characters too."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Markup(str):
 
 
 def join(content: Content) -> Markup:
-    """All of it as one piece of HTML; numbers get separators of thousands."""
+    """Join content to one piece of HTML. Integers get thousands separators; None is empty."""
     if content is None:
         return Markup()
     if isinstance(content, Markup):
@@ -39,7 +39,9 @@ def join(content: Content) -> Markup:
 
 
 def element(name: str, /, *content: Content, **attributes: str | int | bool | None) -> Markup:
-    """`<name attributes>content</name>`; `class_` is `class`, `_` is `-`, True an attribute without a value."""
+    """Make `<name attributes>content</name>`. `class_` becomes `class`, `_` becomes `-`; True is an attribute without a
+    value, False and None none.
+    """
     words = [name]
     for key, value in attributes.items():
         if value is None or value is False:
@@ -51,33 +53,35 @@ def element(name: str, /, *content: Content, **attributes: str | int | bool | No
 
 
 def code(text: str) -> Markup:
-    """A path, a name or a command: isolated, so that its letters never turn the direction of what is around it."""
+    """A path, name or command as code: isolated, so that its letters never change the text direction around it."""
     return element("code", text)
 
 
 def prose(text: str) -> Markup:
-    """A sentence of ours in which what stands between backticks is code."""
+    """One of our sentences; text between backquotes becomes code."""
     return join([element("code", part) if number % 2 else part for number, part in enumerate(text.split("`"))])
 
 
 def table(
     caption: str, columns: Iterable[str], rows: Iterable[Iterable[Content]], *, numeric: Iterable[int] = ()
 ) -> Markup:
-    """A table that scrolls by itself where it is wider than the page; `numeric` are columns aligned to the right."""
+    """A table that scrolls by itself if it is wider than the page; `numeric` are numbers of columns aligned to the
+    right.
+    """
     right = frozenset(numeric)
     head = element(
         "tr",
         [
-            element("th", each, scope="col", class_="n" if number in right else None)
-            for number, each in enumerate(columns)
+            element("th", cell, scope="col", class_="n" if number in right else None)
+            for number, cell in enumerate(columns)
         ],
     )
     body = [
         element(
             "tr",
             [
-                element("td", each, class_="n" if number in right else _class_of(each))
-                for number, each in enumerate(row)
+                element("td", cell, class_="n" if number in right else _class_of(cell))
+                for number, cell in enumerate(row)
             ],
         )
         for row in rows
@@ -87,13 +91,15 @@ def table(
 
 
 def _class_of(content: Content) -> str | None:
-    """Long text keeps its column from becoming narrow, and short text stays on its line."""
+    """CSS class of a cell: long text keeps its column from becoming narrow, short text stays on one line. None for
+    other content.
+    """
     if not isinstance(content, str) or isinstance(content, Markup):
         return None
     return "long" if len(content) > _LONG else "short"
 
 
 def data_block(name: str, value: object) -> Markup:
-    """JSON for the script of the page, in which nothing ends a script or begins a comment."""
+    """JSON for the page's script, in which nothing can end a script or begin a comment."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=True).translate(_NO_END_OF_SCRIPT)
     return Markup(f'<script type="application/json" id="{html.escape(name)}">{text}</script>')

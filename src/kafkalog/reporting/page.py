@@ -1,4 +1,4 @@
-"""The page: one file that asks nobody for anything, put together from its template, style, script and sections."""
+"""The page: one self-contained file, composed of template, style, script and sections."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def _part(name: str) -> str:
 
 @cache
 def stylesheet() -> str:
-    """The style, with the dark colors where the reader's system, or the reader, asks for them."""
+    """Style of the page, with dark colors if the reader's system or the reader selects them."""
     return Template(_part("report.css")).substitute(dark=_part("dark.css").strip())
 
 
 def _digest(text: str) -> str:
-    """What the policy of the page names the one style and the one script by."""
+    """Hash by which the page's content security policy permits its style or script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def page_of(facts: ReportFacts) -> str:
-    """The whole page, as text."""
+    """Return the whole page as HTML text. Raises `UsageError` if this installation is incomplete."""
     verdict = verdict_of(facts)
     sections = [
         ways_section(facts),

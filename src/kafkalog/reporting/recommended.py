@@ -1,4 +1,4 @@
-"""What a report says of a plan that was made, or could not be, in the words of the command line."""
+"""Describe a plan that was made, or could not be made, in the words of the command line."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["recommended_command", "why_no_plan"]
 
 
 def why_no_plan(planned: Planned) -> str:
-    """The sentence of the error that ended it."""
+    """Sentence of the error that ended the plan."""
     return "" if planned.problem is None else sentence_of(planned.problem)
 
 
 def recommended_command(planned: Planned, arguments: Sequence[str]) -> str | None:
-    """The command of the way that loses least, or of the plan itself where there is nothing to choose."""
+    """Command of the way that loses least, or of the plan itself if there is only one way."""
     if planned.refusal is not None or planned.problem is not None or planned.choice.loses_metadata:
         return None
     if planned.waits_for_a_run:

@@ -1,4 +1,4 @@
-"""A section of the page: its name in the index, and what it holds."""
+"""Section of the page: its entry in the index, and its content."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ __all__ = ["Section", "section"]
 
 
 class Section(Struct, frozen=True):
-    """One entry of the index."""
+    """Section with its entry in the index."""
 
     anchor: str
     title: str
     note: str
-    """a few words beside the title: how much there is"""
+    """a few words beside the title about the amount"""
     markup: Markup
 
 
 def section(anchor: str, title: str, note: str, *content: Content, is_open: bool = True) -> Section:
-    """A section that collapses; open at first where `is_open`."""
+    """Make a section that can be collapsed; `is_open` says whether it is open at first."""
     heading = element(
         "summary",
         element("h2", title, id=f"{anchor}-title"),

@@ -1,4 +1,4 @@
-"""Copies of partitions on several brokers side by side, as `kafkalog compare` finds them."""
+"""Section that compares the copies of partitions on several brokers, as `kafkalog compare` finds them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST = 100
 
 
 def comparison_section(facts: ReportFacts) -> Section | None:
-    """None where no partition is in two places."""
+    """Section about partitions with several copies; None if no partition has two."""
     if facts.comparison_problem is not None:
         why = sentence_of(facts.comparison_problem)
         return section("copies", "Copies compared", "not compared", element("p", f"{why}."))
@@ -71,7 +71,7 @@ def _numbers(copy: CopyReport) -> list[Content]:
 
 
 def standing_of(partition: PartitionComparison, copy: CopyReport) -> str:
-    """A copy beside the best one."""
+    """Words for a copy, compared with the best one."""
     if copy.error is not None:
         return f"unreadable: {copy.error}"
     if copy is partition.best:

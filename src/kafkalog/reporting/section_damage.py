@@ -1,4 +1,4 @@
-"""Damage: each finding with its place, its sentence, what to do, and the bytes that stand there."""
+"""Section "Damage": each finding with its place, its sentence, what to do, and the bytes there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _IN_A_ROW = 8
 
 
 def damage_section(facts: ReportFacts) -> Section | None:
-    """None where nothing was found."""
+    """Make the section; None if there are no findings."""
     if not facts.findings:
         return None
     errors = len(facts.errors)
@@ -105,7 +105,7 @@ def _sentence(text: str) -> str:
 
 
 def hex_text(data: bytes) -> str:
-    """Pairs of hexadecimal digits."""
+    """Hexadecimal digits of bytes, in pairs."""
     return data.hex(" ")
 
 
@@ -122,7 +122,7 @@ def _bytes(around: AnnotatedBytes, position: int) -> Markup:
 
 
 def _plain(data: bytes, position: int, where: str) -> Iterator[list[Content]]:
-    """Bytes that no field of the layout covers, a few in each row."""
+    """Rows with bytes that no field of the layout covers."""
     for start in range(0, len(data), _IN_A_ROW):
         part = data[start : start + _IN_A_ROW]
         yield [str(position + start), _hex(part), element("em", where), "", _text(part)]
@@ -133,5 +133,5 @@ def _hex(data: bytes) -> Markup:
 
 
 def _text(data: bytes) -> Markup:
-    """What can be printed of bytes."""
+    """Printable characters of bytes, with a dot for others."""
     return element("code", "".join(chr(each) if 0x20 <= each < 0x7F else "·" for each in data), class_="hex")

@@ -1,4 +1,4 @@
-"""The top of the page: the verdict, what was examined, and the index."""
+"""Top of the page: the verdict, what was examined, and the index."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_PATHS = 20
 
 
 def header_section(facts: ReportFacts, verdict: ReportVerdict) -> Markup:
-    """ReportVerdict, facts in a list, and the numbers that tell how much it is."""
+    """Make the verdict, the facts as a list, and the numbers of what was examined."""
     examined = facts.examined
     times = [each for each in examined.partitions if each.first_timestamp is not None]
     first = min((each.first_timestamp for each in times if each.first_timestamp is not None), default=None)
@@ -68,7 +68,7 @@ def header_section(facts: ReportFacts, verdict: ReportVerdict) -> Markup:
 
 
 def _losses(facts: ReportFacts) -> Markup | None:
-    """A table whose cells wrap, so that all its columns are on the page."""
+    """Table of losses, whose cells wrap so that all its columns fit the page; None if there are no losses."""
     found = loss_rows(facts)
     has_eye = any(each.by_eye for each in found)
     columns = ["topic-partition", "lost permanently", "lost by a simple start", "written",

@@ -1,4 +1,4 @@
-"""The inventory: log directories, and the partitions in them."""
+"""Section with the inventory: log directories, and the partitions in them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BROKER = {
 
 
 def inventory_section(facts: ReportFacts) -> Section:
-    """All directories, and the partitions with damage or of most bytes."""
+    """Section with all directories, and the partitions that are damaged or have the most bytes."""
     partitions = facts.examined.partitions
     content: list[Content] = []
     if facts.directories:

@@ -1,4 +1,4 @@
-"""What this page does not say."""
+"""Section about what this page does not say."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["left_out_section"]
 
 
 def left_out_section(facts: ReportFacts) -> Section:
-    """How far the page can be believed."""
+    """Section that says how far the page can be believed."""
     lines = [
         "Everything was read and nothing was changed. What a running broker writes meanwhile may look torn.",
         "Checksums prove that bytes are as they were written; they do not prove who wrote them.",

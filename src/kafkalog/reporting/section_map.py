@@ -1,4 +1,4 @@
-"""The health map: a bar for each segment, to scale, and one view in which a range of bytes can be looked at closely."""
+"""Health map of the report: a bar to scale for each segment, and one view that zooms into a range of bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["PATTERNS", "map_data", "map_section"]
 _WIDTH = 1000
 _FEW = 6
 _VISIBLE = 5
-"""Of 1000, the width of the smallest damage that is drawn: what is there is seen."""
+"""Width of the smallest damage that is drawn, of 1000 per segment, so that all damage is visible."""
 PATTERNS = {
     Kind.SOUND: "",
     Kind.AFTER: "M0 8L8 0M-2 2L2 -2M6 10L10 6",
@@ -32,7 +32,7 @@ PATTERNS = {
 
 
 def map_section(facts: ReportFacts) -> Section | None:
-    """None where there is no segment."""
+    """Make the section; None if there are no segments."""
     maps = facts.examined.maps
     if not facts.examined.segments:
         return None
@@ -64,7 +64,7 @@ def map_section(facts: ReportFacts) -> Section | None:
 
 
 def _together(sound: list[Content]) -> list[Content]:
-    """Partitions in which all that is drawn is sound: behind one line where there are many."""
+    """Fold partitions whose drawn segments are all sound into one line if there are many."""
     if len(sound) <= _FEW:
         return sound
     words = f"{len(sound):,} partitions in which every segment that is drawn is sound"
@@ -82,7 +82,7 @@ def _left_out(facts: ReportFacts) -> Markup | None:
 
 
 def _defs() -> Markup:
-    """What fills each kind, by color and by pattern."""
+    """SVG definitions of the pattern and color for each kind."""
     patterns = [
         element(
             "pattern",
@@ -115,7 +115,7 @@ def _legend() -> Markup:
 
 
 def _view() -> Markup:
-    """The close look, which the script fills."""
+    """Zoom view, which the script fills."""
     buttons = [
         ("previous", "◀ Segment", "Previous segment"),
         ("next", "Segment ▶", "Next segment"),
@@ -179,10 +179,10 @@ def _partition(path: str, found: Sequence[tuple[PartitionFacts, SegmentMap]], nu
 
 
 def _chips(stretches: object) -> list[Content]:
-    """How many stretches of each kind that is not sound."""
+    """Number of stretches of each kind that is not sound, as labels."""
     counts: Counter[Kind] = Counter()
-    for each in stretches:  # type: ignore[attr-defined]
-        counts[each.kind] += 1
+    for stretch in stretches:  # type: ignore[attr-defined]
+        counts[stretch.kind] += 1
     return [
         [" ", element("span", f"{kind} {kind.words} {counts[kind]:,}", class_=f"chip c-{kind}")]
         for kind in reversed(Kind)
@@ -217,16 +217,18 @@ def _bar(made: SegmentMap, number: int, largest: int) -> Markup:
 
 
 def _rects(made: SegmentMap, width: int) -> list[Markup]:
-    """Neighbors of one kind together; damage on top of what is sound, and never too small to be seen."""
+    """Rectangles of a bar: neighbors of one kind joined, damage above sound batches and always wide enough to be
+    visible.
+    """
     size = made.segment.size
     if not size:
         return [element("rect", x=0, y=7, width=width, height=2, class_="k-Z")]
     runs: list[list[Stretch]] = []
-    for each in made.stretches:
-        if runs and runs[-1][0].kind is each.kind:
-            runs[-1].append(each)
+    for stretch in made.stretches:
+        if runs and runs[-1][0].kind is stretch.kind:
+            runs[-1].append(stretch)
         else:
-            runs.append([each])
+            runs.append([stretch])
     runs.sort(key=lambda run: run[0].kind.rank)
     rects = []
     for run in runs:
@@ -239,7 +241,7 @@ def _rects(made: SegmentMap, width: int) -> list[Markup]:
 
 
 def map_data(facts: ReportFacts) -> dict[str, object]:
-    """What the script draws from: each stretch is [kind, start, end, batches, records, first, last, detail, places]."""
+    """Data for the script: each stretch is [kind, start, end, batches, records, first, last, detail, places]."""
     details: dict[str, int] = {"": 0}
     segments = []
     for partition, made in facts.examined.maps:
@@ -270,5 +272,5 @@ def map_data(facts: ReportFacts) -> dict[str, object]:
 
 
 def _number(offset: int | None) -> str | None:
-    """An offset as text: a script's numbers are not exact from 2^53 on."""
+    """An offset as text, because a script's numbers are not exact from 2^53 on; None for None."""
     return None if offset is None else str(offset)

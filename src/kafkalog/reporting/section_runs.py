@@ -1,4 +1,4 @@
-"""What recoveries did before, with the line that takes each back."""
+"""Section about earlier recoveries, with the command that undoes each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST = 50
 
 
 def undo_line(root: str, run: RunInfo) -> str | None:
-    """The command that takes a run back; None where that cannot be."""
+    """Command that undoes a run; None if it cannot be undone."""
     return shell_line(["kafkalog", "undo", root, "--run", run.run_id]) if run.undoable else None
 
 
@@ -28,7 +28,7 @@ def _lost(run: RunInfo) -> str:
 
 
 def runs_section(facts: ReportFacts) -> Section | None:
-    """None where no recovery has left anything."""
+    """Section about earlier runs; None if no recovery has left anything."""
     if not facts.runs:
         return None
     content: list[Content] = []

@@ -1,4 +1,4 @@
-"""When was how much appended: a row of bars for each topic, from the timestamps of batch headers."""
+"""Section "Appends over time": a row of bars for each topic, from the timestamps of batch headers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEIGHT = 100
 
 
 def timeline_section(facts: ReportFacts) -> Section | None:
-    """None where no batch has a time."""
+    """Make the section; None if no batch has a timestamp."""
     series = facts.examined.series
     if series is None:
         return None
@@ -57,7 +57,7 @@ def timeline_section(facts: ReportFacts) -> Section | None:
 
 
 def _rows(series: Series) -> list[tuple[str, list[tuple[int, int]]]]:
-    """The largest topics, and the others as one."""
+    """The largest topics, and all others as one row."""
     found = [(name or "other topics", buckets) for name, buckets in series.topics.items()]
     if len(found) <= _ROWS:
         return found
@@ -91,7 +91,7 @@ def _row(name: str, buckets: list[tuple[int, int]], number: int) -> Markup:
 
 
 def _bars(values: list[int]) -> str:
-    """The outline of bars over each other's places; the smallest amount is still seen."""
+    """Outline of bars beside each other; the smallest amount stays visible."""
     largest = max(values, default=0)
     parts = []
     for number, value in enumerate(values):
@@ -113,7 +113,7 @@ def _table(series: Series) -> Markup:
 
 
 def timeline_data(facts: ReportFacts) -> dict[str, object] | None:
-    """What the script tells of the bar under the pointer."""
+    """Data with which the script describes the bar under the pointer; None if no batch has a timestamp."""
     series = facts.examined.series
     if series is None:
         return None

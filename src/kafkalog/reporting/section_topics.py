@@ -1,4 +1,4 @@
-"""Size and rate by topic."""
+"""Section with size and rate by topic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST = 100
 
 
 def topics_section(facts: ReportFacts) -> Section | None:
-    """None where there is no topic."""
+    """Section about the topics; None if there are none."""
     topics = facts.examined.topics
     if not topics:
         return None

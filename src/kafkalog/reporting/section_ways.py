@@ -1,4 +1,6 @@
-"""What to do: the ways of recovering each log directory, what each keeps, loses and needs, and the command to run."""
+"""Section "What to do": the ways of recovering each log directory, what each keeps, loses and needs, and
+the command.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ _UNDO = "What it removes goes to quarantine, and `kafkalog undo` puts it back. S
 
 
 def ways_section(facts: ReportFacts) -> Section | None:
-    """None where no plan could be asked for: segments that were pointed at themselves."""
+    """Make the section; None if there are no plans, because only segments were given."""
     if not facts.planned:
         return None
     changing = sum(each.is_worth_a_look for each in facts.planned)
@@ -96,7 +98,7 @@ def _recommendation(planned: Planned, arguments: Sequence[str]) -> Markup | None
 
 
 def _sum(best: RecoveryWay) -> str:
-    """What a way keeps, loses and means, in whole sentences."""
+    """Sentences about what a way keeps, loses and means."""
     lost = "none" if best.measured.records_lost == 0 and best.measured.is_exact else lost_text(best.measured)
     more = f" {best.consequence[:1].upper()}{best.consequence[1:]}." if best.consequence else ""
     return f"Records kept: {kept_text(best.measured)}; lost: {lost}.{more}"
@@ -124,7 +126,7 @@ def _table(caption: str, ways: Sequence[RecoveryWay], best: RecoveryWay | None) 
 
 
 def kept_text(found: Measured) -> str:
-    """Records that a way keeps."""
+    """Text of the number of records that a way keeps."""
     if found.records_kept is None:
         return "unknown"
     hidden = f", {found.records_hidden:,} of them skipped" if found.records_hidden else ""
@@ -132,7 +134,7 @@ def kept_text(found: Measured) -> str:
 
 
 def lost_text(found: Measured) -> str:
-    """Records that a way loses, as far as that is known."""
+    """Text of the number of records that a way loses, as far as known."""
     return losses.lost_text(found, "{:,}".format)
 
 
@@ -142,7 +144,7 @@ def _releases(forecast: BrokerForecast) -> str:
 
 
 def forecast_text(forecast: BrokerForecast) -> str:
-    """What Kafka would do at its next start."""
+    """Text about Kafka's next start."""
     if forecast.node is not None and not forecast.node.loses_nothing:
         return shortened("; ".join(node_sentences(forecast.node)))
     match forecast.outcome:

@@ -1,4 +1,4 @@
-"""What somebody wants to know first: which broker and topics, and what is lost."""
+"""Summary of a report: which broker and topics are concerned, and what is lost."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = ["summary_of"]
 
 _NAMED = 8
 _NOT_COUNTED = codes_with(Trait.HIDES_DIRECTORY) | {FindingCode.PARTITION_MISSING}
-"""What stands for records of which nobody knows how many there were."""
+"""Findings about records whose number is unknown."""
 
 
 def summary_of(facts: ReportFacts) -> list[tuple[str, str]]:
-    """Names and sentences, in the order in which they are asked."""
+    """Return names and sentences, in the order of a reader's questions."""
     rows = [("Broker", _listed(dict.fromkeys(_brokers(facts)), "not told by any meta.properties"))]
     hurt = [each for each in facts.examined.partitions if each.words]
     rows.append(("Affected", _listed(dict.fromkeys(each.name for each in hurt), "no partition")))
@@ -52,7 +52,7 @@ def _brokers(facts: ReportFacts) -> Iterator[str]:
 
 
 def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
-    """What the recommended way of each directory loses, what a simple start loses, and what went before."""
+    """Yield what the recommended way of each directory loses, what a simple start loses, and what was lost before."""
     told = [(planned, way) for planned in facts.planned if (way := recommended_of(planned)) is not None]
     unknown = [each for each in facts.planned if each.forecast is None]
     if not told:

@@ -1,4 +1,4 @@
-"""The report as plain text for a terminal: the first screen, then what is wrong, in lines of 80 columns."""
+"""Write the report as plain text for a terminal: the first screen, then what is wrong, in lines of 80 columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LEFT_OUT = 50
 
 
 def screen_of(facts: ReportFacts) -> FirstScreen:
-    """The verdict on everything that was looked at."""
+    """Verdict on everything that was examined."""
     verdict = verdict_of(facts)
     problems = [f"{each.path}: {why_no_plan(each)}" for each in facts.planned if each.problem is not None]
     planned = [each for each in facts.planned if each.forecast is not None]
@@ -65,7 +65,7 @@ def _what_to_type(planned: Planned, facts: ReportFacts) -> tuple[str, list[str]]
 
 
 def text_of_report(facts: ReportFacts) -> str:
-    """All of it, with a newline at the end."""
+    """Whole report, with a newline at the end."""
     screen = screen_of(facts)
     lines = screen.lines(REPORT_WIDTH)
     for line in (*_left_out(screen), *_details(facts)):

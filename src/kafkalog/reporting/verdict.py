@@ -1,4 +1,4 @@
-"""The verdict: one sentence, and the exit code that goes with it."""
+"""Verdict of a report: one sentence, and the exit code that goes with it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MEANINGS = {
 
 
 class ReportVerdict(Struct, frozen=True):
-    """What it comes to."""
+    """Verdict of a report."""
 
     code: ExitCode
     word: str
@@ -34,12 +34,12 @@ class ReportVerdict(Struct, frozen=True):
 
     @property
     def meaning(self) -> str:
-        """What the exit code means."""
+        """Meaning of the exit code."""
         return _MEANINGS[self.code]
 
 
 def verdict_of(facts: ReportFacts) -> ReportVerdict:
-    """The worst that was found, in a sentence."""
+    """Return the verdict; the worst finding determines it."""
     code = exit_code_of_findings(facts.findings)
     if code is ExitCode.CLEAN and (facts.copies_differ or facts.unfinished_runs):
         code = ExitCode.FINDINGS
@@ -87,7 +87,7 @@ def _sentence(facts: ReportFacts, code: ExitCode) -> str:
 
 
 def _copies(facts: ReportFacts) -> str:
-    """How many partitions have copies that are not alike."""
+    """How many partitions have copies that differ."""
     several = [] if facts.comparison is None else [each for each in facts.comparison.partitions if len(each.copies) > 1]
     differing = sum(not each.is_clean for each in several)
     if not differing:
@@ -100,7 +100,7 @@ def _are(count: int) -> str:
 
 
 def _start(facts: ReportFacts) -> str:
-    """What is lost permanently, and what a broker would make of it."""
+    """Text about permanent losses, and about the outcome of a broker's start; empty if neither matters."""
     for_good = total_for_good(facts)
     gone = records_text(for_good)
     refused = [
@@ -122,7 +122,7 @@ def _start(facts: ReportFacts) -> str:
 
 
 def _refusing(forecasts: Sequence[BrokerForecast]) -> Sequence[str]:
-    """The groups of releases that do not start on a directory, each once."""
+    """Groups of releases that do not start on one of the directories, each once."""
     named: dict[str, None] = {}
     for forecast in forecasts:
         groups = [] if forecast.node is None else forecast.node.grouped
@@ -132,7 +132,7 @@ def _refusing(forecasts: Sequence[BrokerForecast]) -> Sequence[str]:
 
 
 def _before(facts: ReportFacts) -> str:
-    """What earlier recoveries have lost."""
+    """Text about losses of earlier recoveries; empty if there are none."""
     runs = runs_that_lost(facts)
     have = "an earlier recovery has" if len(runs) == 1 else f"{len(runs)} earlier recoveries have"
     return f"{have} lost {records_text(total_before(facts))}" if runs else ""

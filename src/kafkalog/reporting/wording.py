@@ -1,4 +1,4 @@
-"""Sizes, times, offsets and rates for people."""
+"""Sizes, times, offsets and rates as text for people."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _DURATIONS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 
 
 def shortened(text: str, most: int = 600) -> str:
-    """Text from data, which may be of any length."""
+    """Shorten text from data to `most` characters, with its full length."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters in all)"
 
 
 def size_text(size: int | float) -> str:
-    """`812 bytes`, `1.5 MiB`."""
+    """Text of a size in bytes: `812 bytes`, `1.5 MiB`."""
     unit = 0
     value = float(size)
     while value >= _STEP and unit + 1 < len(_UNITS):
@@ -42,27 +42,29 @@ def size_text(size: int | float) -> str:
 
 
 def records_counted(facts: ReportFacts) -> str:
-    """Records in sound batches, before and after damage, as headers tell them; control records are none."""
+    """Text of the number of records in sound batches, before and after damage, according to headers; control records do
+    not count.
+    """
     records = facts.examined.records
     behind = f", {facts.behind_damage:,} of them after damage, where no consumer gets" if facts.behind_damage else ""
     return f"{records:,} {plural(records, 'record')}{behind}"
 
 
 def seconds_text(milliseconds: int | None) -> str:
-    """Date and time in UTC to the second; nothing for None."""
+    """Text of a time (ms since 1970) in UTC, to the second; empty for None."""
     text = time_text(milliseconds)
     return text[:-5].replace("T", " ") + " UTC" if text.endswith("Z") else text
 
 
 def span_text(first: int | None, last: int | None) -> str:
-    """The time in words, from when to when; nothing where no time is known."""
+    """Text of a time span; empty if a time is unknown."""
     if first is None or last is None:
         return ""
     return seconds_text(first) if first == last else f"{seconds_text(first)} to {seconds_text(last)}"
 
 
 def duration_text(milliseconds: int) -> str:
-    """`3 d`, `1.5 h`, `20 s`: in the largest unit that is not below one."""
+    """Text of a duration in the largest unit in which it is at least one: `3 d`, `1.5 h`, `20 s`."""
     for length, unit in _DURATIONS:
         if milliseconds >= length:
             return f"{milliseconds / length:.1f} {unit}".replace(".0 ", " ")
@@ -70,7 +72,7 @@ def duration_text(milliseconds: int) -> str:
 
 
 def rate_text(amount: int, first: int | None, last: int | None, *, of_bytes: bool = False) -> str:
-    """Per second, hour or day over a span of ms; nothing where that is shorter than a second."""
+    """Text of a rate per second, hour or day over a span of ms; empty if the span is unknown or below a second."""
     if first is None or last is None or last - first < 1000:
         return ""
     unit, value = "s", amount * 1000 / (last - first)
@@ -81,12 +83,12 @@ def rate_text(amount: int, first: int | None, last: int | None, *, of_bytes: boo
 
 
 def offsets_text(first: int | None, last: int | None) -> str:
-    """`42`, `42 to 99`; nothing where none is known."""
+    """Text of an offset range: `42`, `42 to 99`; empty if unknown."""
     if first is None or last is None:
         return ""
     return f"{first}" if first == last else f"{first} to {last}"
 
 
 def percent_text(part: int, whole: int) -> str:
-    """A part of a whole that may be nothing, in percent."""
+    """Text of a share in percent; empty if the whole is 0."""
     return f"{100 * part / whole:.1f} %" if whole else ""

@@ -1,8 +1,8 @@
-"""Who may be connected where there is not room for everybody.
+"""Which connections are closed when the limit is reached.
 
-The address that has most connections makes way, with the one that was idle for longest, and none for an address that
-has more; who has said who it is never makes way for somebody who has not.  So nobody is kept out by connections that do
-nothing, however many they are.
+The address with the most connections loses its longest idle one, but never in favour of an address with more. An
+authenticated connection is never closed in favour of an unauthenticated one. So idle connections cannot keep clients
+out, however many they are.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from kafkalog.server.limits import NetworkLimits
 __all__ = ["Admission"]
 
 _UNKNOWN_SHARE = 4
-"""Those who have not said who they are have this part of all connections, where they are to say it."""
+"""Unauthenticated connections may be one of this many of all, where authentication is required."""
 
 
 class Admission:
-    """All connections; safe for several threads."""
+    """All connections. Safe for several threads."""
 
     def __init__(self, limits: NetworkLimits) -> None:
         self._limits = limits
@@ -32,17 +32,17 @@ class Admission:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of connections."""
         return len(self._drop)
 
     def add(self, connection: Connection, drop: Callable[[Connection], None]) -> None:
-        """Count another connection; `drop` closes it."""
+        """Count another connection. `drop` closes it."""
         with self._lock:
             self._drop[connection] = drop
             self._of_host[connection.host] += 1
 
     def gone(self, connection: Connection) -> None:
-        """One has ended."""
+        """Remove a connection that has ended."""
         with self._lock:
             self._forget(connection)
 
@@ -55,7 +55,7 @@ class Admission:
         return drop
 
     def make_room(self, host: str) -> str | None:
-        """Make room for a client from there; why that is not possible, else None."""
+        """Make room for a client at `host`. Returns why this is not possible, or None."""
         with self._lock:
             most = self._limits.connections
             unknown = [each for each in self._drop if not each.authenticated] if self._asks_who else []
@@ -72,7 +72,7 @@ class Admission:
         return None
 
     def _of_heaviest(self, some: Iterable[Connection]) -> Connection | None:
-        """The oldest of these connections from the address that has most."""
+        """Return the oldest of these connections from the address with the most connections."""
         return min(some, key=lambda each: (-self._of_host[each.host], each.opened), default=None)
 
     def _that_makes_way(self, host: str) -> Connection | None:

@@ -1,4 +1,4 @@
-"""The one table of requests that are served: what answers each, what it may cost, and whom it is about."""
+"""The table of served requests: handler, cost and scope of each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["OFFERED", "SERVED", "Handlers", "Shared"]
 
 
 class Shared(Struct, frozen=True, kw_only=True):
-    """What all clients share, whatever they may read."""
+    """Objects shared by all clients, independent of permissions."""
 
     catalog: Catalog
     advertised: tuple[str, int]
@@ -45,7 +45,7 @@ class Shared(Struct, frozen=True, kw_only=True):
 
 
 class Handlers:
-    """What answers the requests of those who may read the same topics."""
+    """The handlers for clients that may read the same topics."""
 
     def __init__(self, shared: Shared, served: Catalog | Permitted) -> None:
         self.shared = shared
@@ -66,9 +66,9 @@ class _Served(Struct, frozen=True):
 
     answer: Callable[[Handlers, Request, Connection], Answer]
     is_costly: bool = False
-    """few bytes that may ask for much"""
+    """whether a short request may have a large answer"""
     is_of_the_cluster: bool = False
-    """nobody may ask who may read some topics only, as with a broker's rules"""
+    """whether it is refused to users who may read only some topics, as with a broker's ACLs"""
 
 
 def _at_once(answer: Callable[[Handlers], Callable[[Request], Fields]], **flags: bool) -> _Served:
@@ -76,7 +76,7 @@ def _at_once(answer: Callable[[Handlers], Callable[[Request], Fields]], **flags:
 
 
 def _of_groups(answer: Callable[[GroupHandler], Callable[[Request], Fields]], **flags: bool) -> _Served:
-    """At once, or when all commits have been read."""
+    """Answer at once if all commits have been read, else from a worker."""
 
     def answered(handlers: Handlers, request: Request, connection: Connection) -> Answer:
         shared, wanted = handlers.shared, answer(handlers.groups)
@@ -133,4 +133,4 @@ SERVED: Mapping[str, _Served] = {
 }
 
 OFFERED: tuple[Api, ...] = tuple(offered(SERVED))
-"""What clients are told of."""
+"""The requests listed in `ApiVersions`."""

@@ -1,4 +1,4 @@
-"""What a handler gives: the fields of a response, or a promise of them that is looked at again and again."""
+"""Results of a handler: the fields of a response, or a promise of them that is polled."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["Answer", "Change", "Later", "NoAnswer", "Polled", "Resolved"]
 
 
 class NoAnswer:
-    """Nothing is sent: a produce request that wants no acknowledgement."""
+    """Nothing is sent, as for a produce request without acknowledgement."""
 
 
 class Change(enum.Flag):
     """What a response may wait for."""
 
     LOGS = enum.auto()
-    """there is more in a log, or more is known of it"""
+    """a log has grown, or more is known about it"""
     GROUPS = enum.auto()
     WORK = enum.auto()
     """a worker is done"""
@@ -30,29 +30,29 @@ class Change(enum.Flag):
 class Later(Struct):
     """A response that is not there yet.
 
-    `poll` is called with whether the time is over, by one thread at a time, whenever something of `awaits` changed; it
-    gives the response, another promise or None, which it must not when the time is over.
+    `poll` is called by one thread at a time whenever something in `awaits` changes. The argument is whether the time is
+    over. It returns the response, another promise, or None, which is not allowed once the time is over.
     """
 
     poll: Callable[[bool], Polled]
     milliseconds: int
     awaits: Change
     cancel: Callable[[], None] = lambda: None
-    """called in place of `poll` when the connection is gone"""
+    """called instead of `poll` when the connection is gone"""
 
     def forget(self) -> None:
-        """The connection is gone."""
+        """End the wait because the connection is gone, and call `cancel`."""
         cancel = self.cancel
         self.end()
         cancel()
 
     def end(self) -> None:
-        """End the wait: it was kept, or nobody waits, so it holds nothing any more, however long it is still listed."""
+        """End the wait and drop the callbacks, so that nothing is held while this is still listed."""
         self.cancel, self.poll = _nothing, _never
 
     @property
     def deadline(self) -> float:
-        """When the wait ends, in the time of `time.monotonic`."""
+        """End of the wait from now, in the time of `time.monotonic`."""
         return time.monotonic() + max(0, self.milliseconds) / 1000
 
 
@@ -68,7 +68,7 @@ Answer = Fields | Later | NoAnswer
 
 
 class Resolved:
-    """What came of a request in another thread; `answer` are the parts of a response, or what has no parts yet."""
+    """Result of a request in another thread. `answer` is the encoded response, a promise, or `NoAnswer`."""
 
     __slots__ = ("answer", "request")
 

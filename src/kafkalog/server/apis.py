@@ -1,7 +1,7 @@
-"""Which requests there are, and in which versions they are answered (`ApiKeys`, `ApiMessageType`).
+"""Kinds of requests and the versions that are answered (`ApiKeys`, `ApiMessageType`).
 
-What is served is served in every version that Kafka's newest release has for it.  Requests that would write are
-answered too, each with a refusal; they are offered to clients, or these would report that the broker is too old.
+A served request is served in every version of Kafka's newest release. Requests that would write are answered with an
+error. They are listed all the same, since clients would otherwise report that the broker is too old.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Api(Struct, frozen=True, kw_only=True):
     request: Message
     response: Message
     versions: range
-    """that are understood"""
+    """versions that are understood"""
 
     def is_flexible(self, version: int) -> bool:
-        """Whether lengths of that version are varints, and structs have tags."""
+        """Return whether `version` has compact lengths and tagged fields."""
         return version in self.request.flexible
 
 
@@ -55,10 +55,12 @@ def _all() -> dict[int, Api]:
 
 
 def api(key: int) -> Api | None:
-    """The kind of request of a key; None for one that no release of this protocol has any more."""
+    """Return the kind of request for `key`; None if no supported release has it."""
     return _all().get(key)
 
 
 def offered(served: Container[str]) -> list[Api]:
-    """What clients are told of, by key: what is served, and what is refused in answers of its own."""
+    """Return the kinds of requests listed to clients, by key: those in `served` and those refused with an error of
+    their own.
+    """
     return [each for _, each in sorted(_all().items()) if each.name in served or each.name in _REFUSED_AND_OFFERED]

@@ -1,7 +1,7 @@
-"""The server itself: what answers which request, and the threads behind it.
+"""The server: dispatch of requests, and its threads.
 
-Processors answer at once what needs no walk over a log; the rest is done by a few workers, and the processor keeps a
-promise meanwhile.  One more thread lists the directories again and lets time pass for groups.
+Processors answer at once whatever needs no walk over a log. A few workers do the rest, and the processor keeps a
+promise meanwhile. One more thread lists the directories again and advances the timers of groups.
 """
 
 from __future__ import annotations
@@ -39,34 +39,34 @@ __all__ = ["Complaints", "Server", "ServerOptions"]
 
 _TICK_S = 0.1
 _MANY = 1000
-"""Partitions, of which a request for all is not answered between two others."""
+"""With more partitions than this, costly requests are answered in another thread."""
 _LISTING_SHARE = 10
-"""Directories are listed so seldom that it takes no more than this part of the time."""
+"""Listing the directories takes at most one part in this many of the time."""
 _COMPLAINTS_PER_SECOND = 5
 _PORT = re.compile(r"^(\S+:)\d+(?=: )")
-"""Of a client, which has another one each time it connects."""
+"""The port of a client's address, which differs for each connection."""
 _FIRST_BYTES = 1 << 19
-"""In a request before SASL is done (`sasl.server.max.receive.size`)."""
+"""Limit for a request before authentication (`sasl.server.max.receive.size`)."""
 
 
 class ServerOptions(Struct, frozen=True, kw_only=True):
-    """How to serve; where is said apart."""
+    """Options of a server, except the address."""
 
     processors: int = 2
     limits: NetworkLimits = field(default_factory=NetworkLimits)
     tls: ssl.SSLContext | None = None
     users: Mapping[str, str] = field(default_factory=dict)
-    """passwords of SASL/PLAIN by name; none is needed where there are none"""
+    """passwords for SASL/PLAIN by user name; if empty, no authentication is needed"""
     permitted: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """topics that a user may read, see `Permitted`; all, where nothing is said"""
+    """topics a user may read, see `Permitted`; a user without an entry may read all"""
     advertised: tuple[str, int] | None = None
-    """where clients find this server, if it is not where it listens; port 0 is that of listening"""
+    """address told to clients, if different from the listening one; port 0 means the listening port"""
     refresh_seconds: float = 1.0
     commits_file: CommitsFile | None = None
 
 
 class Complaints:
-    """Passes on what went wrong, but not faster than somebody can read, and the same of a client once a minute."""
+    """Passes on error messages with limits on rate and repetition."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
@@ -77,7 +77,11 @@ class Complaints:
         self._this_minute: set[str] = set()
 
     def __call__(self, text: str) -> None:
-        """Something went wrong; of a client it begins with where that is."""
+        """Report a problem.
+
+        A text already reported within a minute is dropped (port numbers ignored). Above the per-second limit texts are
+        only counted. Text about a client must begin with its address.
+        """
         with self._lock:
             now = int(time.monotonic())
             if now != self._second:
@@ -99,7 +103,7 @@ class Complaints:
 
 
 class Server:
-    """Serves a catalog at an address until it is stopped; a context manager.  Raises `OSError` if it cannot listen."""
+    """Serves a catalog at an address until it is stopped. A context manager. Raises `OSError` if it cannot listen."""
 
     def __init__(
         self,
@@ -147,7 +151,7 @@ class Server:
         return group_id in self._consumer_groups
 
     def handle(self, request: Request, connection: Connection) -> Answer:
-        """The answer to a request; raises `CrowdedError`, and `RequestError` where the connection is to be closed."""
+        """Answer a request. Raises `CrowdedError`, and `RequestError` if the connection is to be closed."""
         self._sasl.admit(request, connection)
         served = SERVED.get(request.api.name)
         if served is not None and served.is_costly and self._catalog.partition_count > _MANY:
@@ -169,7 +173,7 @@ class Server:
         return refusal(request)
 
     def handle_large(self, data: bytes, connection: Connection) -> Later:
-        """Handle a request that is still to be parsed."""
+        """Handle a request that has not been parsed yet."""
 
         def answer(request: Request) -> Answer:
             self._sasl.admit(request, connection)
@@ -178,7 +182,7 @@ class Server:
         return self._deferring.large(data, connection, answer)
 
     def _keep(self) -> None:
-        """List the directories again from time to time, and let time pass for groups."""
+        """List the directories again from time to time, and advance the timers of groups."""
         next_listing = time.monotonic() + self._refresh_seconds
         while not self._stopping.wait(_TICK_S):
             self._coordinator.tick()
@@ -197,21 +201,21 @@ class Server:
 
     @property
     def topics(self) -> Mapping[str, Topic]:
-        """What is served now, by name."""
+        """The topics served now, by name."""
         return self._catalog.topics
 
     @property
     def connection_count(self) -> int:
-        """Clients that are connected."""
+        """Number of connected clients."""
         return self._network.connection_count
 
     @property
     def memory(self) -> RequestMemory:
-        """What large requests take of it."""
+        """Memory used by large requests."""
         return self._network.memory
 
     def start(self) -> None:
-        """Begin to serve."""
+        """Start serving."""
         self._network.start(self)
         self._keeper.start()
 
@@ -235,7 +239,7 @@ class Server:
 
 
 def _without_isolation(request: Request) -> Fields:
-    """A level of isolation that there is not: `IsolationLevel.forId` ends the request."""
+    """Response to an unknown isolation level. `IsolationLevel.forId` throws for it."""
     if request.api.name == "Fetch" and request.version >= FIRST_WITH_IDS:
         session = request.body["session_id"]
         return {"error_code": Code.UNKNOWN_SERVER_ERROR, "session_id": session, "responses": []}

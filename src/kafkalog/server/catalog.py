@@ -1,7 +1,7 @@
-"""What is served: topics and their partitions, as the directories have them now, and what the cluster knew of them.
+"""Topics and partitions that are served, and facts about the cluster.
 
-Listed again and again; a catalog's `topics` are replaced as a whole, so that whoever answers a request sees one moment.
-Who answers a request sees one broker.
+The directories are listed again and again. `topics` is replaced as a whole, so a request sees one moment. To clients
+there is a single broker.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from kafkalog.server.served_log import ServedLog
 __all__ = ["NO_TOPIC_ID", "Catalog", "Permitted", "Served", "Topic"]
 
 NO_TOPIC_ID = "A" * 22
-"""16 zeros: the topic has none."""
+"""16 zero bytes: the topic has no id."""
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
 class Topic(Struct, frozen=True):
-    """One topic; `partitions` are those whose logs are here, `partition_count` all there ever were."""
+    """A topic. `partitions` has those with a log here, `partition_count` is the number in the cluster."""
 
     name: str
     id: str
-    """its own, or one that is made of its name where it has none"""
+    """its own id, or one derived from the name"""
     partitions: Mapping[int, ServedLog]
     partition_count: int
 
     @property
     def is_internal(self) -> bool:
-        """Whether it is one of a broker's own."""
+        """Whether it is one of a broker's internal topics."""
         return self.name in _INTERNAL
 
 
 class Catalog:
-    """The directories at `paths`; `replica` and `chosen` as in other commands, `as_of` (ms) a moment of the past.
+    """The topics in the directories at `paths`.
 
-    `on_damage` is told of damage that is left out; without it damage is served as it is.  `complain` is told of what
-    goes wrong while a directory is listed again.
+    `replica` and `chosen` are as in other commands, and `as_of` (ms) is a moment in the past. `on_damage` is told about
+    damage that is left out; without it damage is served as it is. `complain` is told about errors while listing.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Catalog:
             complain(self.cluster.problem)
         self._take(inventory)
         self.held = tuple(each.path for each in inventory.log_dirs if told_held_by_others(each.path))
-        """directories that another process has locked"""
+        """directories locked by another process"""
 
     def _take(self, inventory: Inventory) -> bool:
         live = [*live_partitions(inventory, replica=self._replica, select=self._chosen), *self._unread(inventory)]
@@ -121,7 +121,7 @@ class Catalog:
         return changed
 
     def _unread(self, inventory: Inventory) -> list[Partition]:
-        """Partitions that are still there and could not be listed again: they stay as they were."""
+        """Known partitions that still exist but could not be listed again. They are served as before."""
         if not inventory.all_unreadable:
             return []
         listed = {each.path for each in inventory.partitions}
@@ -152,7 +152,9 @@ class Catalog:
         return topics
 
     def refresh(self) -> bool:
-        """List the directories again; whether anything changed.  What goes wrong is told once, and nothing changes."""
+        """List the directories again. Returns whether anything changed. An error is reported once and changes
+        nothing.
+        """
         try:
             inventory = settled(*self._paths, tolerant=True, limits=self._limits)
             if not inventory.all_unreadable:
@@ -170,33 +172,33 @@ class Catalog:
 
     @property
     def partition_count(self) -> int:
-        """Partitions that are served."""
+        """Number of served partitions."""
         return len(self._logs)
 
     @property
     def absent_count(self) -> int:
-        """Partitions that were chosen, that the cluster's metadata has, and whose logs are not here."""
+        """Number of selected partitions that are in the cluster metadata but have no log here."""
         return sum(
             (name, number) not in self._logs and self._chosen.takes(name, number)
             for name, (_, count) in self.cluster.topics.items() for number in range(count)
         )  # fmt: skip
 
     def log(self, topic: str, partition: int) -> ServedLog | None:
-        """The log of a partition, if it is here."""
+        """Return the log of a partition, if it is here."""
         found = self.topics.get(topic)
         return None if found is None else found.partitions.get(partition)
 
     def permits(self, _topic: str) -> bool:
-        """Whether one may know of a topic of that name."""
+        """Always true: every topic may be read."""
         return True
 
 
 class Served(Protocol):
-    """What a client is served: a catalog, or the part of it that its user may read."""
+    """What a client is served: a catalog, or the part of it that the user may read."""
 
     @property
     def topics(self) -> Mapping[str, Topic]:
-        """By name."""
+        """Topics by name."""
 
     @property
     def names(self) -> Mapping[str, str]:
@@ -204,21 +206,23 @@ class Served(Protocol):
 
     @property
     def cluster(self) -> ClusterFacts:
-        """Who the directories belong to."""
+        """Facts about the cluster that the directories belong to."""
 
     @property
     def metadata(self) -> Partition | None:
         """The log of the cluster's metadata."""
 
     def log(self, topic: str, partition: int) -> ServedLog | None:
-        """The log of a partition, if it is here."""
+        """Return the log of a partition, if it is here."""
 
     def permits(self, topic: str) -> bool:
-        """Whether one may know of a topic of that name, if there is one."""
+        """Return whether a topic of that name may be read, whether or not it exists."""
 
 
 class Permitted:
-    """The topics of a catalog that a user may read: names, or their beginnings with `*` behind (`PatternType`)."""
+    """The topics of a catalog that a user may read. A pattern is a name, or a prefix followed by `*`
+    (`PatternType`).
+    """
 
     def __init__(self, catalog: Catalog, patterns: Sequence[str]) -> None:
         self._catalog = catalog
@@ -227,7 +231,7 @@ class Permitted:
         self._seen: tuple[Mapping[str, Topic], dict[str, Topic], dict[str, str]] = {}, {}, {}
 
     def permits(self, topic: str) -> bool:
-        """Whether a topic of that name may be read."""
+        """Return whether a topic of that name may be read."""
         return topic in self._literal or topic.startswith(self._prefixes)
 
     @property
@@ -244,21 +248,21 @@ class Permitted:
 
     @property
     def names(self) -> Mapping[str, str]:
-        """Their ids -> names."""
+        """Ids of the topics that may be read -> names."""
         return self._look()[2]
 
     @property
     def cluster(self) -> ClusterFacts:
-        """As it is."""
+        """The cluster of the catalog, unrestricted."""
         return self._catalog.cluster
 
     @property
     def metadata(self) -> Partition | None:
-        """Not theirs to know."""
+        """Always None: the metadata log is not shown to such a user."""
         return None
 
     def log(self, topic: str, partition: int) -> ServedLog | None:
-        """The log of a partition that may be read."""
+        """Return the log of a partition that may be read."""
         return self._catalog.log(topic, partition) if self.permits(topic) else None
 
 
@@ -267,5 +271,5 @@ def _first(ids: Iterable[str]) -> str | None:
 
 
 def _made_id(name: str) -> str:
-    """For a topic of before 2.8, which has none: the new protocol of groups knows topics by their ids alone."""
+    """Return an id derived from the name. Topics from before 2.8 have none, and the new group protocol needs one."""
     return base64.urlsafe_b64encode(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()[:16])[:22].decode()

@@ -1,4 +1,4 @@
-"""What those who read committed data need to know of a log, derived from the log itself batch by batch."""
+"""Transactions of a log for consumers of committed data, derived batch by batch from the log."""
 
 from __future__ import annotations
 
@@ -18,37 +18,39 @@ from kafkalog.log.walk.on_damage import SKIP
 __all__ = ["Committed", "CommittedWalk"]
 
 _SLICE_S = 0.1
-"""Of a walk over a log, after which others have their turn; each begins with a look at an index."""
+"""Duration of a slice of a walk over a log. Each slice begins with an index lookup."""
 
 
 class Committed(Struct, frozen=True, kw_only=True):
-    """What those who read committed data need to know of a log."""
+    """Transactions of a log, for consumers of committed data."""
 
     end: int
-    """up to where this was found out"""
+    """log end for which this was found"""
     last_stable_offset: int
     aborted: tuple[AbortedTransaction, ...]
     """by the offsets of their markers"""
     markers: tuple[int, ...]
     why_it_ends: str | None = None
-    """before the end of the log; None where no transaction is open"""
+    """why the last stable offset is below the log end; None if no transaction is open"""
     undecided: dict[int, list[Undecided]] = field(default_factory=dict)
-    """by producer: transactions whose end lies behind damage"""
+    """transactions by producer whose end is hidden by damage"""
 
     @property
     def ended_by(self) -> Undecided | None:
-        """The one for which what is stable ends before the log does; None where another one is open, or none is."""
+        """The undecided transaction that sets the last stable offset. None if an open one does, or none."""
         found = (each for some in self.undecided.values() for each in some)
         return next((each for each in found if each.first_offset == self.last_stable_offset < self.end), None)
 
     def holds_back(self, header: AnyHeader) -> bool:
-        """Whether nobody can tell if a batch was committed."""
+        """Return whether it cannot be decided if this batch was committed."""
         if not isinstance(header, BatchHeader) or not header.is_transactional or header.is_control:
             return False
         return any(each.holds(header) for each in self.undecided.get(header.producer_id, ()))
 
     def between(self, offset: int, upper: int) -> list[AbortedTransaction]:
-        """What matters to a consumer of offsets below `upper` (`UnifiedLog.collectAbortedTransactions`)."""
+        """Aborted transactions relevant for a fetch from `offset` up to `upper`
+        (`UnifiedLog.collectAbortedTransactions`).
+        """
         found = []
         for each in self.aborted[bisect_left(self.markers, offset) :]:
             if each.first_offset < upper:
@@ -59,9 +61,9 @@ class Committed(Struct, frozen=True, kw_only=True):
 
 
 class CommittedWalk:
-    """Transactions of a log, derived from it batch by batch, and from what is added only.
+    """Transactions of a log, derived batch by batch; later calls read only what was added.
 
-    What is undecided because of damage ends what is stable, unless `goes_on`.
+    Transactions left undecided by damage limit the last stable offset unless `goes_on`.
     """
 
     def __init__(self, limits: Limits, *, goes_on: bool = False) -> None:
@@ -72,7 +74,7 @@ class CommittedWalk:
         self._next = 0
 
     def go(self, partition: Partition, log_end: int) -> Committed | None:
-        """Read on for a while; None before the end.  From the start where the log was cut."""
+        """Read for one slice of time. Returns None if not yet at `log_end`. Starts over if the log was truncated."""
         if log_end < self._next:
             self._tracker, self._next = TransactionTracker(self._limits), 0
         if self._next == 0:

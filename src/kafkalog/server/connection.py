@@ -1,7 +1,7 @@
-"""One client's connection: a state at a time, never waiting (Kafka's `KafkaChannel`, `NetworkReceive`, `Send`).
+"""The connection of a client, without blocking (Kafka's `KafkaChannel`, `NetworkReceive`, `Send`).
 
-It reads one request, is silent until it is answered, and then reads the next; what a client sends meanwhile waits in
-the system's buffer.  A request is held only as far as it has come, whatever size it declares.
+It reads one request and reads the next one after the response. Meanwhile further data waits in the socket buffer.
+Memory is used only for the bytes received, whatever size a request declares.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from kafkalog.server.wire import SIZE, Part, Request
 __all__ = ["SMALL_REQUEST", "Connection", "ConnectionClosedError", "Want"]
 
 SMALL_REQUEST = 1 << 14
-"""Bytes of a request that are read without asking for memory; one that has no more is answered by who has read it."""
+"""Largest request that is read without admission and answered by the thread that has read it."""
 _READ_BYTES = 1 << 16
 _SEND_BYTES = 1 << 22
-"""At most at a time to one client, before others have their turn."""
+"""Most bytes sent to one client before others have their turn."""
 _COPY_BYTES = 1 << 18
 _MSG_MORE = getattr(socket, "MSG_MORE", 0)
 
@@ -34,18 +34,18 @@ Want = int
 
 
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "UNSUPPORTED_PROTOCOL", "HTTPS_PROXY_REQUEST")
-"""OpenSSL's reasons where the first bytes are something else."""
+"""OpenSSL's reasons if the first bytes are not TLS."""
 
 
 class ConnectionClosedError(Exception):
-    """The connection is over; the message says why, and is empty where the client ended it."""
+    """The connection is over. The message says why, and is empty if the client closed it."""
 
 
 class Connection:
-    """A socket that does not block, and how far it has got.
+    """A non-blocking socket and its state.
 
-    `largest` bytes may be in a request, and `memory` admits those that are not small.  What `mechanism` and
-    `authenticated` are for is up to who handles requests.
+    `largest` is the limit for a request in bytes. `memory` admits requests that are not small. `mechanism` and
+    `authenticated` are used by the request handlers.
     """
 
     def __init__(self, sock: socket.socket, peer: str, largest: int, memory: RequestMemory, host: str = "") -> None:
@@ -56,7 +56,7 @@ class Connection:
         self._memory = memory
         self._admitted = 0
         self.is_starved = False
-        """whether the rest of its request waits for memory"""
+        """whether the rest of a request waits for memory"""
         self._queued = 0
         self._received = bytearray()
         self._expected: int | None = None
@@ -66,50 +66,50 @@ class Connection:
         self.opened = self.progress = time.monotonic()
         self.requests = 0
         self.later: tuple[Request, Later] | None = None
-        """a promise that the client is waiting for"""
+        """the promise the client is waiting for"""
         self.authenticated = False
         self.user: str | None = None
         self.mechanism: str | None = None
         self.closing = False
-        """whether it ends with the present response"""
+        """whether to close after the current response"""
 
     @property
     def is_sending(self) -> bool:
-        """Whether a response is under way."""
+        """Whether a response is being sent."""
         return bool(self._parts)
 
     @property
     def held(self) -> int:
-        """Bytes in memory of a response that is not taken yet."""
+        """Bytes in memory of a response that is not sent yet."""
         return self._queued
 
     @property
     def has_memory(self) -> bool:
-        """Whether a request of its that is under way was admitted as a large one."""
+        """Whether its current request was admitted as a large one."""
         return self._admitted > 0
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way."""
+        """Whether no request or response is in progress."""
         return not (self.is_sending or self.is_reading or self.later is not None)
 
     @property
     def has_more(self) -> bool:
-        """Whether there is more to be read of which the system does not tell."""
+        """Whether TLS has buffered data that polling the socket does not show."""
         return self._tls is not None and self._tls.pending() > 0
 
     @property
     def is_handshaking(self) -> bool:
-        """Whether TLS has not begun yet."""
+        """Whether the TLS handshake is not done."""
         return self._handshaking
 
     @property
     def is_reading(self) -> bool:
-        """Whether a request, or the beginning of TLS, is under way."""
+        """Whether a request or the TLS handshake is in progress."""
         return self._handshaking or bool(self._received) or self._expected is not None
 
     def handshake(self) -> Want | None:
-        """Go on with the beginning of TLS; None when it is done, or not needed."""
+        """Continue the TLS handshake. Returns what it waits for, or None if it is done or not needed."""
         if not self._handshaking or self._tls is None:
             return None
         try:
@@ -124,7 +124,7 @@ class Connection:
         return None
 
     def read(self) -> bytes | None:
-        """The next request, without its size; None if it is not there yet.  Raises `ConnectionClosedError`."""
+        """Return the next request without its size; None if it is incomplete. Raises `ConnectionClosedError`."""
         while True:
             if self._expected is None and len(self._received) >= SIZE.size:
                 (size,) = SIZE.unpack_from(self._received)
@@ -158,7 +158,7 @@ class Connection:
         return not self.is_starved
 
     def give_back(self) -> None:
-        """The request is no more in memory."""
+        """Release the memory of the request."""
         admitted, self._admitted = self._admitted, 0
         if admitted:
             self._memory.release(admitted)
@@ -175,7 +175,7 @@ class Connection:
         return piece
 
     def is_gone(self) -> bool:
-        """Whether the client has left while it waits for an answer."""
+        """Return whether the client has left while it waits for an answer. Always false for TLS."""
         if self._tls is not None:
             return False
         try:
@@ -192,7 +192,7 @@ class Connection:
         self.progress = time.monotonic()
 
     def write(self) -> bool:
-        """Send what can be sent now; whether everything is gone.  Raises `ConnectionClosedError`."""
+        """Send as much as possible now. Returns whether everything is sent. Raises `ConnectionClosedError`."""
         left = _SEND_BYTES
         while self._parts and left > 0:
             part = self._parts.popleft()
@@ -218,7 +218,7 @@ class Connection:
         return self.socket.send(data, _MSG_MORE if self._parts else 0)
 
     def _send_range(self, part: FileRange, most: int) -> int:
-        """Send from the page cache to the socket; through memory where there is TLS, or no file of the system's."""
+        """Send with `sendfile`, or through memory for TLS and for logs without a descriptor."""
         if part.size == 0:
             return 0
         if self._tls is None and part.log.descriptor >= 0:
@@ -231,7 +231,7 @@ class Connection:
         return sent
 
     def close(self) -> None:
-        """End it, and whatever it waits for."""
+        """Close the socket and cancel whatever it waits for."""
         later, self.later = self.later, None
         if later is not None:
             later[1].forget()

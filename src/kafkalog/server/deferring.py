@@ -1,8 +1,8 @@
-"""Requests that other threads answer, and the promises that clients get meanwhile.
+"""Requests answered by other threads, and the promises for them.
 
-As objects a request takes many times its bytes.  One large request at a time is parsed and answered, by a thread that
-rests in between; of all others that wait for a thread only so many elements are held, and whoever comes then waits as
-bytes.
+A parsed request takes many times its bytes. So large requests are parsed and answered one at a time, by a thread that
+pauses in between. Of the other requests waiting for a thread only a limited number of elements is held, and further
+ones wait as bytes.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from kafkalog.server.workers import Workers, finished
 __all__ = ["Deferring"]
 
 _WORKERS = 4
-"""For walks, of which some are not in slices."""
+"""Number of workers for walks, some of which do not run in slices."""
 _MOST_WAITING = 50_000
-"""Elements of requests that were parsed and wait for a thread, all together."""
+"""Limit for the elements of all parsed requests that wait for a thread."""
 _FEW = 100
-"""Elements of a request that always may wait."""
+"""A request with no more elements than this may always wait."""
 _PATIENCE_S = 0.5
-"""How long each worker is waited for at the end; it changes nothing that could be left unfinished."""
+"""How long to wait for each worker at the end. Workers leave nothing unfinished on disk."""
 _SLOW_MS = 120_000
-"""A client hears of an error after so long; its own patience ends before."""
+"""Time until the client gets an error. Its own timeout is shorter."""
 
 
 class Deferring:
-    """`changed` is told when something was found, `complain` what went wrong."""
+    """Runs requests in workers. `changed` is told when a result is there, `complain` about errors."""
 
     def __init__(self, changed: Callable[[Change], None], complain: Callable[[str], None]) -> None:
         self._changed = changed
         self._complain = complain
         self._workers = Workers(_WORKERS)
         self._computing = Workers(1, "large")
-        """for what is large: one at a time, so that no two are in memory as objects, and with rests"""
+        """for large requests: one at a time, with pauses, so that only one is in memory as objects"""
         self._waiting = Budget(_MOST_WAITING)
         self._walking: set[int] = set()
         self._stopping = threading.Event()
 
     def large(self, data: bytes, connection: Connection, answer: Callable[[Request], Answer]) -> Later:
-        """Have a request parsed and answered whose bytes are many."""
+        """Parse and answer a large request in another thread."""
 
         def resolve() -> Resolved:
             request = parse_request(data, Pace())
@@ -61,15 +61,16 @@ class Deferring:
         return self._promised(self._computing.submit(resolve, connection))
 
     def computed(self, request: Request, connection: Connection, answer: Callable[[], Answer]) -> Later:
-        """Have an answer computed beside what is small; raises `CrowdedError`."""
+        """Compute an answer apart from small requests. Raises `CrowdedError`."""
         return self._submitted(self._computing, request, connection, lambda: _resolved(request, answer()))
 
     def slowly(
         self, request: Request, connection: Connection, answer: Callable[[Request], Fields | Sliced[Fields]]
     ) -> Answer:
-        """Have a worker do it; where too much waits already, a large request is answered by who has parsed it.
+        """Answer in a worker.
 
-        Raises `CrowdedError` for one that is not large.
+        If too much waits already, a large request is answered in the calling thread, and `CrowdedError` is raised for
+        another one.
         """
 
         def work() -> Sliced[Resolved]:
@@ -91,7 +92,7 @@ class Deferring:
         return self._promised(future, request)
 
     def _promised(self, future: Future[Resolved], request: Request | None = None) -> Later:
-        """What a thread gives when it is done."""
+        """Promise for the result of a thread."""
         future.add_done_callback(lambda _: self._changed(Change.WORK))
 
         def poll(is_over: bool) -> Polled:
@@ -110,7 +111,7 @@ class Deferring:
         return Later(poll, _SLOW_MS, Change.WORK, lambda: _give_up(future))
 
     def walk(self, log: ServedLog, looking: Sliced[object]) -> None:
-        """Have a worker look for something in a log, for one thing at a time."""
+        """Let a worker search a log. Only one search per log runs at a time."""
         if id(log) in self._walking:
             return
         self._walking.add(id(log))
@@ -135,7 +136,7 @@ class Deferring:
 
 
 def _give_up(future: Future[Resolved]) -> None:
-    """Nobody waits for it any more, nor for what it promises."""
+    """Cancel a result that nobody waits for, and any promise it contains."""
     future.cancel()
     future.add_done_callback(_forget)
 
@@ -149,7 +150,7 @@ def _forget(future: Future[Resolved]) -> None:
 
 
 def _resolved(request: Request, answer: Answer) -> Resolved:
-    """The response as bytes, if there is one already."""
+    """Encode the response if there is one already."""
     if isinstance(answer, Later | NoAnswer):
         return Resolved(request.bare(), answer)
     return Resolved(request.bare(), encode_response(request, answer, request.pace or Pace()))

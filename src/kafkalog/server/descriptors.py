@@ -1,7 +1,7 @@
-"""Descriptors shared out before anybody connects: clients, open logs, and the files that walks over logs hold.
+"""File descriptors reserved for clients, open logs and walks before anyone connects.
 
-Whoever finds none left would be told that a partition is not there, which is wrong; so nobody is admitted for whom
-there is none.
+Without a free descriptor a client would wrongly be told that a partition does not exist. So no more clients are
+admitted than there are descriptors for.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from kafkalog.log.disk.held_files import keep_free
 __all__ = ["Descriptors", "descriptors_for"]
 
 _OWN = 64
-"""For listing directories, for what listens, and for the process itself."""
+"""For listing directories, listening, and the process itself."""
 _OF_A_LOG = 2
 """A log and its index."""
 _OPEN_LOGS = 512
 _FEWEST_LOGS = 16
 _MANY = 1 << 20
-"""Where the system sets no limit."""
+"""Used if the system sets no limit."""
 
 
 class Descriptors(Struct, frozen=True):
-    """How many there are of each."""
+    """Number of descriptors of each kind."""
 
     limit: int
     connections: int
@@ -33,7 +33,9 @@ class Descriptors(Struct, frozen=True):
 
 
 def descriptors_for(connections: int) -> Descriptors:
-    """Raise the limit of open files as far as it goes, and share out what there is; fewer clients if that is little."""
+    """Raise the limit of open files as far as possible and divide it. Admits fewer clients than `connections` if it is
+    low.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MANY if hard == resource.RLIM_INFINITY else min(hard, _MANY)
     if soft != resource.RLIM_INFINITY and soft < most:

@@ -1,4 +1,4 @@
-"""The error codes of Kafka's protocol that this server gives (`org.apache.kafka.common.protocol.Errors`)."""
+"""The error codes of Kafka's protocol used by this server (`org.apache.kafka.common.protocol.Errors`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LONGEST = 200
 
 
 def brief(text: str) -> str:
-    """A client's own words as they may be in a message: what it calls things may fill a whole string."""
+    """Shorten a client's text for a message. Names in requests may be very long."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 

@@ -1,4 +1,4 @@
-"""Open log files, and ranges of them that are to be sent; a file is closed when nobody needs it any more."""
+"""Open log files and ranges of them to send. A file is closed when it is no longer used."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from kafkalog.server.waypoints import Waypoints, WaypointsOfFiles
 __all__ = ["Answered", "Asked", "Fact", "FileRange", "NoneLeftError", "OpenLog", "OpenLogs"]
 
 _HINTS = 512
-"""Positions that are remembered of one file."""
+"""Positions remembered per file."""
 
 
 Asked = tuple[int, int, int]
-"""Offset, most bytes, and where in the file the first batch begins that is not to be seen."""
+"""Offset, maximum size, and file position of the first batch not to be returned."""
 Numbers = int | tuple[int, int]
 Answered = tuple[int, int, int | None]
-"""Position, bytes, and the offset behind, if it is known."""
+"""Position, size, and the next offset if known."""
 
 
 class Fact(enum.Enum):
-    """What can be learned of a log file: a position for a number, or for two."""
+    """What can be learned about a log file: a position for one or two numbers."""
 
     BATCH_OF = "where the batch begins that holds an offset as its first"
     END_BELOW = "where the batches end that are below an offset, of so many bytes"
@@ -42,7 +42,7 @@ class Fact(enum.Enum):
 
 
 class OpenLog:
-    """The log file of a segment, open; closed with the last reference to it."""
+    """The open log file of a segment. Closed with the last reference to it."""
 
     def __init__(self, path: str, on_close: Callable[[], None] = lambda: None) -> None:
         self.source = FileSource(path)
@@ -54,20 +54,20 @@ class OpenLog:
         self._block: IndexBlock | None = None
         self._learned: OrderedDict[tuple[Fact, Numbers], int] = OrderedDict()
         self.answers: OrderedDict[Asked, Answered] = OrderedDict()
-        """what was found for fetches: others come for the same"""
+        """results of fetches, kept for other clients"""
 
     @property
     def descriptor(self) -> int:
-        """The file's descriptor, for `sendfile`; -1 where there is none."""
+        """The file's descriptor for `sendfile`; -1 if there is none."""
         return self.source.descriptor
 
     @property
     def size(self) -> int:
-        """Bytes there were when it was opened."""
+        """Size when it was opened."""
         return self.source.size
 
     def index(self, path: str | None) -> FileSource | None:
-        """The offset index beside it, opened once; None if there is none."""
+        """Return the offset index at `path`, opened once. None if there is none."""
         if self._index is None and path is not None:
             try:
                 self._index = FileSource(path)
@@ -77,56 +77,58 @@ class OpenLog:
         return self._index
 
     def index_block(self, index: FileSource, target: int) -> IndexBlock:
-        """Entries of the index among which is the last one before `target`; those that were read last, if it is."""
+        """Entries around the last one before `target`. The last block is used again if possible."""
         block = self._block
         if block is None or not block.brackets(target):
             block = self._block = IndexBlock.around(index, target, 0 if block is None else block.first)
         return block
 
     def recall(self, fact: Fact, number: Numbers) -> int | None:
-        """The position that was learned, if any was."""
+        """Return the position learned earlier, or None."""
         return self._learned.get((fact, number))
 
     def learn(self, fact: Fact, number: Numbers, position: int) -> None:
-        """Keep a position for later; only so many are kept."""
+        """Remember a position. Only a limited number is kept."""
         self._learned[fact, number] = position
         while len(self._learned) > _HINTS:
             with suppress(KeyError):  # another thread was faster
                 self._learned.popitem(last=False)
 
     def inherit(self, other: OpenLog) -> None:
-        """What was learned of the same file before it grew; not that something ends where the file did."""
+        """Copy what was learned before the file grew, except facts about the old end."""
         self._learned = OrderedDict(pair for pair in other._learned.items() if 0 <= pair[1] < other.size)
 
     def keep(self, asked: Asked, answered: Answered) -> None:
-        """Keep what was found for a fetch; only so much is kept."""
+        """Remember the result of a fetch. Only a limited number is kept."""
         self.answers[asked] = answered
         while len(self.answers) > _HINTS:
             with suppress(KeyError):  # another thread was faster
                 self.answers.popitem(last=False)
 
     def read(self, position: int, length: int) -> bytes:
-        """Bytes at a position; fewer where the file ends."""
+        """Bytes at a position, fewer at the end of the file."""
         return self.source.read(position, length)
 
 
 _SLOTS = 512
-"""Entries of an index that are read at a time."""
+"""Index entries read at a time."""
 _BEYOND = 1 << 62
 
 
 class IndexBlock(msgspec.Struct, frozen=True):
-    """Neighbors in an offset index: relative offsets and positions; zeros that were never written are far away."""
+    """Neighbouring entries of an offset index: relative offsets and positions. Zeros that were never written count as
+    far away.
+    """
 
     first: int
     relative: tuple[int, ...]
     positions: tuple[int, ...]
     is_last: bool
-    """whether nothing comes behind them"""
+    """whether these are the last entries"""
 
     @classmethod
     def read(cls, index: FileSource, first: int) -> IndexBlock:
-        """The entries from number `first` on."""
+        """Return the entries from number `first` on."""
         data = index.read(first * OFFSET_ENTRY.size, _SLOTS * OFFSET_ENTRY.size)
         count = len(data) // OFFSET_ENTRY.size
         flat = Struct(">" + OFFSET_ENTRY.struct.format.removeprefix(">") * count).unpack_from(data)
@@ -137,7 +139,7 @@ class IndexBlock(msgspec.Struct, frozen=True):
 
     @classmethod
     def around(cls, index: FileSource, target: int, near: int) -> IndexBlock:
-        """The entries among which is the last one whose position is below `target`, looked for at `near` first."""
+        """Return the block with the last entry whose position is below `target`. The block at `near` is tried first."""
         for first in (near, near + _SLOTS - 1):
             found = cls.read(index, first)
             if found.brackets(target):
@@ -151,7 +153,7 @@ class IndexBlock(msgspec.Struct, frozen=True):
         return cls.read(index, blocks[number] if number >= 0 else 0)
 
     def brackets(self, target: int) -> bool:
-        """Whether the last entry before `target` is certainly one of these, or there is none."""
+        """Return whether the last entry before `target` is in this block, or does not exist."""
         if not self.positions:
             return self.first == 0
         begins = self.positions[0] < target or self.first == 0
@@ -164,7 +166,7 @@ class IndexBlock(msgspec.Struct, frozen=True):
 
 
 class FileRange(msgspec.Struct, frozen=True):
-    """Bytes of a log file; holding it keeps the file open."""
+    """A range of a log file. Keeps the file open."""
 
     log: OpenLog
     position: int
@@ -177,11 +179,11 @@ def _close(source: FileSource, on_close: Callable[[], None]) -> None:
 
 
 class NoneLeftError(StorageError):
-    """No place is left: as many logs are being sent as may be open; one that ends makes room."""
+    """The limit for open logs is reached. It is free again when a response has been sent."""
 
 
 class OpenLogs:
-    """Log files by path, the most recently used ones kept open; `most` of them, those that are being sent included."""
+    """Log files by path, the most recently used kept open. `most` includes those being sent."""
 
     def __init__(self, most: int = 512) -> None:
         self._most = most
@@ -192,7 +194,7 @@ class OpenLogs:
         self._lock = RLock()  # a file may be closed by whoever opens another one
 
     def get(self, segment: Segment) -> OpenLog:
-        """The log file of a segment; raises `StorageError`."""
+        """Return the log file of a segment. Raises `StorageError`."""
         with self._lock:
             found = self._open.get(segment.path)
             if found is not None and found.source.size >= segment.size:
@@ -222,7 +224,7 @@ class OpenLogs:
             self._count -= 1
 
     def forget_replaced(self, path: str) -> None:
-        """Let go of a file in whose place there is another one, or nothing."""
+        """Drop the file at `path` if it was replaced or deleted."""
         with self._lock:
             found = self._open.get(path)
         if found is None:

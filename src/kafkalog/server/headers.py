@@ -1,7 +1,7 @@
-"""A walk from header to header of a log file that looks at nothing else (`FileLogInputStream`).
+"""A walk over the batch headers of a log file (`FileLogInputStream`).
 
-What a fetch needs to know of batches: where they begin and end, and their last offsets.  No checksum is computed: it is
-the client's to check, as with any broker.
+It yields start, end and last offset of batches, which is what a fetch needs. Checksums are left to the client, as with
+any broker.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kafkalog.server.files import OpenLog
 __all__ = ["DamagedError", "Place", "places"]
 
 _BLOCK = 4096
-"""Bytes read at a time: several headers where batches are small."""
+"""Bytes read at a time: several headers if batches are small."""
 _OFFSET = BATCH.reader("base_offset")
 _DELTA = BATCH.reader("last_offset_delta")
 
 
 class DamagedError(Exception):
-    """Bytes that cannot be a batch: where a broker reports a corrupt log."""
+    """Bytes that cannot be a batch. A broker reports a corrupt log here."""
 
     def __init__(self, position: int) -> None:
         self.position = position
@@ -33,22 +33,22 @@ class DamagedError(Exception):
 
 
 class Place(NamedTuple):
-    """Where a batch, or a message of magic 0 or 1, is."""
+    """Position of a batch, or of a message of magic 0 or 1."""
 
     position: int
     end: int
     last_offset: int
     base_offset: int | None
-    """unknown for messages, which may hold others"""
+    """unknown for messages, which may contain others"""
 
     @property
     def size(self) -> int:
-        """The place's bytes."""
+        """Size in bytes."""
         return self.end - self.position
 
 
 def places(log: OpenLog, position: int, end: int) -> Iterator[Place]:
-    """Batch after batch up to `end`; one that is not whole ends the walk.  Raises `DamagedError`, `StorageError`."""
+    """Batch after batch up to `end`. An incomplete one ends the walk. Raises `DamagedError`, `StorageError`."""
     block, begin = b"", position
     while end - position > MAGIC_END:
         at = position - begin

@@ -1,4 +1,4 @@
-"""What clients may take of the server."""
+"""Limits for clients."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ __all__ = ["NetworkLimits"]
 
 
 class NetworkLimits(Struct, frozen=True, kw_only=True):
-    """What clients may take."""
+    """Limits for clients."""
 
     request_bytes: int = 8 << 20
-    """in one request"""
+    """size of a request"""
     first_bytes: int | None = None
-    """in one request of a client that has not said yet who it is; as many without it"""
+    """size of a request before authentication; None means no authentication is needed"""
     connections: int = 1000
     request_seconds: float = 30
-    """from the first byte of a request to its last"""
+    """time to receive a whole request"""
     send_seconds: float = 60
-    """without taking anything of a response"""
+    """time without progress in sending a response"""
     idle_seconds: float = 600
-    """without a request (`connections.max.idle.ms`)"""
+    """time without a request (`connections.max.idle.ms`)"""
     authenticate_seconds: float = 10
-    """to say who it is, where that is asked for, and to begin TLS"""
+    """time for authentication, if needed, and for the TLS handshake"""
     waiting_seconds: float = 2
-    """from the first byte of a large request to its last, while others wait for the memory that it was admitted to"""
+    """time to receive a large request while others wait for memory"""
     request_memory: int = 32 << 20
-    """for all large requests that are coming or were not looked at yet; others wait"""
+    """total size of large requests that are being received or not handled yet; others wait"""
     response_memory: int = 32 << 20
-    """of all responses that are not taken; who holds most then goes"""
+    """total size of unsent responses; beyond it, the clients with the most are disconnected"""

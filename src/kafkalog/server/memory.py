@@ -1,8 +1,7 @@
-"""How much memory large requests may take, all together (Kafka's `MemoryPool`, `queued.max.request.bytes`).
+"""Memory for large requests, limited in total (Kafka's `MemoryPool`, `queued.max.request.bytes`).
 
-A request is admitted as a whole before more than its beginning is read, so that no two of them wait for each other's
-rest; what was admitted is given back when it is answered or its connection ends.  Whoever is not admitted is not read
-from, and its bytes stay with the client.
+A request is admitted as a whole after its first bytes, so two requests never wait for each other. Memory is released
+when the request is answered or its connection ends. A connection that is not admitted is not read from.
 """
 
 from __future__ import annotations
@@ -17,15 +16,14 @@ __all__ = ["Budget", "Held", "RequestMemory", "keep_little"]
 
 _TRIM_S = 5.0
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
-"""Of glibc's `mallopt`."""
+"""Parameters of glibc's `mallopt`."""
 _MAPPED = 1 << 17
 _ARENAS = 2
 
 
 def keep_little() -> bool:
-    """Have large buffers go back to the system as soon as they are free, and threads share what is left.
-
-    Whether that was done; without glibc it is not.
+    """Return large buffers to the system as soon as they are free, and limit the number of arenas. Returns false
+    without glibc.
     """
     with suppress(OSError, AttributeError):
         library = ctypes.CDLL(None)
@@ -34,13 +32,13 @@ def keep_little() -> bool:
 
 
 def _trim() -> None:
-    """Give back to the system what is free; without glibc that is left to the allocator."""
+    """Return free memory to the system. Does nothing without glibc."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 class RequestMemory:
-    """`capacity` bytes for everybody; `on_release` is called when there is room again for who was not admitted."""
+    """`capacity` is the total in bytes. `on_release` is called when there is room again after a refusal."""
 
     def __init__(self, capacity: int, on_release: Callable[[], None] = lambda: None) -> None:
         self.capacity = capacity
@@ -53,16 +51,16 @@ class RequestMemory:
 
     @property
     def is_short(self) -> bool:
-        """Whether somebody was not admitted since the last release."""
+        """Whether a request was refused since the last release."""
         return self._refused
 
     @property
     def taken(self) -> int:
-        """Bytes that are admitted now."""
+        """Bytes admitted now."""
         return self.capacity - self._left
 
     def admit(self, size: int) -> bool:
-        """Whether there is room for a request of so many bytes; then they are taken."""
+        """Admit a request of this size if there is room. Returns whether it was."""
         with self._lock:
             if size > self._left:
                 self._refused = True
@@ -71,7 +69,7 @@ class RequestMemory:
             return True
 
     def release(self, size: int) -> None:
-        """Give back what `admit` took."""
+        """Release what `admit` took."""
         with self._lock:
             self._left += size
             self._leaves_something = True
@@ -80,7 +78,7 @@ class RequestMemory:
             self._on_release()
 
     def trim(self) -> None:
-        """Have the process give back what large requests have left behind; once in a while, as it takes its time."""
+        """Return memory left free by large requests to the system. At most once in a while, since it takes time."""
         with self._lock:
             now = time.monotonic()
             if not self._leaves_something or now < self._next_trim:
@@ -90,14 +88,14 @@ class RequestMemory:
 
 
 class Budget:
-    """`most` of something for everybody; whoever is told that there is no room does without."""
+    """A limited amount of anything countable. Whoever gets none does without."""
 
     def __init__(self, most: int) -> None:
         self._left = most
         self._lock = Lock()
 
     def take(self, count: int) -> Held | None:
-        """Take so many bytes; None where there are not so many left."""
+        """Take `count` units. None if fewer are left."""
         with self._lock:
             if count > self._left:
                 return None
@@ -110,7 +108,7 @@ class Budget:
 
 
 class Held:
-    """What was taken of a budget, given back once."""
+    """Part of a budget, returned once."""
 
     __slots__ = ("_count", "_give_back")
 
@@ -119,6 +117,6 @@ class Held:
         self._count = count
 
     def release(self) -> None:
-        """Give it back, if that was not done yet."""
+        """Return it, unless that was done."""
         count, self._count = self._count, 0
         self._give_back(count)

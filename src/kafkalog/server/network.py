@@ -1,4 +1,4 @@
-"""The sockets: one thread that accepts, and a few that serve, each a number of connections (Kafka's `SocketServer`)."""
+"""The sockets: one thread that accepts, and a few that serve connections (Kafka's `SocketServer`)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ __all__ = ["Network"]
 
 _BACKLOG = 256
 _SEND_BUFFER_BYTES = 1 << 18
-"""What is on its way to a client fits into a processor's cache.  With more, a client that only counts bytes is served
-15 % faster, and one that decodes them takes up to half more processor time."""
+"""Data in flight fits into a processor's cache. A larger buffer serves a client that only counts bytes 15 % faster, and
+costs one that decodes them up to half more processor time.
+"""
 
 _WHY_NOT = {
     errno.EADDRINUSE: "another program does, so the port is in use; port 0 is any that is free",
@@ -49,7 +50,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 class Network:
-    """The acceptor and its processors; `address` is where it listens once it is made.  Raises `StorageError`."""
+    """The acceptor and its processors. `address` is the listening address. Raises `StorageError`."""
 
     def __init__(
         self,
@@ -74,7 +75,7 @@ class Network:
         self._acceptor = threading.Thread(target=self._accept_all, name="kafkalog-server-acceptor", daemon=True)
 
     def start(self, handler: Handler) -> None:
-        """Begin to accept."""
+        """Start accepting."""
         for number in range(self._count):
             self._processors.append(Processor(number, self._count, handler, self._memory, self._limits,
                                               self._admission.gone, self._complain))  # fmt: skip
@@ -84,16 +85,16 @@ class Network:
 
     @property
     def connection_count(self) -> int:
-        """Connections that are open."""
+        """Number of open connections."""
         return self._admission.count
 
     @property
     def memory(self) -> RequestMemory:
-        """What large requests take."""
+        """Memory used by large requests."""
         return self._memory
 
     def changed(self, what: Change) -> None:
-        """Every promise that waits for this is looked at again."""
+        """Poll every promise that waits for `what`."""
         for each in self._processors:
             each.changed(what)
 
@@ -102,7 +103,7 @@ class Network:
             each.released()
 
     def stop(self) -> None:
-        """Close everything, and wait for the threads."""
+        """Close everything and wait for the threads."""
         self._stopping.set()
         if self._acceptor.is_alive():
             self._acceptor.join()

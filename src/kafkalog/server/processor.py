@@ -1,8 +1,8 @@
 """A thread that serves a number of connections (Kafka's `Processor`).
 
-It never waits for a client: what cannot go on is left until the system says that it can, and a promise until something
-has changed or its time is over.  Nor does a client wait for another: each has its turn for a few milliseconds, and what
-is large is done elsewhere (`Handler.handle_large`).
+It never waits for a client: a blocked connection is left until the system reports it ready, and a promise until
+something changes or its time is over. Each client has its turn for a few milliseconds, and large requests are handled
+elsewhere (`Handler.handle_large`).
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ __all__ = ["Handler", "Processor"]
 
 _TICK_S = 1.0
 _REQUESTS_IN_A_ROW = 64
-"""Of one client, before others have their turn."""
+"""Requests of one client before others have their turn."""
 _IN_A_ROW_S = 0.01
-"""And for so long."""
+"""Time for one client before others have their turn."""
 _UNREMARKABLE_BYTES = 1 << 16
-"""A connection that holds no more is not looked at."""
+"""Connections that hold no more are ignored."""
 _SAYS_NOTHING = "it did not say in time who it is"
 _UNKNOWN = Request(api(API_VERSIONS), 0, 0, None, {})  # type: ignore[arg-type]
-"""In place of a request that another thread is still to parse."""
+"""Stands for a request that another thread still has to parse."""
 
 
 class Handler(Protocol):
-    """Who answers requests."""
+    """Answers requests."""
 
     def handle(self, request: Request, connection: Connection) -> Answer:
-        """The answer; raises `CrowdedError`, and `RequestError` where the connection is to be closed."""
+        """Return the answer. Raises `CrowdedError`, and `RequestError` if the connection is to be closed."""
 
     def handle_large(self, data: bytes, connection: Connection) -> Later:
-        """A promise of the answer to a request that is too large to be parsed here."""
+        """Return a promise for a request that is too large to be parsed here."""
 
 
 class Processor(threading.Thread):
-    """Serves connections until it is told to stop."""
+    """Serves connections until `stop` is called."""
 
     def __init__(self, number: int, count: int, handler: Handler, memory: RequestMemory, limits: NetworkLimits,
                  gone: Callable[[Connection], None], complain: Callable[[str], None]) -> None:  # fmt: skip
@@ -81,16 +81,16 @@ class Processor(threading.Thread):
         self._numbers = itertools.count()
         self._changes: deque[Change] = deque()
         self._due: deque[tuple[Connection, Later, bool]] = deque()
-        """promises to look at, some of them each time around"""
+        """promises to poll, some in each round"""
         self._starved: deque[Connection] = deque()
         self._is_released = False
         self._again: set[Connection] = set()
-        """with TLS more may be in memory already, of which no system tells"""
+        """TLS may have buffered data that polling the socket does not show"""
         self._stopping = False
         self._next_tick = time.monotonic() + _TICK_S
 
     def adopt(self, connection: Connection) -> None:
-        """Serve another connection; for other threads, as the next four."""
+        """Serve another connection. For other threads, as the next four."""
         self._arriving.append(connection)
         self._wake()
 
@@ -100,12 +100,12 @@ class Processor(threading.Thread):
         self._wake()
 
     def changed(self, what: Change) -> None:
-        """Look again at the promises that wait for this."""
+        """Poll the promises that wait for `what`."""
         self._changes.append(what)
         self._wake()
 
     def released(self) -> None:
-        """Note that there is memory again for large requests."""
+        """Note that there is memory for large requests again."""
         self._is_released = True
         self._wake()
 
@@ -121,7 +121,7 @@ class Processor(threading.Thread):
             return
 
     def run(self) -> None:
-        """Until `stop`."""
+        """Serve until `stop`."""
         while not self._stopping:
             for key, _ in self._selector.select(self._timeout()):
                 if key.data is None:
@@ -161,7 +161,7 @@ class Processor(threading.Thread):
         return max(0.0, until - time.monotonic())
 
     def _guarded(self, connection: Connection, act: Callable[[Connection], None]) -> None:
-        """One client's trouble is nobody else's."""
+        """Act on one connection. An error closes that connection only."""
         try:
             act(connection)
         except (ConnectionClosedError, RequestError) as error:
@@ -187,7 +187,7 @@ class Processor(threading.Thread):
         self._go_on(connection)
 
     def _go_on(self, connection: Connection) -> None:
-        """As far as it goes."""
+        """Proceed as far as possible without blocking."""
         want = connection.handshake()
         until = time.monotonic() + _IN_A_ROW_S
         for number in range(_REQUESTS_IN_A_ROW):
@@ -215,7 +215,7 @@ class Processor(threading.Thread):
         self._want(connection, want)
 
     def _feed(self) -> None:
-        """Admit requests that waited for memory, in their order."""
+        """Admit requests that waited for memory, in order."""
         if not self._is_released:
             return
         self._is_released = False
@@ -229,7 +229,7 @@ class Processor(threading.Thread):
                 return
 
     def _bound(self, present: Connection) -> None:
-        """Where clients make this hold too much, those go that hold most."""
+        """If too much memory is held for responses, close the connections that hold most."""
         held = {each: each.held for each in self._wanted}
         total = sum(held.values())
         if total <= self._most_held:
@@ -255,7 +255,7 @@ class Processor(threading.Thread):
         self._take(connection, request, answer)
 
     def _take(self, connection: Connection, request: Request, answer: Answer | list[Part]) -> Later | None:
-        """Send what is the answer, or keep the promise of one, which it gives."""
+        """Send the answer, or store its promise and return it."""
         if isinstance(answer, Later):
             connection.later = request.bare(), answer
             heapq.heappush(self._promises, (answer.deadline, next(self._numbers), connection, answer))
@@ -324,7 +324,7 @@ class Processor(threading.Thread):
         self._wanted[connection] = want
 
     def _tick(self) -> None:
-        """Close what makes no progress."""
+        """Close connections without progress."""
         now = time.monotonic()
         self._next_tick = now + _TICK_S
         for connection in list(self._wanted):
@@ -339,7 +339,7 @@ class Processor(threading.Thread):
                 self._close(connection)
 
     def _patience(self, connection: Connection) -> tuple[float, str]:
-        """How long a connection may be as it is, and what is said of it then."""
+        """Return the time limit for the current state of a connection, and the message when it is exceeded."""
         limits = self._limits
         if connection.is_handshaking or (limits.first_bytes is not None and not connection.authenticated):
             return limits.authenticate_seconds, _SAYS_NOTHING

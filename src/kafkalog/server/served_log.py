@@ -1,8 +1,8 @@
-"""One partition as it is served: its bounds, and the range of a file that answers a fetch (`UnifiedLog.read`).
+"""A served partition: its bounds, and the file range that answers a fetch (`UnifiedLog.read`).
 
-A state is never changed, another takes its place when the directory was listed again; requests go on with theirs.
-Nothing in a fetch touches records: a start is found by the offset index, which is verified, and a few headers behind
-it; an end by the index too, so that a range ends where a batch does.
+A state is never changed but replaced after listing the directory again, and requests keep the one they began with. A
+fetch does not read records. Its start is found with the verified offset index and a few headers after it. Its end is
+also found with the index, so that a range ends with a whole batch.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ __all__ = ["Bounds", "Read", "ServedLog", "epoch_end"]
 
 
 class Bounds(Struct, frozen=True):
-    """A log at one moment."""
+    """Bounds of a log at one moment."""
 
     partition: Partition
     start: int
     """log start offset"""
     end: int
-    """log end offset, which is the high watermark too"""
+    """log end offset, which is also the high watermark"""
 
 
 class Read(Struct, frozen=True):
-    """What a fetch from an offset gives."""
+    """Result of a fetch from an offset."""
 
     range: FileRange | None
-    """None where there is nothing yet"""
+    """None if there is nothing yet."""
     next_offset: int
-    """behind it, as far as it is known; else one that is not below"""
+    """the next offset if known, else an upper bound of it"""
 
 
 class ServedLog:
-    """One partition; safe for several threads.  Raises `StorageError` where files cannot be read."""
+    """A partition. Safe for several threads. Raises `StorageError` if files cannot be read."""
 
     def __init__(
         self,
@@ -93,11 +93,11 @@ class ServedLog:
 
     @property
     def listed(self) -> Partition:
-        """The directory as it was listed last."""
+        """The directory as listed last."""
         return self._listed
 
     def update(self, partition: Partition) -> bool:
-        """Take another listing; whether it differs."""
+        """Take a new listing. Returns whether it differs."""
         with self._lock:
             before, same = self._listed, _stamps(self._listed) == _stamps(partition)
             if same:
@@ -137,32 +137,32 @@ class ServedLog:
 
     @staticmethod
     def _first_of_batch(partition: Partition, offset: int) -> int:
-        """A batch is there as a whole or not at all."""
+        """Return the base offset of the batch containing `offset`, since only whole batches are served."""
         place, _ = locate(partition, offset, through_damage=True)
         return offset if place is None else min(place.base_offset, offset)
 
     @property
     def epochs(self) -> tuple[LeaderEpoch, ...]:
-        """Leader epochs, as far as the log has got."""
+        """Leader epochs up to the log end."""
         return tuple(each for each in self._listed.leader_epochs if each.start_offset <= self.bounds().end)
 
     @property
     def leader_epoch(self) -> int:
-        """The latest one; -1 where nothing says."""
+        """The latest leader epoch; -1 if unknown."""
         return max((each.epoch for each in self._listed.leader_epochs), default=-1)
 
     @property
     def committed(self) -> Committed | None:
-        """For those who read committed data; None while it is not known for all of the log."""
+        """Transactions of the log. None unless known for all of it."""
         found = self._committed
         return found if found is not None and found.end >= self.bounds().end else None
 
     def find_committed(self) -> Committed:
-        """Find what is committed by reading what was not read yet: for threads that may take their time."""
+        """Find the transactions, reading only what was not read yet. May take a while."""
         return run_slices(self.finding_committed())
 
     def finding_committed(self) -> Sliced[Committed]:
-        """Find what is committed in slices; who comes later goes on where others have come to."""
+        """Find the transactions in slices. Several callers share one walk."""
         while True:
             walk = self._walk
             with walk.lock:
@@ -179,9 +179,8 @@ class ServedLog:
             yield
 
     def of_time(self, timestamp: int | None) -> Sliced[OffsetAndTimestamp | None]:
-        """The first record with at least this timestamp, or with the largest of all; behind damage there are some too.
-
-        Kept for who asks again while the log is as it was.
+        """The first record with at least this timestamp, or for None the one with the largest. Records after damage are
+        included. The result is remembered while the log is unchanged.
         """
         bounds = self.bounds()
         if self._times_of is not bounds:
@@ -196,14 +195,14 @@ class ServedLog:
         return times[timestamp]
 
     def _tell_of_open(self, found: Committed, partition: Partition) -> None:
-        """Tell of a transaction that stays open: while somebody writes, they come and go."""
+        """Report a transaction that stays open. With a live writer, open transactions are normal."""
         name = f"{partition.topic}-{partition.partition}"
         news = self._stays_open.news(name, partition.segments, found.last_stable_offset, found.why_it_ends)
         if news is not None:
             self._complain(news)
 
     def _tell_of_undecided(self, found: Committed) -> None:
-        """In one line, however many there are."""
+        """Report all of them in one line."""
         undecided = [each for some in found.undecided.values() for each in some]
         if len(undecided) <= self._told_of_undecided:
             return
@@ -235,10 +234,11 @@ class ServedLog:
         self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool, patience: Patience | None = None,
         committed: Committed | None = None,
     ) -> Read:  # fmt: skip
-        """Whole batches from the one that holds `offset` up to `upper`; `DamagedError` where there is none.
+        """Whole batches from the one containing `offset` up to `upper`.
 
-        The first one is there even if it is larger, with `at_least_one`.  `TooFarError` where `patience` was not
-        enough.  Where damage is left out, so is what `committed` holds back.
+        With `at_least_one` the first batch is included even if it is too large. Raises `DamagedError` if there is no
+        batch, and `TooFarError` if `patience` is exhausted. If damage is left out, so is whatever `committed` holds
+        back.
         """
         patience = patience or patient()
         if self._on_damage is not None:
@@ -274,7 +274,7 @@ class ServedLog:
         return Read(None, offset)
 
     def _limit(self, log: OpenLog, segment: Segment, upper: int, following: int | None, patience: Patience) -> int:
-        """Where in a segment the first batch begins that is not to be seen."""
+        """Position in a segment of the first batch that must not be returned."""
         size = min(log.size, segment.size)
         if following is not None and following <= upper:
             return size
@@ -301,11 +301,11 @@ class ServedLog:
             position = again
 
     def _position_of(self, log: OpenLog, segment: Segment, offset: int) -> int:
-        """Where to begin to walk: by the index, or by what was walked over before."""
+        """Where a walk starts: from the index or from earlier walks."""
         return max(segment.position_of(offset, log.source, limits=self._limits), log.waypoints.before(offset))
 
     def _behind(self, log: OpenLog, segment: Segment, position: int, patience: Patience) -> int | None:
-        """Where a sound batch begins after bytes that are none."""
+        """Position of the next sound batch after damaged bytes."""
         known = log.recall(Fact.BEHIND, position)
         if known is None:
             patience.search(log.waypoints, log.size - position)
@@ -322,10 +322,10 @@ class ServedLog:
         self, log: OpenLog, segment: Segment, offset: int, limit: int, patience: Patience,
         committed: Committed | None, *, is_last: bool,
     ) -> Place | None:  # fmt: skip
-        """The batch that a fetch begins with; None if all of a segment is below.
+        """Return the first batch of a fetch. None if the whole segment is below the offset.
 
-        Bytes at the end of a segment that are no whole batch are passed over, as a broker does, but not where the log
-        goes on behind them in the same file: a client would wait forever.
+        An incomplete batch at the end of a segment is skipped, as by a broker, unless the log continues after it in the
+        same file. Skipping it then would leave a client waiting forever.
         """
         position = log.recall(Fact.BATCH_OF, offset)
         if position is None:
@@ -353,7 +353,7 @@ class ServedLog:
             position = again
 
     def _end(self, log: OpenLog, segment: Segment, first: Place, target: int) -> tuple[int, int | None]:
-        """Where the last whole batch before `target` ends, and the offset after it; None where that is not known."""
+        """Return the end of the last whole batch before `target`, and the next offset or None if unknown."""
         if first.end >= target:
             return first.end, first.last_offset + 1
         hint = self._indexed_before(log, segment, target, first.end)
@@ -368,9 +368,8 @@ class ServedLog:
 
     @staticmethod
     def _indexed_before(log: OpenLog, segment: Segment, target: int, behind: int) -> tuple[int, int] | None:
-        """Relative offset and position of the last entry before `target`, if behind `behind`.
-
-        A hint, which nobody has verified.
+        """Relative offset and position of the last index entry before `target`, if after `behind`. The entry is not
+        verified.
         """
         index = log.index(segment.files.get(FileKind.OFFSET_INDEX))
         if index is None:
@@ -388,7 +387,9 @@ class ServedLog:
     def _sound_end(
         self, log: OpenLog, first: Place, end: int, next_offset: int | None, committed: Committed | None
     ) -> tuple[int, int | None]:
-        """How far a range is sound: up to the first batch whose checksum is wrong, or that is held back."""
+        """Return the end of the sound part of a range: the first batch with a wrong checksum, or one that is held
+        back.
+        """
         may_hold = committed is not None and bool(committed.undecided)
         known = self._sound.get((log.path, first.position))
         if known == end and not may_hold:
@@ -426,11 +427,11 @@ class ServedLog:
 
 _REMEMBERED = 10_000
 _TIMES = 100
-"""Times of one log that are remembered."""
+"""Timestamps remembered per log."""
 _MOST_HEADERS = 2000
 _SLICE_HEADERS = 20_000
 _CHECKED_BYTES = 4 << 20
-"""Of one answer, whose checksums are compared first where damage is left out."""
+"""Size of a response up to which checksums are verified first, if damage is left out."""
 
 
 def _read(log: OpenLog, answered: Answered, upper: int) -> Read:
@@ -441,9 +442,9 @@ def _read(log: OpenLog, answered: Answered, upper: int) -> Read:
 def _up_to(
     log: OpenLog, position: int, next_offset: int | None, target: int, offsets: range | None = None
 ) -> tuple[int, int | None] | None:
-    """Where the last whole batch from `position` on ends before `target`, and the offset after it, if it is known.
+    """Return the end of the last whole batch before `target`, from `position` on, and the next offset if known.
 
-    None where the first batch is none, or its last offset is not one of `offsets`.
+    None if there is no batch at `position`, or its last offset is not in `offsets`.
     """
     is_first, end = True, position
     with suppress(DamagedError):  # whoever fetches from there is told
@@ -466,7 +467,7 @@ def _stamp(segment: Segment) -> tuple[str, int, int]:
 
 
 def _has_other_bytes(before: Partition, now: Partition) -> bool:
-    """Whether a file was changed other than by what was added to it."""
+    """Return whether a file has changed other than by appending."""
     known = {each.path: each for each in now.segments}
     pairs = ((each, known[each.path]) for each in before.segments if each.path in known)
     return any(new.size < old.size or (new.size == old.size and _stamp(new) != _stamp(old)) for old, new in pairs)
@@ -477,9 +478,8 @@ def _stamps(partition: Partition) -> object:
 
 
 def epoch_end(epochs: tuple[LeaderEpoch, ...], wanted: int, end: int) -> tuple[int, int]:
-    """The largest epoch up to `wanted` and where it ends, both -1 if there is none.
-
-    `end` is the log end offset; Kafka's `LeaderEpochFileCache.endOffsetFor`.
+    """Return the largest epoch up to `wanted` and its end offset, both -1 if there is none. `end` is the log end offset
+    (`LeaderEpochFileCache.endOffsetFor`).
     """
     ordered = sorted(epochs)
     if not ordered or wanted < 0 or wanted > ordered[-1].epoch:

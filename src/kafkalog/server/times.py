@@ -1,7 +1,7 @@
-"""Look-ups by time, for which a batch is decompressed on behalf of a client: one at a time, and not without end.
+"""Searches by timestamp for clients, one at a time and with limited memory (`UnifiedLog.fetchOffsetByTimestamp`).
 
-Kafka's `UnifiedLog.fetchOffsetByTimestamp`.  A batch that would take more memory is not looked into: its first offset
-is the answer, with which a client gets a few records too many, and none too few.
+A batch that would need too much memory is not decompressed. Its first offset is the answer, so a client may get some
+records too many but none too few.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _ONE_AT_A_TIME = Lock()
 
 
 def looking_for_time(partition: Partition, timestamp: int | None) -> Sliced[OffsetAndTimestamp | None]:
-    """The first record with at least this timestamp, or with the largest of all, behind damage too."""
+    """The first record with at least this timestamp, or for None the one with the largest, including records after
+    damage.
+    """
     if timestamp is None:
         return (yield from looking_for_newest(partition, through_damage=True, look=_look))[0]
     return (yield from looking_for_timestamp(partition, timestamp, through_damage=True, look=_look))

@@ -1,7 +1,7 @@
-"""Walks over log files that would hold up others.
+"""Walks over log files, limited in threads that serve clients.
 
-Where an index leads close to what is looked for, a few headers are read.  Where there is none, or it is wrong, whoever
-serves clients stops after so many (`TooFarError`), and another thread goes on from there in slices.
+If an index leads close to the target, only a few headers are read. Without one, or with a wrong one, a serving thread
+stops after a number of headers (`TooFarError`), and another thread continues in slices.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _EAGER_BYTES = 1 << 17
 
 
 class TooFarError(Exception):
-    """What is looked for is further away than was to be walked; all of the file is known up to `reached`."""
+    """The target is too far away. Everything before `reached` is known."""
 
     def __init__(self, reached: int) -> None:
         self.reached = reached
@@ -26,37 +26,37 @@ class TooFarError(Exception):
 
 
 class Patience:
-    """How far to walk: `headers` in all, without end if it is None; and whether to search much that is not a batch."""
+    """How far to walk: `headers` in all (None: no limit), and whether to search many bytes that are not a batch."""
 
     def __init__(self, headers: int | None, *, may_search: bool) -> None:
         self._left = headers
         self._may_search = may_search
 
     def step(self, waypoints: Waypoints) -> None:
-        """Pass another header; raises `TooFarError`."""
+        """Count a header. Raises `TooFarError`."""
         if self._left is not None:
             self._left -= 1
             if self._left < 0:
                 raise TooFarError(waypoints.reached)
 
     def search(self, waypoints: Waypoints, size: int) -> None:
-        """Search so many bytes, one by one; raises `TooFarError`."""
+        """Allow a search through `size` bytes one by one, or raise `TooFarError`."""
         if size > _EAGER_BYTES and not self._may_search:
             raise TooFarError(waypoints.reached)
 
 
 def eager() -> Patience:
-    """The patience of who has others waiting."""
+    """For a thread with other clients waiting."""
     return Patience(_EAGER_HEADERS, may_search=False)
 
 
 def patient() -> Patience:
-    """The patience of who has a thread of its own."""
+    """For a worker."""
     return Patience(None, may_search=True)
 
 
 def walked(places: Iterator[Place], waypoints: Waypoints, patience: Patience) -> Iterator[Place]:
-    """The places, which are kept as they are passed; raises `TooFarError`."""
+    """Yield the places and record them in `waypoints`. Raises `TooFarError`."""
     for place in places:
         patience.step(waypoints)
         yield place

@@ -1,4 +1,4 @@
-"""What is kept in memory of walks over log files: places on the way, one for 4 KiB, as an offset index has them."""
+"""Positions remembered from walks over log files, one per 4 KiB, like an offset index in memory."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ __all__ = ["Waypoints", "WaypointsOfFiles"]
 
 _EACH_BYTES = 4096
 _MOST = 1 << 21
-"""Places of all files together, 16 bytes each; those of the file that was not read for longest go."""
+"""Limit for all files together, 16 bytes each. The positions of the least recently read file are dropped."""
 
 
 class Waypoints:
-    """Places in one file: below a position all offsets are at most so large.  Grows as the file is walked over."""
+    """Positions in one file, each with an upper bound of all offsets before it. Grows as the file is walked."""
 
     def __init__(self) -> None:
         self._largest = array("q")
         self._positions = array("q")
         self._highest = -1
         self.reached = 0
-        """from the start of the file, without a gap"""
+        """length of the part walked so far, from the start of the file without a gap"""
 
     def __len__(self) -> int:
         return len(self._positions)
 
     def passed(self, start: int, end: int, last_offset: int) -> None:
-        """A batch was walked over."""
+        """Record a batch."""
         if start == self.reached:
             self._highest = max(self._highest, last_offset)
             self.skipped(start, end)
 
     def skipped(self, start: int, end: int) -> None:
-        """Note that there is no batch in between."""
+        """Record that there is no batch in this range."""
         if start != self.reached:
             return
         self.reached = end
@@ -43,13 +43,13 @@ class Waypoints:
             self._positions.append(end)
 
     def before(self, offset: int) -> int:
-        """A position that is not behind the first batch that reaches `offset`."""
+        """Return a position at or before the first batch that reaches `offset`."""
         number = bisect_left(self._largest, offset) - 1
         return self._positions[number] if number >= 0 else 0
 
 
 class WaypointsOfFiles:
-    """The waypoints of all files, by what tells a file from others."""
+    """The waypoints of all files, by an identity of the file."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
@@ -57,7 +57,7 @@ class WaypointsOfFiles:
         self._lock = Lock()
 
     def of(self, file: object) -> Waypoints:
-        """The waypoints of a file, which is the most recently read one."""
+        """Return the waypoints of a file, marked as the most recently read one."""
         with self._lock:
             found = self._all.get(file)
             if found is None:

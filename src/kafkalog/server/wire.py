@@ -1,7 +1,7 @@
-"""Requests and responses as bytes: a size, a header, a body; of a response with records, the parts to send.
+"""Encoding of requests and responses: size, header, body.
 
-Decided by `RequestHeader`, `ResponseHeader` and `ApiKeys.requestHeaderVersion`.  Layouts are Kafka's schemas; records
-are never in memory here, a response has holes for them.
+A response with records is a list of parts to send, so records are never in memory here. The layouts are Kafka's schemas
+(`RequestHeader`, `ResponseHeader`, `ApiKeys.requestHeaderVersion`).
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ SIZE = Struct(">i")
 _PREFIX = Struct(">hhi")
 _FIRST_FLEXIBLE_HEADER = 2
 _MOST_ELEMENTS = 100_000
-"""Array elements in one request, all together: as objects they take many times their bytes."""
+"""Limit for array elements in one request. As objects they take many times their bytes."""
 _ELEMENT_BYTES = 256
-"""Text takes up to four times its bytes, which makes so much of it as heavy as an element."""
+"""Bytes of text that count as one element, since text takes up to four times its bytes."""
 
 
 class RequestError(Exception):
-    """Bytes that are no request that can be answered: the connection is closed."""
+    """Bytes that are no valid request. The connection is closed."""
 
 
 class CrowdedError(Exception):
-    """No more parsed requests may wait: this one is to wait as bytes."""
+    """No more parsed requests may wait. This one waits as bytes."""
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One request, decoded."""
+    """A decoded request."""
 
     api: Api
     version: int
@@ -51,14 +51,14 @@ class Request(msgspec.Struct, frozen=True):
     client_id: str | None
     body: Fields
     unsupported: bool = False
-    """an `ApiVersions` request of a version that is not known, whose body is not read"""
+    """an `ApiVersions` request of an unknown version; the body is not read"""
     weight: int = 0
-    """of its body as objects, in array elements"""
+    """size of the body as objects, in array elements"""
     pace: Pace | None = None
-    """of the thread that answers it, where it is a large one"""
+    """pace of the thread that answers, for a large request"""
 
     def bare(self) -> Request:
-        """What is needed to answer it, without its body, which may be large."""
+        """Return a copy without the body, which may be large."""
         return replace(self, body={}, weight=0, pace=None)
 
 
@@ -67,9 +67,10 @@ def _header(version: int) -> Construct:
 
 
 def parse_request(data: bytes, pace: Pace | None = None) -> Request:
-    """What the bytes after the size ask for; raises `RequestError`.  With `pace` it rests in between.
+    """Parse a request without its size. Raises `RequestError`.
 
-    Bytes behind the request are nobody's: librdkafka sends some with `Metadata`, and a broker does not look.
+    Pauses in between if `pace` is given. Bytes after the request are ignored, as by a broker: librdkafka sends some
+    with `Metadata`.
     """
     if len(data) < _PREFIX.size:
         raise RequestError(f"a request of {len(data)} bytes")
@@ -94,7 +95,7 @@ def parse_request(data: bytes, pace: Pace | None = None) -> Request:
 
 
 def encode_response(request: Request, body: Fields, pace: Pace | None = None) -> list[Part]:
-    """The parts of a response, its size first.  With `pace` it rests in between."""
+    """Return the parts of a response, starting with its size. Pauses in between if `pace` is given."""
     version = 0 if request.unsupported else request.version
     flexible = request.api.is_flexible(version) and request.api.key != API_VERSIONS
     output = Output() if pace is None else PacedOutput(pace)

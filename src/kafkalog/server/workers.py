@@ -1,8 +1,7 @@
-"""A few threads for what takes its time, shared out fairly; they hold up nobody who wants to end the program.
+"""A few threads for long tasks, shared fairly.
 
-A task that is a generator is done in slices, between which others have their turn: next is always the owner that has
-had the least time.  The threads of `concurrent.futures` are waited for when an interpreter ends, which may be a walk
-over a terabyte.
+A generator is run in slices, and the next slice is for the owner that has used the least time. The threads do not delay
+the end of the program, unlike those of `concurrent.futures`, which would finish a walk over a terabyte first.
 """
 
 from __future__ import annotations
@@ -25,25 +24,25 @@ _SLICE_S = 0.02
 
 
 def finished(result: T | Sliced[T]) -> Sliced[T]:
-    """What was computed at once, or is in slices."""
+    """A result computed at once or in slices."""
     if isinstance(result, Generator):
         return (yield from result)
     return result
 
 
 class _Promised(Future[Any]):
-    """A result that may be given up while it is being made: nothing more is done then."""
+    """A result that may be cancelled while it is computed. The rest of the work is then skipped."""
 
     is_given_up = False
 
     def cancel(self) -> bool:
-        """Nobody waits for it any more."""
+        """Cancel, even if it is running."""
         self.is_given_up = True
         return super().cancel()
 
 
 class _Task:
-    """What is to be done; one that nobody waits for any more holds nothing while it is in the queue."""
+    """A task. Releases its references when cancelled, even if still queued."""
 
     def __init__(self, future: _Promised, call: Callable[[], Any], owner: object) -> None:
         self.future = future
@@ -53,11 +52,11 @@ class _Task:
         self.is_begun = False
 
     def drop(self, _future: Future[Any]) -> None:
-        """Drop a task that is over, or was given up."""
+        """Drop the references of a task that is done or cancelled."""
         self.call = None
 
     def go_on(self) -> bool:
-        """Do a slice; whether it is over."""
+        """Run a slice. Returns whether the task is done."""
         if not self.is_begun:
             call = self.call
             if call is None or not self.future.set_running_or_notify_cancel():
@@ -85,7 +84,7 @@ class _Task:
 
 
 class Workers:
-    """`count` threads; one who owns several tasks has no more of them than one with a single task."""
+    """`count` threads. An owner with several tasks gets no more time than one with a single task."""
 
     def __init__(self, count: int, name: str = "worker") -> None:
         self._ready = threading.Condition()
@@ -102,7 +101,7 @@ class Workers:
             each.start()
 
     def submit(self, task: Callable[[], T], owner: object = None) -> Future[Any]:
-        """Have it done, for `owner`, else for nobody in particular; what it raises is in the future."""
+        """Run a task for `owner`, or for no owner. Exceptions are in the future."""
         future = _Promised()
         waiting = _Task(future, task, self if owner is None else owner)
         drop = WeakMethod(waiting.drop)  # a circle would hold results until the collector comes by
@@ -141,7 +140,7 @@ class Workers:
             del task
 
     def stop(self, seconds: float) -> None:
-        """Begin nothing new, and wait so long for what is being done."""
+        """Start nothing new, and wait up to `seconds` for each thread."""
         with self._ready:
             self._stopping = True
             waiting, self._queue = self._queue, []

@@ -1,5 +1,6 @@
-"""Records as tables of analysts: Parquet, Iceberg and Delta, added to again and again, each record once.
+"""Export records to Parquet, Iceberg and Delta tables incrementally, each record exactly once.
 
-`exporting` is the public call.  `positions` decides what of a partition is still to be added, `rows` and `table_types`
-what a row is, `data_files` writes files; `parquet`, `iceberg` and `delta` keep the offsets in the table itself.
+`exporting` has the public call.  `positions` computes which offsets of a partition are not in the table yet, `rows` and
+`table_types` convert records to rows, `data_files` writes files; `parquet`, `iceberg` and `delta` store the offsets in
+the table itself.
 """

@@ -1,6 +1,6 @@
-"""Files of rows: one for each partition and day, in the order of offsets, so that both offsets and times prune.
+"""Data files: one per partition and day, sorted by offset, so that readers can prune by offset and by time.
 
-Every file has its row groups filled as far as memory allows: many days at once share what there is.
+Row groups are filled as far as memory allows; many days that are open at once share the memory.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from kafkalog.log.writing.columns_file import ColumnsFile
 __all__ = ["DATE", "NO_DATE", "DataFile", "PartitionFiles", "made_directories"]
 
 DATE = pa.field("date", pa.date32())
-"""the column of files, or of a table, that says what the folder of a day says; null where there is no such day"""
+"""name of the day's column and of its folders; null for rows without a day"""
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
-"""what Hive, and all who read its folders, take for null"""
+"""folder name that Hive, and every reader of its folders, takes for null"""
 _ROWS_OF_A_GROUP = 128 * 1024
 _BYTES_OF_A_GROUP = 32 * MIB
 _BYTES_WAITING = 64 * MIB
-"""of rows that wait for their row groups to be full, in all files of a partition together"""
+"""bytes of rows that wait for full row groups, in all files of a partition together"""
 _MOST_OPEN = 16
 _MOST_FILES = 10_000
 _MICROSECONDS = 86_400_000_000
@@ -41,7 +41,7 @@ Day = int | None
 
 
 class DataFile(Struct, kw_only=True):
-    """One file that is written whole."""
+    """A data file that was written completely."""
 
     path: str
     partition: int
@@ -51,20 +51,20 @@ class DataFile(Struct, kw_only=True):
     first_offset: int = 0
     last_offset: int = 0
     times: tuple[int, int] | None = None
-    """the earliest and the latest, in microseconds"""
+    """earliest and latest timestamp in microseconds"""
     untimed: int = 0
-    """rows without a time"""
+    """number of rows without a timestamp"""
     metadata: list[Any] = field(default_factory=list)
-    """Parquet's own, of which there is one"""
+    """the file's own Parquet metadata, as a list with one element"""
 
     @property
     def date(self) -> str | None:
-        """As folders are named; None where there is none of four-digit years."""
+        """The day as in folder names; None for years that do not have four digits."""
         return None if self.day is None or not _FIRST <= self.day <= _LAST else str(_FIRST_DAY + timedelta(self.day))
 
 
 class _Open:
-    """A file that is being written, and rows that wait."""
+    """A file that is being written, with the rows that wait for a full row group."""
 
     def __init__(self, file: DataFile, schema: pa.Schema, options: Mapping[str, Any]) -> None:
         self.file = file
@@ -109,10 +109,10 @@ class _Open:
 
 
 class PartitionFiles:
-    """The files of one partition of one round.  `place` gives the path of a new file, for its day and number.
+    """Write the files of one partition in one round.
 
-    `schema` is that of the files, which may lack columns of the rows that folders say; `options` are those of pyarrow's
-    `ParquetWriter`.
+    `place` returns the path of a new file for a day and a number.  `schema` is the schema of the files, without the
+    columns that the folder names contain; `options` are those of pyarrow's `ParquetWriter`.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class PartitionFiles:
         self.finished: list[DataFile] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Rows in the order of their offsets."""
+        """Add rows, in the order of their offsets."""
         days = _days(batch.column("timestamp")) if self._by_day else None
         if days is None:
             self._add(None, batch)
@@ -170,7 +170,7 @@ class PartitionFiles:
         return _Open(file, self._schema, self._options)
 
     def finish(self) -> list[DataFile]:
-        """All files, each whole under its name."""
+        """Close all files, rename them to their final names and return them."""
         while self._open:
             self.finished.append(self._open.pop(next(iter(self._open))).finish())
         return self.finished
@@ -194,7 +194,7 @@ def _days(timestamps: pa.Array) -> pa.Array:
 
 
 def made_directories(root: str, *names: str) -> str:
-    """A directory below `root`, made with those above it where they are not there."""
+    """Create a directory below `root`, with its missing parents, and return its path."""
     path = root
     for each in names:
         path = os.path.join(path, each)

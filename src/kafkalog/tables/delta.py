@@ -1,7 +1,7 @@
-"""A Delta table for each topic; how far each partition is are application transactions of the table.
+"""Delta table of a topic; the offsets of its partitions are application transactions of the table.
 
-They are read with the version that is loaded, and the commit goes through the same loaded table: Delta refuses it if
-another commit has moved the same transactions since, and that is what keeps a second writer from adding a record twice.
+They are read with the loaded version, and the commit uses the same loaded table.  Delta refuses the commit if another
+commit has changed the same transactions since; so a second writer cannot add a record twice.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _application(number: int, what: str) -> str:
 
 
 class DeltaTopicTable:
-    """The folder NAME of a directory."""
+    """A Delta table in the folder NAME of a directory."""
 
     rules = TypeRules(
         has_time=False, has_nanoseconds=False, has_unsigned=False, has_large_decimals=False, tells_case=False,
@@ -54,7 +54,7 @@ class DeltaTopicTable:
         self._settings: TableSettings | None = None
 
     def load(self) -> TableSettings | None:
-        """The newest version."""
+        """Load the newest version."""
         if not is_directory(self.path):
             return None
         try:
@@ -68,7 +68,7 @@ class DeltaTopicTable:
         return self._settings
 
     def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
-        """The positions of the loaded version."""
+        """Positions of the loaded version."""
         found = {}
         for number in partitions if self._table is not None else ():
             names = [_application(number, each) for each in ("first", "next", "epoch", "record", "digest")]
@@ -84,7 +84,7 @@ class DeltaTopicTable:
         return ["partition", DATE.name] if self._settings is not None and self._settings.by_day else ["partition"]
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
-        """Make the table, or merge the new columns into its schema, by Delta's own rules."""
+        """Create the table, or merge new columns into its schema by Delta's rules."""
         if self._table is None:
             self._settings = settings
             made_directories(os.path.dirname(self.path), os.path.basename(self.path))
@@ -113,10 +113,10 @@ class DeltaTopicTable:
         return schema.append(DATE) if DATE.name in self._by else schema
 
     def begin(self, round_id: str) -> None:
-        """Nothing: files that no commit names are no part of such a table, and are never removed here."""
+        """Do nothing: files that no commit names do not belong to a Delta table and are never removed here."""
 
     def files(self, partition: int, round_id: str) -> PartitionFiles:
-        """Files without the columns of the partition."""
+        """Return a writer of files without the partition columns."""
         if self._schema is None:
             raise UsageError("a table is prepared before it is written")
 
@@ -128,7 +128,7 @@ class DeltaTopicTable:
         return PartitionFiles(partition, place, schema, {}, by_day=DATE.name in self._by)
 
     def commit(self, commit: Commit) -> None:
-        """One version with the files and the application transactions."""
+        """Commit one version with the files and the application transactions."""
         transactions = [
             Transaction(_application(number, name), value)
             for number, each in sorted(commit.positions.items())
@@ -153,7 +153,7 @@ class DeltaTopicTable:
             raise StorageError(None, f"cannot commit to the table: {error}", self.path) from error
 
     def _has(self, id: str) -> bool:
-        """Whether a commit is there, whatever was said of it."""
+        """Whether the commit exists, even if its writer reported an error."""
         return any(each.get(_COMMIT) == id for each in DeltaTable(self.path).history(_LOOKED_AT))
 
     def _action(self, file: DataFile) -> Any:
@@ -164,7 +164,7 @@ class DeltaTopicTable:
         return AddAction(path, file.size, values, time.time_ns() // 1_000_000, True, json.dumps(_statistics(file)))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""
 
 
 def _numbers(table: Any) -> Sequence[int]:
@@ -176,7 +176,7 @@ def _same(one: pa.Schema, other: pa.Schema) -> bool:
 
 
 def _plain(type: pa.DataType) -> pa.DataType:
-    """A type as this program writes it, whose lists and maps have inner names of their own in each library."""
+    """Convert a type to the form used here; libraries name the inner fields of lists and maps differently."""
     if pa.types.is_struct(type):
         return pa.struct([(each.name, _plain(each.type)) for each in type])
     if pa.types.is_map(type):

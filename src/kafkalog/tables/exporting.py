@@ -1,4 +1,4 @@
-"""Records of topics into tables, again and again, each record once: the table itself says how far it is."""
+"""Export records of topics to tables incrementally, each record exactly once; the table stores its own offsets."""
 
 from __future__ import annotations
 
@@ -40,28 +40,28 @@ __all__ = ["ExportResult", "ExportedPartition", "export"]
 
 _LEGAL = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}\Z")
 _ROWS_OF_A_ROUND = 4_000_000
-"""of one partition: what a commit adds at most, and what is read again at most after it was cut short"""
+"""most rows of a partition in one commit, and so the most that is read again after an interruption"""
 
 
 class ExportedPartition(Struct, kw_only=True):
-    """What was added of one partition."""
+    """What an export added for one partition."""
 
     topic: str
     partition: int
     next_offset: int
-    """the table has all records below it"""
+    """the table contains all records below this offset"""
     first_offset: int | None = None
-    """of what was added now; None if that is nothing"""
+    """first offset that this export added; None if it added nothing"""
     records: int = 0
     files: int = 0
     bytes: int = 0
-    """of the files"""
+    """size of the new files in bytes"""
     open_transaction: str | None = None
-    """why it ends before the log does, where an open transaction is the reason"""
+    """why the export stopped before the end of the log, if an open transaction is the reason"""
 
 
 class ExportResult(Struct, kw_only=True):
-    """What an export did."""
+    """Result of an export."""
 
     target: str
     format: str
@@ -157,7 +157,7 @@ def _table(format: str, root: str, topic: str) -> TopicTable:
 
 
 class _Added(Struct, kw_only=True):
-    """What a round made of one span."""
+    """Files and position of one span of a round."""
 
     span: Span
     files: list[DataFile]
@@ -167,18 +167,18 @@ class _Added(Struct, kw_only=True):
 
 
 class _StoppedError(Exception):
-    """A partition stopped because another one of its round has failed."""
+    """A partition stopped because another partition of its round failed."""
 
 
 def _forget(work: Future[_Added]) -> None:
-    """Remove the files of a round that no commit has."""
+    """Remove the files of a round that was not committed."""
     if work.exception() is None:
         for file in work.result().files:
             fs.remove(file.path)
 
 
 class _TopicExport(Struct, kw_only=True):
-    """One topic into its table, round after round."""
+    """Export one topic to its table, round after round."""
 
     table: TopicTable
     topic: str
@@ -191,7 +191,7 @@ class _TopicExport(Struct, kw_only=True):
     on_bytes: Callable[[int], None] | None
 
     def run(self, *, by_day: bool) -> None:
-        """Until nothing is left."""
+        """Run rounds until nothing is left."""
         reported = {
             each.partition or 0: ExportedPartition(topic=self.topic, partition=each.partition or 0, next_offset=0)
             for each in self.partitions
@@ -275,7 +275,7 @@ class _TopicExport(Struct, kw_only=True):
         return {one.span.number: one.span.partition for one in added if not one.is_whole}
 
     def _started(self, rows: TopicRows, schema: object, spans: list[Span], id: str) -> list[Future[_Added]]:
-        """Each span in a file of its own or several; all have ended when this returns."""
+        """Write each span to its own files; when this returns, all writers have ended."""
         stopped = Event()
         with ThreadPoolExecutor(self.jobs) as pool:
             threads = max(self.jobs // len(spans), 1)
@@ -316,7 +316,7 @@ class _TopicExport(Struct, kw_only=True):
         )
 
     def _together(self, rows: Iterator[Rows]) -> Iterator[Rows]:
-        """The same rows; the size of all partitions decides between compiled code and Python."""
+        """Pass the rows on unchanged; the total size of the partitions decides between compiled code and Python."""
         with together(sum(each.size for each in self.partitions)):
             yield from rows
 

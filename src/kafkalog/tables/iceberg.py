@@ -1,7 +1,7 @@
-"""An Iceberg table for each topic, in a catalog of its own; the snapshot's summary says how far each partition is.
+"""Iceberg table of a topic, in a catalog of its own; offsets are kept in the snapshot summary and in a table property.
 
-So does a property of the table, changed by the same transaction, since snapshots expire.  pyiceberg would try a commit
-again that lost against another writer, and add the records twice: the table's property forbids that.
+The property is changed by the same transaction as the snapshot, because snapshots expire.  If a commit loses against
+another writer, pyiceberg would retry it and add the records twice; the requirement on the property prevents that.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class IcebergTopicTable:
         return self._catalog
 
     def load(self) -> TableSettings | None:
-        """The newest metadata."""
+        """Load the newest metadata."""
         if not exists(os.path.join(self._root, _FILE)):
             return None
         try:
@@ -86,7 +86,7 @@ class IcebergTopicTable:
         return self._settings
 
     def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
-        """The positions in the table's property."""
+        """Positions from the table's property."""
         if self._table is None:
             return {}
         try:
@@ -96,7 +96,7 @@ class IcebergTopicTable:
             raise FormatError(f"the property {_POSITIONS} is not what an export wrote", source=self.path) from None
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
-        """Make the table, or let its columns grow by Iceberg's own rules."""
+        """Create the table, or add columns by Iceberg's rules."""
         if self._table is None:
             self._make(schema, settings)
         wanted = merged(self._schema(), schema, self.rules, self.path)
@@ -112,7 +112,7 @@ class IcebergTopicTable:
         return wanted
 
     def _schema(self) -> pa.Schema:
-        """The table's columns with our own types."""
+        """Columns of the table, with the types used here."""
         found = schema_to_pyarrow(self._table.schema(), include_field_ids=False)
         return pa.schema([(each.name, _small(each.type)) for each in found if each.name != DATE.name])
 
@@ -134,10 +134,10 @@ class IcebergTopicTable:
         self.load()
 
     def begin(self, round_id: str) -> None:
-        """Nothing: files that no commit names are no part of such a table, and are never removed here."""
+        """Do nothing: files that no commit names do not belong to an Iceberg table and are never removed here."""
 
     def files(self, partition: int, round_id: str) -> PartitionFiles:
-        """Files with the ids of the table's fields."""
+        """Return a writer of files that contain the field ids of the table."""
         if self._settings is None:
             raise UsageError("a table is prepared before it is written")
         by_day = self._settings.by_day
@@ -152,7 +152,7 @@ class IcebergTopicTable:
         return PartitionFiles(partition, place, schema, {"store_schema": False}, by_day=by_day)
 
     def commit(self, commit: Commit) -> None:
-        """One snapshot with the files, and the positions in its summary and in the table's property."""
+        """Commit one snapshot with the files; write the positions to its summary and to the table's property."""
         positions = {**json.loads(self._table.properties.get(_POSITIONS, "{}"))}
         positions |= {str(number): list(structs.asdict(each).values()) for number, each in commit.positions.items()}
         summary = {_COMMIT: commit.id}
@@ -192,18 +192,20 @@ class IcebergTopicTable:
         )  # fmt: skip
 
     def close(self) -> None:
-        """Close the catalog's connections."""
+        """Close the connections of the catalog."""
         if self._catalog is not None:
             self._catalog.engine.dispose()
 
 
 def _with_date(schema: pa.Schema, settings: TableSettings) -> pa.Schema:
-    """Divided by a column of its own: of times beyond the year 9999 pyiceberg has no day."""
+    """Partition by a column of its own, because pyiceberg has no day transform for times beyond the year 9999."""
     return schema.append(DATE) if settings.by_day else schema
 
 
 def _counted(plan: dict[int, Any], file: DataFile, ids: Mapping[str, int]) -> dict[int, Any]:
-    """The plan without columns of which a row group has no statistics, such as those with long texts only."""
+    """The statistics plan without columns for which a row group has no statistics, such as columns with long texts
+    only.
+    """
     metadata = file.metadata[0]
     columns = [
         metadata.row_group(group).column(number)
@@ -215,7 +217,7 @@ def _counted(plan: dict[int, Any], file: DataFile, ids: Mapping[str, int]) -> di
 
 
 def _small(type: pa.DataType) -> pa.DataType:
-    """A type as this program writes it: Iceberg's are `large_…`."""
+    """Convert Iceberg's `large_…` types to the types used here."""
     if pa.types.is_struct(type):
         return pa.struct([(each.name, _small(each.type)) for each in type])
     if pa.types.is_map(type):

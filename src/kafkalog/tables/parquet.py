@@ -1,9 +1,9 @@
-"""A folder of Parquet files as others write it, `partition=0/date=2024-01-31/…`, and a manifest that is renamed last.
+"""Folder of Parquet files in Hive layout, `partition=0/date=2024-01-31/…`, with a manifest that is renamed last.
 
-Only files of the manifest are part of the table.  The manifest is there before the first file, and names the round that
-is at work: what a round that was cut short has written is known by that, and the next one removes it.  A file that the
-manifest does not account for is never removed, so that a table that has lost its manifest keeps its rows.  A lock that
-ends with its process keeps two exports apart.
+Only files in the manifest belong to the table.  The manifest exists before the first file and names the round in
+progress, so the next round can recognize and remove the files of an interrupted one.  A file that the manifest does not
+account for is never removed, so a table that has lost its manifest keeps its rows.  A lock that ends with its process
+keeps two exports apart.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _IN_FOLDERS = ("topic", "partition")
 
 
 class ParquetTable:
-    """The folder `topic=NAME` of a directory."""
+    """A Parquet table in the folder `topic=NAME` of a directory."""
 
     rules = TypeRules()
 
@@ -50,7 +50,7 @@ class ParquetTable:
         self._schema: pa.Schema | None = None
 
     def load(self) -> TableSettings | None:
-        """Take the lock, read the manifest, remove what was cut short."""
+        """Take the lock, read the manifest and remove the files of an interrupted round."""
         if not is_directory(self.path):
             return None
         self._hold()
@@ -98,12 +98,12 @@ class ParquetTable:
         return name.startswith("partition=") and name.removeprefix("partition=").isdigit()
 
     def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
-        """The positions in the manifest."""
+        """Positions from the manifest."""
         found: dict[int, Position] = self._manifest.get("positions", {})
         return {each: found[each] for each in partitions if each in found}
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
-        """Make the folder; columns of later files may be more than those of earlier ones."""
+        """Create the folder; later files may have more columns than earlier ones."""
         if self._lock < 0:
             made_directories(os.path.dirname(self.path), os.path.basename(self.path))
             self._hold()
@@ -131,7 +131,7 @@ class ParquetTable:
         return [path for path in self._of_exports(self.path) if os.path.basename(path).startswith(_BEGINNING)]
 
     def _refuse_unaccounted(self, paths: Sequence[str]) -> None:
-        """Raise `RecoveryRefused` if there are files of rows that nothing says anything about."""
+        """Raise `RecoveryRefused` if there are data files that the manifest does not account for."""
         if paths:
             raise RecoveryRefused(
                 f"{self.path} holds files of an export that {MANIFEST} does not name ({len(paths)}, such as "
@@ -150,11 +150,11 @@ class ParquetTable:
                 yield path
 
     def begin(self, round_id: str) -> None:
-        """Have the manifest name the round before its first file is there."""
+        """Write the round's name to the manifest before the first file exists."""
         self._write({**self._as_written(), "begun": round_id}, self._manifest.get("positions", {}))
 
     def _as_written(self) -> dict[str, Any]:
-        """The manifest without positions, as it is now."""
+        """Manifest without positions, as it is now."""
         if self._schema is None or self._settings is None:
             raise UsageError("a table is prepared before it is written")
         return {
@@ -164,14 +164,14 @@ class ParquetTable:
         }
 
     def _write(self, manifest: dict[str, Any], positions: Mapping[int, Position]) -> None:
-        """Put a manifest in place of the one that is there."""
+        """Replace the manifest."""
         told = {str(number): list(asdict(each).values()) for number, each in sorted(positions.items())}
         with NewFile(os.path.join(self.path, MANIFEST), overwrite=True) as file:
             file.append(json.dumps({**manifest, "positions": told}, indent=1).encode())
         self._manifest = {**manifest, "positions": dict(positions)}
 
     def files(self, partition: int, round_id: str) -> PartitionFiles:
-        """Files without the columns that the folders' names have."""
+        """Return a writer of files without the columns that the folder names contain."""
         if self._schema is None or self._settings is None:
             raise UsageError("a table is prepared before it is written")
         by_day = self._settings.by_day
@@ -184,7 +184,7 @@ class ParquetTable:
         return PartitionFiles(partition, place, schema, {}, by_day=by_day)
 
     def commit(self, commit: Commit) -> None:
-        """Rename a manifest that has the new files, too."""
+        """Replace the manifest by one with the new files."""
         manifest = self._as_written()
         manifest["files"] += [
             {
@@ -196,7 +196,7 @@ class ParquetTable:
         self._write(manifest, {**self._manifest.get("positions", {}), **commit.positions})
 
     def close(self) -> None:
-        """Give up the lock."""
+        """Release the lock."""
         lock, self._lock = self._lock, -1
         if lock >= 0:
             os.close(lock)

@@ -1,8 +1,8 @@
-"""What a table has of each partition, and what of a log is still to be added to it.
+"""Position of a table in each partition, and the offsets that are not in the table yet.
 
-A table has all offsets of a partition below one.  It also keeps the leader epoch of the last record, as a consumer
-does: a log whose later epochs begin below what the table has was cut and rewritten (KIP-320).  Who writes on in the
-same epoch is known by a digest of that record.
+A table contains all offsets of a partition below its position.  Like a consumer, it also stores the leader epoch of the
+last record: if a later epoch of the log begins below the position, the log was truncated and rewritten (KIP-320).  A
+digest of the last record detects a rewrite within the same epoch.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ UNKNOWN_EPOCH = -1
 
 
 class Position(Struct, frozen=True):
-    """What a table has of one partition."""
+    """Position of a table in one partition."""
 
     first_offset: int
-    """where the first export began"""
+    """offset at which the first export began"""
     next_offset: int
-    """all below is there"""
+    """the table contains all offsets below this one"""
     leader_epoch: int = UNKNOWN_EPOCH
-    """of the last record that was added"""
+    """leader epoch of the last record that was added"""
     last_record: int = -1
-    """offset of that record; -1 if there is no digest"""
+    """offset of the last record that was added; -1 if there is no digest"""
     digest: int = 0
-    """of that record, 63 bits (`digest_of`)"""
+    """digest of that record, 63 bits (`digest_of`)"""
 
 
 class Span(Struct, frozen=True, kw_only=True):
@@ -46,19 +46,19 @@ class Span(Struct, frozen=True, kw_only=True):
     partition: Partition
     start_offset: int
     end_offset: int
-    """where the log ended when it was looked at, or what was asked for"""
+    """end of the log when it was read, or the requested end"""
     read_to: int | None
-    """what was asked for; None: to the end, whatever is there"""
+    """requested end; None for the end of the log"""
     known: Position | None
 
     @property
     def number(self) -> int:
-        """The number of the partition."""
+        """Number of the partition."""
         return self.partition.partition or 0
 
 
 def require_same_topic(recorded: str | None, partition: Partition) -> None:
-    """Raises `RecoveryRefused` where the table's topic was deleted and another one has its name now."""
+    """Raise `RecoveryRefused` if the table's topic was deleted and another topic has its name now."""
     found = None if partition.metadata is None else partition.metadata.topic_id
     if recorded and found and recorded != found:
         raise RecoveryRefused(
@@ -79,9 +79,9 @@ def span_of(
     accept_loss: bool,
     masked: bool = False,
 ) -> Span | None:
-    """What is to be added; None where there is nothing, and `findings` takes why, if that is because of damage.
+    """Return the offsets to add, or None if there are none; if damage is the reason, `findings` says so.
 
-    Raises `RecoveryRefused` where records are missing before it (`accept_loss` goes on), or were replaced.
+    Raises `RecoveryRefused` if records before them are missing (`accept_loss` continues), or were replaced.
     """
     log_end = partition.log_end_offset()
     if known is None:
@@ -138,9 +138,10 @@ def _first(partition: Partition, offset: int | None, timestamp: int | None, end:
 
 
 def digest_of(partition: Partition, offset: int, *, masked: bool) -> int | None:
-    """63 bits that tell a record from another one at its offset; None if it is not there, or cannot be read.
+    """Return 63 bits that distinguish a record from another one at its offset; None if it does not exist or cannot be
+    read.
 
-    With `masked` its time and sizes alone: a digest of what is not to be seen would let it be guessed.
+    With `masked` only its time and sizes are used, since a digest of hidden content would allow guessing it.
     """
     try:
         record = next(
@@ -173,14 +174,14 @@ def _require_not_rewritten(partition: Partition, known: Position, *, masked: boo
 
 
 def _rewritten_from(partition: Partition, known: Position) -> int:
-    """Where a later leader epoch than that of the table's last record begins, or where the table ends."""
+    """Offset at which a leader epoch later than that of the table's last record begins, or the table's position."""
     later = [each for each in partition.leader_epochs if each.epoch > known.leader_epoch]
     begins = min((each.start_offset for each in later), default=known.next_offset)
     return begins if begins < known.next_offset else _epoch_in_log(partition, known)
 
 
 def _epoch_in_log(partition: Partition, known: Position) -> int:
-    """The base offset of the batch with the table's last offset, if its leader epoch is a later one; else the end."""
+    """Base offset of the batch with the table's last offset, if its leader epoch is later; else the end."""
     last = known.next_offset - 1
     if last < partition.log_start_offset:
         return known.next_offset

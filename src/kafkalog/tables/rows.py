@@ -1,4 +1,4 @@
-"""The records of one topic as rows of its table: the same columns of the same types, whatever the records hold."""
+"""Records of one topic as rows of its table; columns and types do not depend on what the records contain."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NO_MASK = "it cannot be read, so that no field can be masked"
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """How keys and values are to be shown."""
+    """Requested presentation of keys and values."""
 
     values: str
     """`bytes` or `auto`"""
@@ -48,11 +48,11 @@ class Rows(NamedTuple):
 
     batch: pa.RecordBatch
     leader_epoch: int
-    """of the last one"""
+    """leader epoch of the last row"""
 
 
 class TopicRows:
-    """Reads the partitions of one topic.  `schema` is what the table's columns have to be able to take."""
+    """Read the partitions of one topic.  `schema` is the schema that the table must be able to hold."""
 
     def __init__(self, partitions: Sequence[Partition], wanted: Wanted, rules: TypeRules) -> None:
         self._wanted = wanted
@@ -90,7 +90,7 @@ class TopicRows:
         )  # fmt: skip
 
     def read(self, span: Span, schema: pa.Schema, findings: list[Finding], threads: int) -> Iterator[Rows]:
-        """The rows of a span, with the columns of a table's `schema`, which may have more than `self.schema`."""
+        """Yield the rows of a span in a table's `schema`, which may have more columns than `self.schema`."""
         for batch in self._reader(span.partition, span.start_offset, span.read_to, findings, threads):
             if batch.num_rows:
                 yield Rows(self._shown(batch, schema, span.partition), batch.column(_EPOCH)[-1].as_py())
@@ -122,7 +122,7 @@ class TopicRows:
         self, columns: dict[str, pa.Array], problems: dict[str, dict[int, str]], batch: pa.RecordBatch,
         partition: Partition,
     ) -> None:  # fmt: skip
-        """Put what does not fit beside it, as what does not decode is."""
+        """Report values that do not fit their column like values that cannot be decoded."""
         for part, rows in problems.items():
             if not rows:
                 continue
@@ -148,5 +148,5 @@ def _or_null(columns: dict[str, pa.Array], field: pa.Field, rows: int) -> pa.Arr
 
 
 def _cast(column: pa.Array, type: pa.DataType) -> tuple[pa.Array, list[int]]:
-    """The column as another type, and the rows that do not fit it: they are null."""
+    """Convert a column to another type; also return the rows that do not fit it, which become null."""
     return (column, []) if column.type.equals(type) else fitting(column, lambda some: some.cast(type), type)

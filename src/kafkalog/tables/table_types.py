@@ -1,6 +1,6 @@
-"""Arrow's types as a table format has them.
+"""Convert Arrow types to the types of a table format.
 
-What a format cannot hold becomes a wider type that holds every value of it, and text where there is none.
+A type that a format lacks becomes a wider type that holds all its values, or text if there is none.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ _WIDER = {
 
 
 class NoTypeError(Exception):
-    """No table has a column of this type."""
+    """No table format has a column of this type."""
 
 
 class TypeRules(Struct, frozen=True, kw_only=True):
-    """What the types of a format are."""
+    """Type rules of a table format."""
 
     has_time: bool = True
     has_nanoseconds: bool = True
     has_unsigned: bool = True
     has_large_decimals: bool = True
-    """of more than 38 digits"""
+    """whether decimals of more than 38 digits are supported"""
     tells_case: bool = True
-    """whether two fields may differ in upper and lower case alone"""
+    """whether field names that differ only in case are distinct"""
     grows_wider: bool = True
-    """whether a number's type may become wider after the table was made"""
+    """whether a number's type may be widened after the table was created"""
 
 
 def table_type(type: pa.DataType, rules: TypeRules) -> pa.DataType:
-    """The type that a column has in the table; raises `NoTypeError` where it is to be text."""
+    """Type of a column in the table; raises `NoTypeError` if it has to become text."""
     if pa.types.is_struct(type):
         names = [each.name if rules.tells_case else each.name.lower() for each in type]
         if not names or len(set(names)) != len(names):
@@ -64,9 +64,9 @@ def _timestamp(type: pa.DataType, rules: TypeRules) -> pa.DataType:
 
 
 def widened(old: pa.DataType, new: pa.DataType, rules: TypeRules) -> pa.DataType | None:
-    """The type of a column that takes values of both; None where the column's type would have to change otherwise.
+    """Type of a column that holds values of both types; None if the existing column's type would have to change.
 
-    Fields are added to structs, those that only the old type has stay; numbers become wider where a format allows it.
+    Fields are added to structs and never removed; numbers are widened if the format allows it.
     """
     if old.equals(new) or new in _narrower(old):
         return old

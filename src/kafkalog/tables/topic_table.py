@@ -1,4 +1,4 @@
-"""What a table is to an export, whatever its format."""
+"""Interface of a table, independent of its format."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VERSION = "1"
 
 
 class TableSettings(Struct, frozen=True, kw_only=True):
-    """What is decided when a table is made, and holds for all that is added later."""
+    """Settings that are fixed when a table is created and apply to everything that is added later."""
 
     topic: str
     isolation_level: str
@@ -33,7 +33,7 @@ class TableSettings(Struct, frozen=True, kw_only=True):
     topic_id: str | None = None
 
     def as_properties(self) -> dict[str, str]:
-        """Texts under names of our own, as tables have properties."""
+        """Return the settings as texts under names of this program, in the form of table properties."""
         found = {f"{_PREFIX}version": VERSION}
         for name, value in asdict(self).items():
             if value is not None:
@@ -42,7 +42,7 @@ class TableSettings(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of_properties(cls, properties: Mapping[str, str | None], path: str) -> TableSettings:
-        """Back from these; raises `UsageError` for a table that no export made."""
+        """Read settings from table properties; raises `UsageError` for a table that no export created."""
         if properties.get(f"{_PREFIX}version") != VERSION:
             raise UsageError(f"{path} is not a table that an export of this version made; nothing is added to it")
         found = {name.removeprefix(_PREFIX): value for name, value in properties.items()}
@@ -61,43 +61,42 @@ class Commit(Struct, frozen=True):
 
     files: Sequence[DataFile]
     positions: Mapping[int, Position]
-    """of the partitions that it goes on in, behind it"""
+    """new positions of the partitions that the round extended"""
     id: str
 
 
 class TopicTable(Protocol):
-    """The table of one topic.
-
-    A round calls `load`, `prepare` and `begin` if there are rows, `files` by partition, `commit`.
+    """The table of one topic.  If there are rows, a round calls `load`, `prepare`, `begin`, `files` by partition and
+    `commit`.
     """
 
     rules: TypeRules
     path: str
 
     def load(self) -> TableSettings | None:
-        """Read what it has now; None if there is no table yet."""
+        """Read the current state; returns None if there is no table yet."""
 
     def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
-        """What it had of each partition when it was loaded."""
+        """Positions of the partitions when the table was loaded."""
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
-        """Make the table, or let it grow by columns; gives the schema of its rows.  Raises `UsageError`."""
+        """Create the table or add columns, and return the schema of its rows.  Raises `UsageError`."""
 
     def begin(self, round_id: str) -> None:
-        """Note durably, where the format needs it, that files of this round are about to be written."""
+        """Record durably, if the format needs it, that files of this round are about to be written."""
 
     def files(self, partition: int, round_id: str) -> PartitionFiles:
-        """What takes rows of a partition and writes them to files that nobody sees yet."""
+        """Return a writer of rows of a partition, to files that no reader sees yet."""
 
     def commit(self, commit: Commit) -> None:
-        """Add the files and move the positions in one step; raises `RecoveryRefused` if somebody else did meanwhile."""
+        """Add the files and move the positions in one step; raises `RecoveryRefused` if another writer was faster."""
 
     def close(self) -> None:
-        """Let go of what is held."""
+        """Release all resources."""
 
 
 def merged(old: pa.Schema | None, new: pa.Schema, rules: TypeRules, path: str) -> pa.Schema:
-    """The columns of a table that also takes rows of another schema; raises `UsageError` where it cannot."""
+    """Columns of a table that also holds rows of another schema; raises `UsageError` if they cannot be combined."""
     if old is None:
         return new
     fields = []
@@ -120,7 +119,7 @@ def _short(type: pa.DataType) -> str:
 
 
 def concurrent(path: str) -> RecoveryRefused:
-    """Somebody else has added to the table since it was loaded."""
+    """The error for a table to which another writer has added since it was loaded."""
     return RecoveryRefused(
         f"another writer has changed {path} meanwhile, so that nothing of this round was added: run the export again",
         reason="concurrent_writer",
@@ -128,10 +127,10 @@ def concurrent(path: str) -> RecoveryRefused:
 
 
 def taken(path: str) -> UsageError:
-    """Something else is where the table would be."""
+    """The error for a path at which something other than the table exists."""
     return UsageError(f"{path} is not empty and is not a table of an export: choose another directory")
 
 
 def new_id() -> str:
-    """A new name for a round, which its files have too."""
+    """Return a new name for a round and its files."""
     return token_hex(8)

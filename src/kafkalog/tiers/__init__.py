@@ -1,5 +1,6 @@
-"""Tiered storage: which logs go on in a remote tier, what is there, and both tiers read as one log.
+"""Tiered storage: remote segments, and logs read from both tiers.
 
-`metadata` reads what `__remote_log_metadata` says of remote segments, `tiering` tells from what lies on a disk whether
-a log is tiered and where its local part begins, `lineage` which remote segments belong to a log as its epochs have it.
+`metadata` reads `__remote_log_metadata`. `tiering` finds out from the local files whether a log is tiered and where its
+local part begins. `lineage` selects the remote segments that belong to a log by leader epoch. `both` reads both tiers
+as one log.
 """

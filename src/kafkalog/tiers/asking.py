@@ -1,4 +1,4 @@
-"""Many small questions to a remote tier, several at a time: each takes as long as a request."""
+"""Many small requests to a remote tier, several at a time, because each has the latency of a request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Answer = TypeVar("Answer")
 
 
 def in_order(ask: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
-    """The answers, in the order of the items; an error of the first item that has one is raised."""
+    """Return the answers in the order of the items. If there are errors, that of the first item is raised."""
     if len(items) < _FEW:
         return [ask(each) for each in items]
     with ThreadPoolExecutor(_AT_A_TIME) as threads:

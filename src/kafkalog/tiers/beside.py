@@ -1,4 +1,4 @@
-"""What lies beside the logs of a broker that tells of remote storage, read from its log directories."""
+"""Local information about remote storage, read from the log directories of a broker."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ __all__ = ["read_tiering", "remote_metadata_in"]
 def read_tiering(roots: Iterable[str], configs: Mapping[str, Mapping[str, str | None]] | None) -> Tiering:
     """Tiering in the log directories of one broker.
 
-    `configs` are its topics' settings by its metadata, None without any.
-
-    Never raises for bad data, nor where something cannot be read: that is left to those who check it.
+    `configs` are the settings of its topics in the cluster metadata, None without metadata. Never raises for bad data
+    or unreadable files; other checks report them.
     """
     found = [(root, _names(root)) for root in roots]
     remote = read_remote_metadata(_metadata_partitions(found))
@@ -48,7 +47,7 @@ def read_tiering(roots: Iterable[str], configs: Mapping[str, Mapping[str, str | 
 
 
 def remote_metadata_in(roots: Iterable[str]) -> RemoteMetadata:
-    """What the events say that lie in log directories, of one broker or of several."""
+    """Return the events in log directories, of one broker or of several."""
     return read_remote_metadata(_metadata_partitions([(root, _names(root)) for root in roots]))
 
 
@@ -74,7 +73,7 @@ def _log_starts(root: str) -> dict[Key, int]:
 
 
 def _seen(root: str, tiering: Tiering) -> set[str]:
-    """Topics of which a log begins below its first segment, as it looks."""
+    """Topics with a log that seems to begin below its first segment."""
     return {
         topic for topic, number in tiering.log_starts
         if f"{topic}-{number}" in tiering.directories and _looks_tiered(root, (topic, number), tiering)

@@ -1,8 +1,8 @@
-"""Both tiers as one log: a log directory in which remote segments lie beside the local ones, under Kafka's names.
+"""Both tiers as one log: a log directory that shows remote segments beside local ones, under Kafka's names.
 
-Everything that lists and reads log directories reads this one too: it is mounted (`log.disk.remote`), and gives local
-files and remote objects, the latter by ranges.  Remote are the offsets below the first local segment, of the segments
-that belong to the log by its leader epochs; where there is no local log, all of them.
+It is mounted (`log.disk.remote`), so everything that lists and reads log directories can use it. Local files are read
+as such, remote objects by ranges. The remote part consists of the offsets below the first local segment, from segments
+that belong to the log by its leader epochs. Without a local log it is all of them.
 """
 
 from __future__ import annotations
@@ -47,47 +47,48 @@ _SCHEME = "tiered"
 _DIGEST = 12
 _SMALL = 64 * KIB
 _KEPT = 256
-"""of files that are not larger"""
+"""number of files up to `_SMALL` that are kept"""
 _KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
-"""what a broker reads of a remote segment; its producer snapshot is for one that is rebuilt"""
+"""files of a remote segment that a broker reads; its producer snapshot is for rebuilding a log"""
 
 Key = tuple[str, int]
 
 
 class _Held(Struct, frozen=True, kw_only=True):
-    """What is behind a name."""
+    """What a file name stands for."""
 
     size: int
     modified_ns: int
     local: str | None = None
     item: RemoteObject | None = None
     is_missing: bool = False
-    """the object is not there, and should be"""
+    """whether the object should exist but does not"""
     data: bytes | None = None
     until: int | None = None
-    """of a log, the last offset that is read of it"""
+    """for a log, the last offset to read"""
     copied: int | None = None
-    """of a log, how many bytes the events say were copied"""
+    """for a log, the number of bytes copied according to the events"""
     newest: int | None = None
-    """of a log, the largest timestamp by the events"""
+    """for a log, the largest timestamp according to the events"""
     untold: tuple[Key, RemoteSegment] | None = None
-    """of a log of which no event tells, the partition and the segment that it should be"""
+    """for a log without events, its partition and segment"""
     identity: Identity | None = None
-    """what says whether it is that one, when it is opened"""
+    """for a log without events, the check of its identity when it is opened"""
 
 
 @dataclass
 class BothTiers:
-    """A log directory and a remote tier, mounted as the log directory `path`; without a log directory all is remote.
+    """A log directory and a remote tier, mounted as the log directory `path`.
 
-    `metadata` is what the events say; a partition of which they say nothing is known by the listing alone.
+    Without a log directory everything is remote. `metadata` has the events. A partition without events is known from
+    the listing alone.
     """
 
     local: str | None
     tier: RemoteTier
     metadata: RemoteMetadata = field(default_factory=RemoteMetadata)
     known: Sequence[ListedSegment] | None = None
-    """what the tier lists; None: it is asked"""
+    """the tier's listing; None to ask the tier"""
     path: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -105,7 +106,7 @@ class BothTiers:
         return BothTiers, (self.local, self.tier, self.metadata, listed)
 
     def origin(self, path: str) -> str:
-        """What is behind a path below this directory: a local file, an object; itself where it is neither."""
+        """What a path below this directory stands for: a local file or an object. The path itself if neither."""
         held = self._held(path)
         if held is None or held.data is not None:
             return path
@@ -115,7 +116,7 @@ class BothTiers:
 
     @cached_property
     def listed(self) -> dict[Key, list[ListedSegment]]:
-        """What the tier's listing has, by partition, of the newest topic of each name."""
+        """The tier's listing by partition, for the newest topic of each name."""
         found: dict[Key, list[ListedSegment]] = {}
         listed = self.tier.segments() if self.known is None else self.known
         ids = {**newest_topic_ids(listed), **self._local_ids}
@@ -142,7 +143,7 @@ class BothTiers:
         return found
 
     def _keys(self) -> Iterator[Key]:
-        """Partitions with a remote part: those that are local too, or all where nothing is local."""
+        """Partitions with a remote part: those that are also local, or all if nothing is local."""
         local = {(name.topic, name.partition) for name in self._local_partitions}
         for key in self.listed:
             if self.local is None or key in local:
@@ -150,17 +151,17 @@ class BothTiers:
 
     @property
     def has_both(self) -> bool:
-        """Some partition is local and in the listing."""
+        """Whether any partition is both local and in the listing."""
         return self.local is not None and next(self._keys(), None) is not None
 
     def segments(self, key: Key) -> list[RemoteSegment]:
-        """The segments of one partition, by the events, or else by the listing."""
+        """Return the segments of a partition, from the events or else from the listing."""
         if key not in self._segments:
             self._segments[key] = self._by_events(key) or segments_of(self.tier, self.listed.get(key, []))
         return self._segments[key]
 
     def has_events(self, key: Key) -> bool:
-        """Whether an event names a segment of it."""
+        """Return whether an event names a segment of the partition."""
         return bool(self._by_events(key))
 
     def _by_events(self, key: Key) -> list[RemoteSegment]:
@@ -168,12 +169,12 @@ class BothTiers:
         return self.metadata.of(*key, listed[0].topic_id if listed else self._local_ids.get(key))
 
     def copied(self, key: Key) -> list[RemoteStretch]:
-        """What is remote of a log, local or not."""
+        """Return the remote part of a log, including what is also local."""
         local = self._local_partitions.get(PartitionName(*key))
         return lineage(self.segments(key), () if local is None else local.leader_epochs)
 
     def stretches(self, key: Key) -> list[RemoteStretch]:
-        """The remote part of a log, below its local part."""
+        """Return the remote part of a log, below its local part."""
         local = self._local_partitions.get(PartitionName(*key))
         end = local.segments[0].base_offset if local is not None and local.segments else None
         found = self.copied(key)
@@ -186,7 +187,9 @@ class BothTiers:
         ]
 
     def bounds(self, directory: str) -> tuple[int | None, int] | None:
-        """Base offset of the first local segment and the last remote offset (-1 without any); None if not tiered."""
+        """Base offset of the first local segment (None without one) and the last remote offset (-1 if nothing is
+        remote). None if not tiered.
+        """
         name = parse_partition_directory(directory)
         key = ("", -1) if name is None else (name.topic, name.partition)
         if not self.segments(key):
@@ -197,7 +200,7 @@ class BothTiers:
         return begins, copied[-1].last if copied else -1
 
     def _files(self, directory: str) -> dict[str, _Held]:
-        """By name, of a partition directory."""
+        """Return the files of a partition directory by name."""
         if directory not in self._listed:
             self._listed[directory] = dict(self._files_of(directory))
         return self._listed[directory]
@@ -241,7 +244,7 @@ class BothTiers:
                     yield segment_file(base, kind), held
 
     def _identity(self, key: Key, segment: RemoteSegment) -> Identity:
-        """What tells whether a log is the one of its name, where no event does."""
+        """Return the check whether a log object belongs to its name, for logs without events."""
         segments = self.segments(key)
         number = segments.index(segment)
         objects = {each.id: each for each in self.listed[key]}
@@ -275,7 +278,7 @@ class BothTiers:
         return Identity(listed.base_offset, last_offset, epochs, beside, lambda: beside(snapshot, before), described)
 
     def identify(self, listed: ListedSegment) -> None:
-        """Raises `StorageError` where a segment's log may be another one, by what lies beside it alone."""
+        """Raise `StorageError` if a segment's log may belong to another one, according to the objects beside it."""
         item = listed.objects[FileKind.LOG]
         identity = self._identity_of(listed, self.tier.described(listed), None, epochs_of(self.tier, listed))
         size = self.tier.size(item)
@@ -284,9 +287,9 @@ class BothTiers:
         ).close()
 
     def others_in_place(self, key: Key) -> Iterator[tuple[RemoteObject, RemoteSegment]]:
-        """Logs that are others than those that the events name, though of the same size; reads the ends of all.
+        """Logs that differ from those in the events although they have the same size.
 
-        `StorageError` where one cannot be read.
+        Reads the end of each log. Raises `StorageError` if one cannot be read.
         """
         listed = {each.id: each for each in self.listed.get(key, ())}
         for segment in self._by_events(key):
@@ -303,7 +306,7 @@ class BothTiers:
                 log.close()
 
     def _side_files(self, key: Key) -> Iterator[tuple[str, _Held]]:
-        """What a partition directory would have, where there is none."""
+        """Other files of a partition directory, if there is no local one."""
         last = self._last(key) or self.listed[key][-1]
         item = last.epochs
         if item is not None and self._can_be_opened(item):
@@ -312,7 +315,9 @@ class BothTiers:
         yield PARTITION_METADATA, _Held(size=len(data), modified_ns=0, data=data)
 
     def _can_be_opened(self, item: RemoteObject) -> bool:
-        """If not, the log is listed without it: what is wrong is told by all that is read of it."""
+        """Return whether it can be opened. If not, the log is listed without it, and reading the log reports the
+        error.
+        """
         try:
             self._opened(_Held(size=item.size, modified_ns=item.modified_ns, item=item), item).close()
         except StorageError:
@@ -338,7 +343,7 @@ class BothTiers:
                 return None
 
     def entry(self, path: str) -> RemoteEntry | None:
-        """What is there."""
+        """Return the file or directory at a path, or None."""
         parts = self._parts(path)
         if not parts:
             return RemoteEntry(os.path.basename(self.path), self.path, True, 0, 0)
@@ -346,7 +351,7 @@ class BothTiers:
         return next((each for each in self.entries(around) if each.name == parts[-1]), None)
 
     def entries(self, path: str) -> list[RemoteEntry]:
-        """What is directly below a directory."""
+        """Return the entries of a directory."""
         match self._parts(path):
             case []:
                 return self._of_root()
@@ -374,7 +379,7 @@ class BothTiers:
         return list(found.values())
 
     def _size(self, held: _Held, directory: str, name: str) -> int:
-        """Bytes up to the last offset that is read."""
+        """Size of a file up to the last offset to read."""
         if held.until is None or held.item is None:
             return held.size
         cut = _size_until(self.tier, held.item, held.until) if held.copied == held.size else held.size
@@ -382,7 +387,9 @@ class BothTiers:
         return cut
 
     def log_of(self, key: Key, stretch: RemoteStretch) -> tuple[RemoteFile, RemoteObject]:
-        """The log object of a stretch, up to its last offset; `StorageError` if it is not as it was copied."""
+        """Return the log object of a stretch, up to its last offset. Raises `StorageError` if it differs from what was
+        copied.
+        """
         there = next((each for each in self.listed.get(key, ()) if each.id == stretch.segment.id), None)
         item = None if there is None or there.lacking else there.objects.get(FileKind.LOG)
         if item is None:
@@ -398,19 +405,19 @@ class BothTiers:
         return self._opened(replace(held, size=_size_until(self.tier, item, stretch.until)), item), item
 
     def epochs(self, key: Key) -> tuple[LeaderEpoch, ...]:
-        """The epochs of a log that is not local: as they lie beside the last remote segment."""
+        """Leader epochs of a log that is not local, from the last remote segment."""
         if key not in self._epochs:
             last = self._last(key)
             self._epochs[key] = () if last is None else epochs_of(self.tier, last)
         return self._epochs[key]
 
     def _last(self, key: Key) -> ListedSegment | None:
-        """The last segment that is listed of those that are read."""
+        """Return the last listed segment that is read."""
         listed = {each.id: each for each in self.listed.get(key, ())}
         return next((listed[each.segment.id] for each in reversed(self.copied(key)) if each.segment.id in listed), None)
 
     def open(self, path: str) -> RemoteFile:
-        """A file, for reading."""
+        """Open a file for reading."""
         held = self._held(path)
         if held is None:
             raise MissingFileError(2, "there is no such file", path)
@@ -441,7 +448,7 @@ class BothTiers:
         return file if size >= file.size else FirstBytes(file, size)
 
     def _proven(self, identity: Identity, log: RemoteFile, item: RemoteObject) -> int:
-        """How many bytes of a log are of this segment; `StorageError` where it may be another one."""
+        """How many bytes of a log belong to this segment. Raises `StorageError` if it may be another log."""
         if item.path not in self._identified:
             self._identified[item.path] = identity.doubt(log), identity.until
         doubt, until = self._identified[item.path]
@@ -450,7 +457,7 @@ class BothTiers:
         return log.size if until is None else until
 
     def _whole(self, item: RemoteObject) -> RemoteFile:
-        """A small file beside a log, which several look-ups ask for; the last ones are kept."""
+        """Return a small file beside a log, used by several lookups. The most recent ones are kept."""
         kept = self._small.pop((item.path, item.part), None)
         if kept is None:
             file = self.tier.open(item)
@@ -467,7 +474,7 @@ class BothTiers:
 
 
 def _size_until(tier: RemoteTier, item: RemoteObject, last: int) -> int:
-    """Bytes of a log up to the first batch that begins after an offset."""
+    """Size of a log up to the first batch that begins after an offset."""
     file = tier.open(item)
     try:
         for batch in Scanner(file, check_crc=False):

@@ -1,4 +1,4 @@
-"""Remote segments from a listing alone, where no event tells of them: names, indexes and the last epochs."""
+"""Remote segments derived from a listing, when there are no events: from names, indexes and leader epochs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _UNKNOWN = -1
 
 
 def newest_topic_ids(listed: Iterable[ListedSegment]) -> dict[tuple[str, int], str]:
-    """The topic id of each partition; of a topic that was deleted and made again, that of the newest objects."""
+    """Return the topic id of each partition. If a topic was deleted and created again, the id with the newest
+    objects.
+    """
     newest: dict[tuple[str, int], tuple[int, str]] = {}
     for each in listed:
         modified = max((item.modified_ns for item in each.objects.values()), default=0)
@@ -32,7 +34,7 @@ def newest_topic_ids(listed: Iterable[ListedSegment]) -> dict[tuple[str, int], s
 
 
 def epochs_of(tier: RemoteTier, listed: ListedSegment) -> tuple[LeaderEpoch, ...]:
-    """The leader epochs up to a segment's end, as they lie beside it; nothing if they cannot be read."""
+    """Return the leader epochs up to the end of a segment, from its object. Empty if unreadable."""
     if listed.epochs is None:
         return ()
     try:
@@ -50,11 +52,11 @@ def epochs_of(tier: RemoteTier, listed: ListedSegment) -> tuple[LeaderEpoch, ...
 
 
 def segments_of(tier: RemoteTier, listed: Sequence[ListedSegment]) -> list[RemoteSegment]:
-    """The segments of one partition; each ends before the next one begins, the last where its log does.
+    """Return the segments of a partition. Each ends before the next one begins, the last at the end of its log.
 
-    One whose log object is missing is among them if there are others before and after it: then it was neither deleted
-    nor is it being copied.  Of several copies of one segment that one counts which the log's leader epochs lead to, or
-    else the largest.  Reads the epochs and the end of the last one, and of those that are in question, nothing else.
+    A segment without a log object is included if there are others before and after it, since then it was neither
+    deleted nor is being copied. Of several copies of a segment, the one matching the log's leader epochs is used, or
+    else the largest. Only the epochs and the end of the last one are read, and of those in question.
     """
     chosen, epochs = _chosen(tier, listed)
     if not chosen:
@@ -68,7 +70,7 @@ def segments_of(tier: RemoteTier, listed: Sequence[ListedSegment]) -> list[Remot
 
 
 def _described(tier: RemoteTier, listed: ListedSegment) -> RemoteSegment | None:
-    """By its own objects; None where these say nothing that can be read, which is told when its log is opened."""
+    """Metadata of a segment from its own objects. None if unreadable; opening the log reports the error."""
     try:
         return tier.described(listed)
     except StorageError:
@@ -76,7 +78,7 @@ def _described(tier: RemoteTier, listed: ListedSegment) -> RemoteSegment | None:
 
 
 def _chosen(tier: RemoteTier, listed: Sequence[ListedSegment]) -> tuple[list[ListedSegment], tuple[LeaderEpoch, ...]]:
-    """One segment for each base offset, and the epochs of the log that they are of."""
+    """One segment for each base offset, and the leader epochs of their log."""
     by_base: dict[int, list[ListedSegment]] = defaultdict(list)
     for each in listed:
         by_base[each.base_offset].append(each)
@@ -108,7 +110,7 @@ def _size(tier: RemoteTier, listed: ListedSegment) -> int:
 
 
 def _reach(epochs: Sequence[LeaderEpoch]) -> tuple[int, int]:
-    """The larger, the later a log with these epochs was led."""
+    """Return a key for comparing epochs: larger for a log with a later leader."""
     return (epochs[-1].epoch, len(epochs)) if epochs else (-1, 0)
 
 
@@ -140,7 +142,7 @@ def _made(tier: RemoteTier, listed: ListedSegment, end: int, epochs: Sequence[Le
 
 
 def last_offset_of(tier: RemoteTier, listed: ListedSegment) -> int:
-    """The last offset, from the last index entry that leads to a batch on: not all of the log is read."""
+    """Return the last offset. Read from the last index entry that points to a batch, not from the start."""
     log = tier.open(listed.objects[FileKind.LOG])
     try:
         last = listed.base_offset

@@ -1,4 +1,4 @@
-"""Files of a remote tier that are not what an object is: what was read as a whole, and the beginning of a log."""
+"""Files of a remote tier that are not a whole object: data in memory, and the beginning of a log."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ __all__ = ["FirstBytes", "InMemory"]
 
 
 class InMemory:
-    """A file that was read as a whole: one that is encrypted must be."""
+    """A file in memory, such as a decrypted one."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return len(self._data)
 
     def read(self, position: int, length: int) -> bytes:
-        """Some of them."""
+        """Read from the data."""
         return self._data[position : position + length]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing."""
 
 
 class FirstBytes:
@@ -35,11 +35,11 @@ class FirstBytes:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return self._size
 
     def read(self, position: int, length: int) -> bytes:
-        """Some of them."""
+        """Read from the file, up to the limit."""
         return self._file.read(position, min(length, self._size - position)) if position < self._size else b""
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
-"""Whether a log object is the one that its name and the objects beside it belong to, where no event tells its size.
+"""Whether a log object belongs to its name and to the objects beside it, when no event tells its size.
 
-A batch knows its offset and the leader epoch, and neither its topic nor its partition: an object that was put in the
-place of another one of the same offsets reads like that one.  What lies beside it was made with it, and is compared:
-the last entry of the time index, which is written when a segment is closed (`LogSegment.onBecomeInactiveSegment`), and
-the last batch of a producer in the snapshot at the segment's end.
+A batch has its offset and leader epoch, but neither topic nor partition. So a log with the same offsets in the wrong
+place is read without error. It is therefore compared with files made at the same time: with the last entry of the time
+index, written when a segment is closed (`LogSegment.onBecomeInactiveSegment`), and with the last batch of a producer in
+the snapshot at the segment's end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kafkalog.tiers.segments import RemoteSegment
 __all__ = ["Identity", "last_time_entry"]
 
 _FARTHEST = (1 << 31) - 1
-"""how far from its base an offset of a segment can be"""
+"""maximum relative offset in a segment"""
 
 Beside = Callable[[FileKind], RemoteFile | None]
 """opens a file beside the log; None if there is none"""
@@ -34,30 +34,30 @@ Beside = Callable[[FileKind], RemoteFile | None]
 
 @dataclass(slots=True)
 class Identity:
-    """What a segment's name, its neighbors and the files beside it say of its log."""
+    """What a segment's name, its neighbours and the files beside it say about its log."""
 
     base_offset: int
     last_offset: int | None
-    """the largest that it may hold, as the next segment begins behind it; None of the last segment"""
+    """maximum offset, since the next segment begins after it; None for the last segment"""
     epochs: Sequence[LeaderEpoch]
-    """of the log that it is read for"""
+    """leader epochs of the log it is read for"""
     beside: Beside
     before: Callable[[], RemoteFile | None]
     """opens the producer snapshot at the base offset"""
     described: RemoteSegment | None = None
-    """what an object beside it that names the segment says of it, where there is one"""
+    """metadata from an object that names the segment, if there is one"""
     until: int | None = field(default=None, init=False)
-    """bytes of the log that are before the next segment, where it holds more; known after `doubt`"""
+    """size of the log up to the next segment, if it extends further; set by `doubt`"""
 
     def doubt(self, log: RemoteFile) -> str | None:
-        """Why this may be another log; None if it is this one beyond doubt."""
+        """Why this may be another log; None if there is no doubt."""
         head = next(iter(Scanner(log)), None)
         if head is None:
             return "it begins with no valid batch" if log.size else "it is empty"
         return self._of_head(head) or self._of_witnesses(log)
 
     def is_of_other_times(self, log: RemoteFile) -> bool:
-        """Whether the log has not the timestamps that its time index and what describes it say: it is another one."""
+        """Return whether the timestamps contradict the time index and the metadata, so that it is another log."""
         return self._by_time(log) is False
 
     def _of_head(self, head: RecordBatch) -> str | None:
@@ -80,7 +80,9 @@ class Identity:
         return self._of_end(log)
 
     def _by_time(self, log: RemoteFile) -> bool | None:
-        """Whether the batch with the offset of the last entry has exactly its timestamp; None without an index."""
+        """Return whether the batch with the offset of the last time index entry has exactly its timestamp. None without
+        an index.
+        """
         index = self.beside(FileKind.TIME_INDEX)
         if index is None or index.size % TIME_ENTRY.size:
             return None
@@ -97,7 +99,9 @@ class Identity:
         return NO_TIMESTAMP if self.described is None else self.described.max_timestamp
 
     def _by_producers(self, log: RemoteFile) -> bool | None:
-        """Whether the latest batch of the snapshot is there, and what is older is in the one before; None: untold."""
+        """Return whether the last batch in the snapshot exists, and older entries are those of the previous snapshot.
+        None if unknown.
+        """
         own, before = _producers(self.beside(FileKind.PRODUCER_SNAPSHOT)), _producers(self.before())
         older = {each.producer_id: each.last_offset for each in before}
         for each in own:
@@ -126,7 +130,9 @@ class Identity:
         return start_position(log, index, base_offset=self.base_offset, target=offset, limits=DEFAULT_LIMITS)
 
     def _of_end(self, log: RemoteFile) -> str | None:
-        """The last batch before the next segment, behind which a new leader copied again, or went on otherwise."""
+        """Check the last batch before the next segment. After it a new leader may have copied again, or the log may
+        differ.
+        """
         last = None
         target = self.base_offset + _FARTHEST if self.last_offset is None else self.last_offset
         for batch in Scanner(log, position=self._position(log, target), check_crc=False):
@@ -149,7 +155,7 @@ class Identity:
 
 
 def last_time_entry(index: RemoteFile) -> TimeEntry | None:
-    """The last entry of a time index, which has the largest timestamp of a closed segment; None if it has none."""
+    """Return the last entry of a time index, with the largest timestamp of a closed segment. None if there is none."""
     slot = index.size // TIME_ENTRY.size - 1
     data = index.read(slot * TIME_ENTRY.size, TIME_ENTRY.size) if slot >= 0 else b""
     if len(data) != TIME_ENTRY.size:

@@ -1,4 +1,4 @@
-"""The layouts of remote tiers that are known, and a tier opened by its URI."""
+"""Known layouts of remote tiers, and opening a tier by URI."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafkalog.tiers.remote_tier import RemoteTier
 __all__ = ["LAYOUTS", "key_files", "open_tier"]
 
 LAYOUTS: Mapping[str, type[RemoteTier]] = {each.layout: each for each in (AivenTier, LocalTieredStorage)}
-"""in the order in which a place is tried: a topic of the first may be named like a partition of the second"""
+"""in the order of detection, since a topic of the first may be named like a partition of the second"""
 
 
 def open_tier(
@@ -25,15 +25,15 @@ def open_tier(
     storage: Mapping[str, str] | None = None,
     keys: Mapping[str, str] | None = None,
 ) -> RemoteTier:
-    """The remote tier at a URI or a local path, whose layout is found out where none is named.
+    """Open the remote tier at a URI or local path. Without `layout` it is detected.
 
-    Raises `UsageError` where there is no such place or layout, `StorageError` where it cannot be read.
+    Raises `UsageError` if there is no such place or layout, `StorageError` if it cannot be read.
 
     * `uri`: the directory or prefix that the storage plugin writes to
     * `layout`: `local-tiered-storage` or `aiven`
     * `storage`: options of the object store without their prefix `storage.`, as for Spark's URIs
-    * `keys`: files of private RSA keys (PEM) by the ids of their pairs, where segments are encrypted; the id '' is for
-      every pair of which no other is given
+    * `keys`: files of private RSA keys (PEM) by the ids of their pairs, for encrypted segments; the id '' is for all
+      other pairs
     """
     if layout is not None and layout not in LAYOUTS:
         raise UsageError(f"unknown layout {layout!r} of a remote tier: there is {', '.join(LAYOUTS)}")
@@ -53,6 +53,6 @@ def open_tier(
 
 
 def key_files(given: Iterable[str]) -> dict[str, str]:
-    """`keys` of `open_tier` from texts ID=FILE or FILE, as options have them."""
+    """Convert options ID=FILE or FILE to `keys` of `open_tier`."""
     parts = [each.partition("=") for each in given]
     return {pair if sign else "": path if sign else pair for pair, sign, path in parts}

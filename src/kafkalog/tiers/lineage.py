@@ -1,4 +1,4 @@
-"""Which remote segments belong to a log: by leader epochs, as a broker looks them up (`RemoteLogLeaderEpochState`)."""
+"""The remote segments that belong to a log, by leader epochs as in a broker (`RemoteLogLeaderEpochState`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["RemoteStretch", "epoch_at", "leads_to", "lineage", "reaches"]
 
 
 class RemoteStretch(Struct, frozen=True):
-    """Offsets of a log that one remote segment has."""
+    """Offsets of a log found in one remote segment."""
 
     first: int
     last: int
@@ -23,12 +23,12 @@ class RemoteStretch(Struct, frozen=True):
 
     @property
     def until(self) -> int | None:
-        """The last offset that is read of the segment; None if all of it is."""
+        """The last offset to read from the segment; None if all of it is read."""
         return self.last if self.last < self.segment.end_offset else None
 
 
 def reaches(segments: Iterable[RemoteSegment], start: int) -> int:
-    """The first offset from `start` on that none of the segments has, whatever their epochs."""
+    """Return the first offset from `start` on that no segment contains, regardless of epochs."""
     reached = start
     for each in sorted(segments, key=lambda segment: segment.start_offset):
         if each.start_offset > reached:
@@ -38,13 +38,15 @@ def reaches(segments: Iterable[RemoteSegment], start: int) -> int:
 
 
 def epoch_at(epochs: Sequence[LeaderEpoch], offset: int) -> int | None:
-    """The leader epoch that an offset was written in; None below the first of them."""
+    """Return the leader epoch of an offset; None below the first epoch."""
     number = bisect_right(epochs, offset, key=lambda each: each.start_offset) - 1
     return epochs[number].epoch if number >= 0 else None
 
 
 def leads_to(own: Sequence[LeaderEpoch], epochs: Sequence[LeaderEpoch], *offsets: int) -> bool:
-    """Whether a log with these epochs can have had `own` before, up to these offsets; what its start lost aside."""
+    """Return whether `own` can be an earlier state of `epochs`, up to `offsets`. Epochs removed from the start of the
+    log are ignored.
+    """
     begins = epochs[0].start_offset if epochs else 0
     asked = {*(each.start_offset for each in own), *offsets}
     return all(epoch_at(epochs, offset) == epoch_at(own, offset) for offset in asked if own and offset >= begins)
@@ -62,11 +64,11 @@ def epoch_ends(segment: RemoteSegment) -> list[tuple[int, int, int]]:
 def lineage(
     segments: Iterable[RemoteSegment], epochs: Sequence[LeaderEpoch], end: int | None = None
 ) -> list[RemoteStretch]:
-    """The readable segments of the log that has these epochs, below `end`, cut so that no offset comes twice.
+    """Return the readable segments of the log with these `epochs`, below `end`, without overlaps.
 
-    Of two segments that have an offset of the same epoch the later one counts if it reaches further: a new leader
-    copies again what the old one had not told of.  Records of an epoch that the log did not have, or had elsewhere,
-    belong to a log that was truncated.  Without epochs the segments' own count, the largest first.
+    If two segments contain an offset of the same epoch, the later one is used if it reaches further: a new leader
+    copies again what the old one had not reported. Records of an epoch that the log did not have, or had elsewhere,
+    belong to a truncated log. Without epochs those of the segments are used, the largest first.
     """
     readable = [each for each in segments if each.is_readable]
     known = list(epochs) or _epochs_of(readable)
@@ -78,7 +80,7 @@ def lineage(
 
 
 def _epochs_of(segments: Sequence[RemoteSegment]) -> list[LeaderEpoch]:
-    """What the segments say: each epoch begins where the first of them has it; a larger one ends those before."""
+    """Epochs according to the segments. Each begins at its first occurrence, and a larger one ends those before it."""
     first: dict[int, int] = {}
     for segment in segments:
         for epoch, offset, _last in epoch_ends(segment):
@@ -106,7 +108,7 @@ def _of_epoch(segments: Sequence[RemoteSegment], epoch: int, begins: int, until:
 
 
 def _joined(parts: Sequence[RemoteStretch]) -> list[RemoteStretch]:
-    """In order of their offsets, stretches of one segment together, each up to where the next one begins."""
+    """Sort by offset, merge stretches of the same segment, and cut each where the next one begins."""
     found: list[RemoteStretch] = []
     for part in sorted(parts, key=lambda each: (each.first, each.last)):
         if found and found[-1].segment is part.segment and found[-1].last + 1 == part.first:

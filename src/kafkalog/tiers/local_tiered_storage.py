@@ -1,8 +1,8 @@
-"""The layout of `LocalTieredStorage`, which Apache's own tests use: byte copies of local files in a directory each.
+"""The layout of `LocalTieredStorage`, used by Apache's tests: copies of local files in a directory per partition.
 
 `<topic>-<partition>-<topic id>/<base offset, 20 digits>-<segment id>.<kind>` below `kafka-tiered-storage`
-(`RemoteTopicPartitionDirectory`, `RemoteLogSegmentFileset`).  The ids are URL-safe base64 and may hold hyphens, as
-topics may: names are split by places.
+(`RemoteTopicPartitionDirectory`, `RemoteLogSegmentFileset`). The ids are URL-safe base64 and may contain hyphens, as
+may topics, so names are split by position.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Directory(Struct, frozen=True):
 
 
 class LocalTieredStorage:
-    """A directory, or a prefix of an object store to which it was copied."""
+    """A directory, or an object store prefix it was copied to."""
 
     layout = "local-tiered-storage"
 
@@ -52,19 +52,21 @@ class LocalTieredStorage:
             raise UsageError(f"{place}: the layout {self.layout} encrypts nothing, and a private key was given")
         inside = f"{place.rstrip('/')}/{_ROOT}"
         self.place = inside if is_directory(inside) else place
-        """the directory that holds one for each partition"""
+        """the parent of the partition directories"""
         self._others: list[str] = []
 
     @classmethod
     def fits(cls, place: str, names: Iterable[str]) -> bool:
-        """Whether it holds the directory, or is it; empty ones are below it once a topic had remote storage."""
+        """Return whether this is the directory or its parent. Its partition directories may be empty once a topic had
+        remote storage.
+        """
         found = list(names)
         return _ROOT in found or (
             place.rstrip("/").rpartition("/")[2] == _ROOT or any(_directory(each) is not None for each in found)
         )
 
     def segments(self) -> list[ListedSegment]:
-        """All that have an object of a known kind."""
+        """Return all segments with an object of a known kind."""
         self._others = []
         found: list[ListedSegment] = []
         for entry in scan_directory(self.place):
@@ -98,23 +100,23 @@ class LocalTieredStorage:
             )  # fmt: skip
 
     def others(self) -> list[str]:
-        """What the last listing had besides."""
+        """Other objects found by the last listing."""
         return list(self._others)
 
     def open(self, item: RemoteObject) -> RemoteFile:
-        """The object is the file."""
+        """Open the object, which is the file itself."""
         return FileSource(item.path)
 
     def size(self, item: RemoteObject) -> int:
-        """As it is listed."""
+        """Size of the object, as listed."""
         return item.size
 
     def described(self, listed: ListedSegment) -> None:
-        """Objects are byte copies of local files, and say no more than these."""
+        """Always None: objects are copies of local files and contain no metadata."""
 
 
 def _directory(name: str) -> _Directory | None:
-    """Topic, partition and topic id from a directory's name, by its end."""
+    """Topic, partition and topic id in the name of a directory, split from the end."""
     rest, topic_id = name[: -_ID - 1], name[-_ID:]
     topic, hyphen, number = rest.rpartition("-")
     is_one = name[-_ID - 1 : -_ID] == "-" and hyphen and topic and number.isascii() and number.isdigit()
@@ -124,7 +126,7 @@ def _directory(name: str) -> _Directory | None:
 
 
 def _segment(name: str) -> tuple[int, str, str] | None:
-    """Base offset, id and suffix of an object's name."""
+    """Base offset, id and suffix in the name of an object."""
     digits, segment_id, suffix = name[:_DIGITS], name[_DIGITS + 1 : _DIGITS + 1 + _ID], name[_DIGITS + 1 + _ID :]
     is_one = digits.isascii() and digits.isdigit() and len(digits) == _DIGITS and name[_DIGITS : _DIGITS + 1] == "-"
     if not is_one or (suffix not in _KINDS and suffix != _EPOCHS) or int(digits) >= 1 << 63:

@@ -1,7 +1,7 @@
-"""What `__remote_log_metadata` says of remote segments (`RemoteLogMetadataCache`).
+"""Remote segments according to `__remote_log_metadata` (`RemoteLogMetadataCache`).
 
-The topic has an event for every step of every segment's life, and is kept forever by default.  Copies of one of its
-partitions, of several brokers, are read together: each offset counts once.
+The topic has an event for every step in the life of every segment, kept forever by default. Copies of one of its
+partitions from several brokers are read together, and each offset counts once.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ TopicIdPartition = tuple[str, int]
 
 
 class RemoteMetadata(Struct, frozen=True, kw_only=True):
-    """All segments that the events name, and what was wrong with the events."""
+    """All segments named in the events, and problems of the events."""
 
     segments: Mapping[TopicIdPartition, tuple[RemoteSegment, ...]] = field(default_factory=dict)
     """by topic id and partition, in the order of their first events"""
     deleted: frozenset[TopicIdPartition] = frozenset()
-    """partitions whose remote segments are all deleted, with their topic"""
+    """partitions with their topic deleted and all remote segments removed"""
     sources: tuple[str, ...] = ()
     """the directories that were read"""
     findings: tuple[Finding, ...] = ()
@@ -55,7 +55,9 @@ class RemoteMetadata(Struct, frozen=True, kw_only=True):
         return sorted(found, key=lambda each: (each.topic, each.partition, each.topic_id, each.start_offset, each.id))
 
     def of(self, topic: str, partition: int, topic_id: str | None = None) -> list[RemoteSegment]:
-        """The segments of one partition, by offset; of the newest topic of that name where no id says which."""
+        """Return the segments of a partition, by offset. Without `topic_id`, those of the newest topic with that
+        name.
+        """
         if topic_id is None:
             ids = [each.topic_id for each in self._latest() if each.key == (topic, partition)]
             topic_id = ids[-1] if ids else ""
@@ -68,14 +70,14 @@ class RemoteMetadata(Struct, frozen=True, kw_only=True):
 
 
 def is_remote_metadata(partition: Partition) -> bool:
-    """Whether it is a live partition of the topic."""
+    """Return whether it is a live partition of the topic."""
     return partition.topic == REMOTE_LOG_METADATA_TOPIC and partition.state is DirectoryState.LIVE
 
 
 def read_remote_metadata(partitions: Iterable[Partition], limits: Limits = DEFAULT_LIMITS) -> RemoteMetadata:
-    """What the events say in all partitions of the topic among these; never raises for bad data, only `StorageError`.
+    """Read the events in all partitions of the topic. Never raises for bad data, only `StorageError`.
 
-    * `partitions`: those of a broker's log directories, or of several brokers'; others are passed over
+    * `partitions`: those of a broker's log directories, or of several brokers'; other topics are ignored
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
     events = _Events()
@@ -96,7 +98,7 @@ def read_remote_metadata(partitions: Iterable[Partition], limits: Limits = DEFAU
 
 
 class _Events:
-    """The segments as the events make them, one partition of the topic after the other."""
+    """The state of segments while events are applied, one partition of the topic after the other."""
 
     def __init__(self) -> None:
         from kafkalog.cluster.records.framed_records import decode_remote_log_metadata  # Kafka's schemas, for few logs
@@ -104,7 +106,7 @@ class _Events:
         self._decode = decode_remote_log_metadata
         self._segments: dict[str, RemoteSegment] = {}
         self._early: dict[str, list[RemoteSegmentEvent]] = defaultdict(list)
-        """of segments whose first event is not there, or comes later in another copy"""
+        """events of segments whose first event is missing, or comes later in another copy"""
         self._deleted: set[TopicIdPartition] = set()
         self.findings: list[Finding] = []
 

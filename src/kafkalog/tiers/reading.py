@@ -1,4 +1,4 @@
-"""Log directories and partitions opened with their remote part."""
+"""Opens log directories and partitions with their remote part."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from kafkalog.tiers.remote_tier import RemoteTier
 __all__ = ["RemotePart", "TierBounds", "mounted", "open_partition", "tier_bounds"]
 
 Mounted = list[tuple[BothTiers, str]]
-"""what was mounted for each path, and the path there that stands for it"""
+"""the mount for each path, and the equivalent path in it"""
 
 
 def mounted(paths: Sequence[str], tier: RemoteTier) -> Mounted:
-    """Each path with its remote part: what was mounted for it, and the path there that stands for it.
+    """Mount each path with its remote part. Returns the mounts with the equivalent paths in them.
 
-    A root that holds several log directories stands for all of them.  Where none of them has a partition of the tier,
-    as where only `__remote_log_metadata` is at hand, or no path at all, all partitions of the tier are read from there.
-    Raises `UsageError` for what is neither a log directory nor a partition directory of one.
+    A root with several log directories stands for all of them. If none has a partition of the tier, as with only
+    `__remote_log_metadata` at hand, or if there are no paths, all partitions of the tier are read from there. Raises
+    `UsageError` for a path that is neither a log directory nor a partition directory in one.
     """
     places = [place for path in paths for place in _places(path)]
     metadata = remote_metadata_in(dict.fromkeys(root for root, _ in places))
@@ -44,7 +44,7 @@ def mounted(paths: Sequence[str], tier: RemoteTier) -> Mounted:
 
 
 def _places(path: str) -> list[tuple[str, str]]:
-    """Log directories, each with the partition directory in it that is meant, if only that one is."""
+    """Log directories, each with the name of the partition directory in it if only that is meant."""
     place = absolute(path)
     if not is_directory(place):
         raise UsageError(f"{path} is not a directory: what is read together with a remote tier is one")
@@ -62,13 +62,13 @@ class TierBounds(Struct, frozen=True):
     """Where the two tiers of a log meet."""
 
     local_log_start: int
-    """the log's end where nothing is local"""
+    """the log end offset if nothing is local"""
     highest_remote_offset: int
-    """the last one that is copied; -1 without any"""
+    """the last offset copied; -1 if there is none"""
 
 
 def tier_bounds(partition: Partition) -> TierBounds | None:
-    """The bounds of a partition that is read with its remote part; None if it has none."""
+    """Return the bounds of a partition read with its remote part; None if it has none."""
     both = storage_of(partition.path)
     found = both.bounds(os.path.basename(partition.path)) if isinstance(both, BothTiers) else None
     if found is None:
@@ -79,7 +79,7 @@ def tier_bounds(partition: Partition) -> TierBounds | None:
 
 
 class RemotePart:
-    """A remote tier that was named and is opened when paths are read with it; wherever it travels, they can be read."""
+    """A named remote tier, opened when paths are read with it. Can be pickled, and the paths remain readable."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class RemotePart:
         self.uri = uri
         self.layout = layout
         self.keys = keys
-        """files of private keys, as `key_files` takes them"""
+        """files of private keys, in the form of `key_files`"""
         self._found = dict(found or {})
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -107,7 +107,7 @@ class RemotePart:
         return self.uri, self.layout, self.keys
 
     def paths(self, paths: Sequence[str]) -> list[str]:
-        """The paths that stand for both tiers; the tier is opened once for the same paths."""
+        """Return the paths that stand for both tiers. The tier is opened once for the same paths."""
         asked = tuple(paths)
         if asked not in self._found:
             self._found[asked] = mounted(paths, open_tier(self.uri, layout=self.layout, keys=key_files(self.keys)))
@@ -123,14 +123,15 @@ def open_partition(
     keys: Mapping[str, str] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Partition:
-    """The partition directory at `path`; raises `UsageError` if it is not one, `StorageError` if it cannot be read.
+    """Open the partition directory at `path`. Raises `UsageError` if it is not one, `StorageError` if it cannot be
+    read.
 
-    With `remote`, a tiered log is read from both tiers: its remote segments come before the local ones.  They are found
-    by `__remote_log_metadata` beside the partition, or by the tier's listing where that says nothing of it, and read by
+    With `remote`, a tiered log is read from both tiers, the remote segments first. They are found with
+    `__remote_log_metadata` beside the partition, or by listing the tier if it has no events for it. Objects are read by
     ranges.
 
     * `remote`: the URI or path of the remote tier, or the tier
-    * `layout`: of the tier, where it is not to be found out
+    * `layout`: layout of the tier, detected by default
     * `storage`, `keys`: as for `open_tier`
     * `limits`: what a batch or file may hold at most (`Limits`)
     """

@@ -1,7 +1,7 @@
-"""What a remote tier is to everything above it: a listing of segments, and objects that are read by ranges.
+"""The interface of a remote tier: a listing of segments, and objects read by ranges.
 
-A layout is how a storage plugin names and shapes objects.  Another one is a class with the methods of `RemoteTier`, and
-its line in `layouts`; `docs/tiered.md` says what each has to give.
+A layout describes the names and contents of a storage plugin's objects. To add one, write a class with the methods of
+`RemoteTier` and list it in `layouts`. `docs/tiered.md` describes what is needed.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ __all__ = ["ListedSegment", "RemoteObject", "RemoteTier"]
 
 
 class RemoteObject(Struct, frozen=True):
-    """An object of a segment, as it was listed."""
+    """An object of a segment, as listed."""
 
     path: str
-    """of the object, a URI or a local path"""
+    """a URI or a local path"""
     size: int
-    """bytes of the object, which are those of the file that it holds unless it is packed"""
+    """size of the object, which is that of the file in it unless packed"""
     modified_ns: int
     part: str = ""
-    """which file it is of those in one object, where the layout has several there"""
+    """which file in the object is meant, if a layout stores several in one"""
     is_packed: bool = False
-    """what it holds has another size, which `RemoteTier.size` tells"""
+    """whether the file has another size, given by `RemoteTier.size`"""
 
 
 class ListedSegment(Struct, frozen=True, kw_only=True):
-    """The objects of one segment, whatever `__remote_log_metadata` says of it."""
+    """The objects of a segment, regardless of `__remote_log_metadata`."""
 
     topic: str
     topic_id: str
@@ -44,11 +44,11 @@ class ListedSegment(Struct, frozen=True, kw_only=True):
     epochs: RemoteObject | None = None
     """the leader epochs up to the segment's end, as a leader-epoch-checkpoint"""
     lacking: tuple[str, ...] = ()
-    """suffixes of objects that are not there, and without which no other one can be read"""
+    """suffixes of missing objects without which no other can be read"""
 
     @property
     def has_log(self) -> bool:
-        """Whether there is one that can be read, as far as the listing tells."""
+        """Whether it has a log that can be read, according to the listing."""
         return FileKind.LOG in self.objects and not self.lacking
 
     @property
@@ -58,31 +58,33 @@ class ListedSegment(Struct, frozen=True, kw_only=True):
 
 
 class RemoteTier(Protocol):
-    """A place with remote segments; everything raises `StorageError` where it cannot be read."""
+    """A place with remote segments. Every method raises `StorageError` if it cannot be read."""
 
     layout: str
-    """the name under which `--layout` knows it"""
+    """name of the layout for `--layout`"""
     place: str
-    """where it is, a URI or a local path"""
+    """a URI or a local path"""
 
     def __init__(self, place: str, keys: Mapping[str, str] | None = None) -> None:
-        """At a URI or a local path, with the files of private keys by the ids of their pairs; nothing is read yet."""
+        """Open a place at a URI or a local path. `keys` are files of private keys by the ids of their pairs. Nothing is
+        read yet.
+        """
 
     @classmethod
     def fits(cls, place: str, names: Iterable[str]) -> bool:
-        """Whether a place with these names directly below it can be of this layout."""
+        """Return whether a place with these names directly below it can have this layout."""
 
     def segments(self) -> list[ListedSegment]:
-        """Everything that is there, from a listing alone; by topic, partition, base offset and id."""
+        """Return all segments, from a listing alone, by topic, partition, base offset and id."""
 
     def others(self) -> list[str]:
-        """What the listing has that this layout does not know."""
+        """Objects in the listing that the layout does not know."""
 
     def open(self, item: RemoteObject) -> RemoteFile:
-        """The file that an object holds, for reads at positions; `MissingFileError` if it has gone."""
+        """Open the file in an object for reads at positions. Raises `MissingFileError` if it is gone."""
 
     def size(self, item: RemoteObject) -> int:
-        """Bytes of the file that an object holds; `StorageError` if what says so does not agree with the listing."""
+        """Size of the file in an object. Raises `StorageError` if it contradicts the listing."""
 
     def described(self, listed: ListedSegment) -> RemoteSegment | None:
-        """A segment as the event of its copy has it, where its own objects say that; None of other layouts."""
+        """Metadata of a segment from its own objects, as in the event of its copy. None if the layout has none."""

@@ -1,4 +1,4 @@
-"""One remote segment, as the events of `__remote_log_metadata` describe it (`RemoteLogSegmentMetadata`)."""
+"""A remote segment according to the events in `__remote_log_metadata` (`RemoteLogSegmentMetadata`)."""
 
 from __future__ import annotations
 
@@ -32,24 +32,26 @@ _FOLLOWS = {
 
 
 def may_follow(state: RemoteSegmentState | None, following: RemoteSegmentState) -> bool:
-    """Whether a broker takes an event (`RemoteLogSegmentState.isValidTransition`); one that is repeated it does."""
+    """Return whether a broker accepts an event (`RemoteLogSegmentState.isValidTransition`). A repeated one is
+    accepted.
+    """
     return following == state or following in _FOLLOWS[state]
 
 
 class RemoteSegmentEvent(Struct, frozen=True):
-    """One record of `__remote_log_metadata` about a segment."""
+    """A record of `__remote_log_metadata` about a segment."""
 
     state: RemoteSegmentState
     timestamp: int
-    """when the broker made it, ms"""
+    """when the broker created it, in ms"""
     broker_id: int
     metadata_partition: int
     offset: int
-    """in that partition"""
+    """offset in that partition"""
 
 
 class RemoteSegment(Struct, frozen=True, kw_only=True):
-    """A segment that was copied to the remote tier, or was to be."""
+    """A segment copied to the remote tier, or about to be."""
 
     topic: str
     topic_id: str
@@ -57,25 +59,25 @@ class RemoteSegment(Struct, frozen=True, kw_only=True):
     id: str
     start_offset: int
     end_offset: int
-    """its last offset"""
+    """last offset in the segment"""
     max_timestamp: int
     size: int
-    """of the log, bytes"""
+    """size of the log in bytes"""
     leader_epochs: tuple[LeaderEpoch, ...]
     has_transaction_index: bool
-    """whether aborted transactions may be listed beside it"""
+    """whether there may be an index of aborted transactions"""
     custom_metadata: bytes | None
     events: tuple[RemoteSegmentEvent, ...]
-    """in their order; those that a broker would not take are not among them"""
+    """in order, without those that a broker would ignore"""
 
     @property
     def state(self) -> RemoteSegmentState:
-        """After the last event."""
+        """State after the last event."""
         return self.events[-1].state
 
     @property
     def is_readable(self) -> bool:
-        """A broker serves its records (`COPY_SEGMENT_FINISHED`)."""
+        """Whether a broker serves its records (`COPY_SEGMENT_FINISHED`)."""
         return self.state is RemoteSegmentState.COPY_SEGMENT_FINISHED
 
     @property

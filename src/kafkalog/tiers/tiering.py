@@ -1,11 +1,16 @@
-"""Whether a log is tiered, from where that is known, and what is lost where its local part begins.
+"""Whether a log is tiered, how that is known, and what is missing below its local part.
 
-A log whose first segments are remote looks like one that has lost them.  What tells the two apart is spread over a log
-directory: the topic's settings in the cluster's metadata (`remote.storage.enable`), the events of
-`__remote_log_metadata`, log-start-offset-checkpoint (which has the start of every tiered log, at 0 too, where no other
-log has a line: `LogManager.checkpointLogStartOffsetsInDir`), and leader epochs that reach below the first segment
-(retention of a log that is not tiered cuts them: `LeaderEpochFileCache.truncateFromStart`).  The cache of remote
-indexes is there only once somebody has read remote records.
+A log whose first segments are remote looks like one that has lost them. The difference shows in several places of a log
+directory:
+
+* the topic's settings in the cluster's metadata (`remote.storage.enable`)
+* the events in `__remote_log_metadata`
+* log-start-offset-checkpoint, with the start of every tiered log, even if 0, when other logs have no line
+  (`LogManager.checkpointLogStartOffsetsInDir`)
+* leader epochs below the first segment, which retention removes in a log that is not tiered
+  (`LeaderEpochFileCache.truncateFromStart`)
+
+The cache of remote indexes only exists if somebody has read remote records.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ SETTINGS_OF_TOPICS = frozenset({
     REMOTE_STORAGE_ENABLE, "remote.log.copy.disable", "remote.log.delete.on.disable",
     "local.retention.ms", "local.retention.bytes", "retention.ms", "retention.bytes",
 })  # fmt: skip
-"""those that say what becomes of a topic's segments in the two tiers"""
+"""settings that affect a topic's segments in the two tiers"""
 SETTINGS = "the topic's settings in the cluster's metadata"
 EVENTS = "the events in __remote_log_metadata"
 CHECKPOINT = "the log start offset in log-start-offset-checkpoint and the leader epochs"
@@ -40,22 +45,22 @@ Key = tuple[str, int]
 
 
 class LocalStart(Struct, frozen=True, kw_only=True):
-    """Where the local part of a log begins, and what is below."""
+    """Where the local part of a log begins, and what is below it."""
 
     log_start: int
-    """the first offset that consumers may read, in whichever tier it is"""
+    """the first offset that consumers may read, in either tier"""
     local_log_start: int
-    """base offset of the first local segment, or the log start if that is larger"""
+    """base offset of the first local segment, or the log start if larger"""
     known_from: tuple[str, ...] = ()
-    """what says that the log is tiered; nothing if it is not, as far as is known"""
+    """the evidence that the log is tiered; empty if there is none"""
     lost: tuple[int, int] | None = None
-    """first and last offset that must have been there, and are in neither tier"""
+    """first and last offset missing from both tiers"""
     is_certain: bool = True
-    """False: the log is tiered, and nothing here tells whether all below its local part is remote"""
+    """False if the log is tiered and it is unknown whether everything below its local part is remote."""
 
     @property
     def is_tiered(self) -> bool:
-        """Something says so."""
+        """Whether there is evidence that it is tiered."""
         return bool(self.known_from)
 
 
@@ -63,45 +68,44 @@ class TieringJson(msgspec.Struct, frozen=True, kw_only=True):
     """Where the local part of a tiered log begins: the JSON of a `LocalStart`."""
 
     log_start: int = msgspec.field(name="log_start_offset")
-    """the first offset that a consumer may read, in whichever tier it is"""
+    """the first offset that a consumer may read, in either tier"""
     local_log_start: int = msgspec.field(name="local_log_start_offset")
     """where the local part begins"""
     known_from: tuple[str, ...]
-    """what says that the log is tiered"""
+    """the evidence that the log is tiered"""
     is_certain: bool = msgspec.field(name="certain")
-    """false if nothing tells whether all below the local part is in the remote tier"""
+    """false if it is unknown whether everything below the local part is in the remote tier"""
 
 
 @dataclass(frozen=True, slots=True)
 class Tiering:
-    """What a log directory, and what is beside it, says of remote storage."""
+    """Evidence of remote storage in a log directory and beside it."""
 
     directories: frozenset[str] = frozenset()
     """names in the log directory"""
     log_starts: Mapping[Key, int] = field(default_factory=dict)
-    """by log-start-offset-checkpoint"""
+    """from log-start-offset-checkpoint"""
     configured: Mapping[str, bool] | None = None
-    """topics of which the metadata is known, and whether they have remote storage; None without metadata"""
+    """topics with known metadata, and whether they have remote storage; None without metadata"""
     remote: RemoteMetadata = field(default_factory=RemoteMetadata)
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """of those topics, those of `SETTINGS_OF_TOPICS` that are set"""
+    """the settings of those topics, as far as in `SETTINGS_OF_TOPICS`"""
     seen: frozenset[str] = frozenset()
-    """topics of which only the logs themselves and the checkpoint say so"""
+    """topics that are tiered judging only by the logs and the checkpoint"""
     _is_likely: bool = field(init=False, repr=False, compare=False)
-    """Something in the log directory is there only where logs are tiered; found once, for as many logs as there are."""
+    """Whether the log directory has anything that exists only with tiered logs. Computed once for all logs."""
 
     def __post_init__(self) -> None:
         likely = REMOTE_INDEX_CACHE in self.directories or 0 in self.log_starts.values()
         object.__setattr__(self, "_is_likely", likely or any(map(_is_remote_metadata, self.directories)))
 
     def with_checkpoint(self, directories: Iterable[str], log_starts: Mapping[Key, int]) -> Tiering:
-        """The same knowledge, with the names and the checkpoint of one log directory."""
+        """Return a copy with the names and the checkpoint of a log directory."""
         return replace(self, directories=frozenset(directories), log_starts=log_starts)
 
     def of(self, key: Key, names: Iterable[str], begins: int, epochs: Sequence[int], end: int = 0) -> LocalStart:
-        """A log whose first segment begins at `begins`; `names` are those of its files, `epochs` its epochs' starts.
-
-        `end` is after its last offset, or 0.
+        """Return the local start of a log whose first segment begins at `begins`. `names` are its files, `epochs` the
+        start offsets of its epochs. `end` is the log end offset, or 0.
         """
         checkpointed = self.log_starts.get(key)
         known_from = self.known_from(key, begins, epochs)
@@ -118,7 +122,9 @@ class Tiering:
         )
 
     def has_remote_log(self, topic: str) -> bool:
-        """Whether a broker takes the topic's logs for tiered ones when it starts: by its settings, or as it looks."""
+        """Return whether a broker would treat the topic's logs as tiered when it starts, by settings or by
+        appearance.
+        """
         if self.configured is not None and topic in self.configured:
             return self.configured[topic]
         return topic in self.seen or any(
@@ -126,7 +132,7 @@ class Tiering:
         )
 
     def is_tiered(self, key: Key) -> bool:
-        """Whether settings or events say so, wherever the local part begins."""
+        """Return whether settings or events say so, wherever the local part begins."""
         return bool(self._said(key))
 
     def _said(self, key: Key) -> tuple[str, ...]:
@@ -138,7 +144,7 @@ class Tiering:
         return tuple(found)
 
     def known_from(self, key: Key, begins: int, epochs: Sequence[int]) -> tuple[str, ...]:
-        """What says that a log is tiered whose first segment begins there; nothing if nothing does."""
+        """Return the evidence that a log with its first segment at `begins` is tiered; empty if there is none."""
         found = list(self._said(key))
         if self.configured is not None and self.configured.get(key[0]) is False and not found:
             return ()
@@ -153,7 +159,7 @@ class Tiering:
     def _between(
         self, key: Key, start: int, begins: int, gone: tuple[int, int] | None
     ) -> tuple[tuple[int, int] | None, bool]:
-        """What lies in neither tier below the local part, and whether that is known."""
+        """Offsets below the local part that are in neither tier, and whether that is certain."""
         segments = self.remote.of(*key)
         if not segments:
             return gone, False
@@ -169,7 +175,7 @@ class Tiering:
 
 
 def tier_gap(directory: str, found: LocalStart) -> Finding:
-    """The finding that a tiered log has lost offsets between its tiers."""
+    """Return the finding that a tiered log has lost offsets between its tiers."""
     first, last = found.lost or (found.log_start, found.local_log_start - 1)
     detail = (
         f"offsets {first} to {last} are in neither tier: the remote segments that {EVENTS} name end at {first}, and "

@@ -1,8 +1,8 @@
-"""Many Avro values of one schema into Arrow at once, by pyruhvro, which is compiled and knows the plain types.
+"""Decode many Avro values of one schema into an Arrow array at once, with the compiled library pyruhvro.
 
-It passes over bytes that are left behind a value.  So each value gets a field more, a number that nobody can guess:
-where that is not what comes out, the value ended before or behind its place.  It also cuts numbers of more than 32 bits
-where the schema has an int or a date: those are read as longs, which have the same form, and made smaller afterwards.
+pyruhvro ignores bytes that are left after a value.  So a field with a random number is appended to each value; if
+another number comes out, the value did not end where it should.  pyruhvro also truncates numbers of more than 32 bits
+to an int or a date, so these are read as longs, which have the same encoding, and narrowed afterwards.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ from kafkalog.values.payloads import FRAME
 __all__ = ["BatchDecoder", "batch_decoder", "only_id"]
 
 _PLAIN = {"boolean", "int", "long", "float", "double", "string"}
-"""of others it knows some, and stops the program at the rest"""
+"""Plain Avro types.  pyruhvro aborts the process on some of the others."""
 _LOGICAL = {"timestamp-millis", "timestamp-micros"}
 _AS_LONG = {"int": "long"}
 _END = "kafkalogEnd"
 _LENGTH = 9
-"""bytes of the number: nine bytes of seven bits"""
+"""bytes of the random number: nine bytes of seven bits each"""
 
 
 def batch_decoder(schema: Any, references: Mapping[str, tuple[Any, str]], type: pa.DataType) -> BatchDecoder | None:
-    """For a schema whose values have an Arrow `type`; None where pyruhvro is missing or has no plain way."""
+    """Decoder of a schema whose values have the Arrow type `type`; None if pyruhvro is missing or the schema is not
+    plain.
+    """
     try:
         import pyruhvro
     except ModuleNotFoundError:
@@ -61,7 +63,7 @@ def _record(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str
 
 
 def _part(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str]], seen: set[str]) -> Any:
-    """The schema if all of it is plain, with references put in; else None."""
+    """The schema with its references replaced by their definitions; None if a part of it is not plain."""
     if isinstance(schema, str):
         if schema in _PLAIN:
             return _AS_LONG.get(schema, schema)
@@ -93,7 +95,7 @@ def _part(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str]]
 
 
 def only_id(column: pa.Array) -> int | None:
-    """The id that the frames of all values have; None where there are several, or any value has no frame."""
+    """Schema id of all values of a column; None if there are several ids, or a value has no frame."""
     if column.null_count or not len(column) or column.buffers()[2] is None:
         return None
     starts = _starts(column)
@@ -111,7 +113,7 @@ def _starts(column: pa.Array) -> Any:
 
 
 class BatchDecoder:
-    """Decodes payloads of one schema together."""
+    """Decode payloads of one schema together."""
 
     def __init__(self, decode: Any, schema: str, type: pa.DataType) -> None:
         self._decode, self._schema, self._type = decode, schema, type
@@ -123,12 +125,14 @@ class BatchDecoder:
         self._number = (value >> 1) ^ -(value & 1)
 
     def decode(self, payloads: Sequence[bytes]) -> pa.Array | None:
-        """The values; None where not every one is whole, or does not fit, and each has to be looked at."""
+        """Array of the values; None if a value is cut short, too long or does not fit, so that each has to be decoded
+        alone.
+        """
         end = self._end
         return self._whole([payload + end for payload in payloads])
 
     def decode_framed(self, column: pa.BinaryArray) -> pa.Array | None:
-        """The values of a column without nulls whose values all have a frame of this schema's id."""
+        """Values of a column without nulls whose values all are framed with this schema's id; None as for `decode`."""
         end, starts, data = self._end, _starts(column).tolist(), column.buffers()[2].to_pybytes()
         return self._whole([data[begin + FRAME : until] + end for begin, until in pairwise(starts)])
 
@@ -145,7 +149,7 @@ class BatchDecoder:
 
 
 def _with_numbers(type: pa.DataType) -> pa.DataType:
-    """The same type with the numbers that dates are: Arrow makes dates of nothing larger."""
+    """The type with dates replaced by int32, because Arrow does not narrow a long to a date."""
     if pa.types.is_struct(type):
         return pa.struct([(each.name, _with_numbers(each.type)) for each in type])
     if pa.types.is_list(type):

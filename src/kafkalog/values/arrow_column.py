@@ -31,35 +31,37 @@ __all__ = ["SCHEMA_TYPE", "ColumnDecoder", "Decoded"]
 
 SCHEMA_TYPE = pa.struct([("id", pa.int32()), ("type", pa.string()), ("subject", pa.string())])
 TOGETHER = 16
-"""values of a schema from which on they are decoded together"""
+"""number of values of one schema from which they are decoded in one call"""
 _NOT_PLAIN = r"^[ \t\r\n]*[\[{]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x{80}-\x{9f}]"
-"""what may be JSON, begins with a frame, or has control characters: see `payloads` and `json_values`"""
+"""Bytes that a plain text does not have: JSON, the first byte of a frame, control characters (`payloads`,
+`json_values`).
+"""
 _SECOND = timedelta(seconds=1)
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _MISFITS = (*ARROW_MISFITS, OverflowError, TypeError, ValueError)
 
 
 class Decoded(NamedTuple):
-    """A batch of keys or values."""
+    """A decoded batch of keys or values."""
 
     values: pa.Array
     schemas: pa.Array
     problems: dict[int, str]
-    """row -> why it did not decode; its value is null then"""
+    """row -> reason why the value could not be decoded; the row is null then"""
 
 
 class _Way(Struct, frozen=True):
-    """How payloads of one schema become values of the column."""
+    """How payloads of one schema are converted to values of the column."""
 
     one: Callable[[Framed], object]
     many: BatchDecoder | None = None
 
 
 class ColumnDecoder:
-    """Decodes a column.
+    """Decode a column of keys or values to one Arrow type.
 
-    `reader` gives the type; without it, or where Arrow has none, values are text: JSON as it is written, strings as
-    they are.
+    The type is that of the schema `reader`.  Without a reader, or if Arrow has no such type, values are text: JSON as
+    it is written, strings without quotes.
     """
 
     def __init__(self, decoder: ValueDecoder, topic: str | None, part: str, reader: Schema | None, path: bytes) -> None:
@@ -85,14 +87,14 @@ class ColumnDecoder:
         return self._decoder.decoder_of(schema)
 
     def decode(self, column: pa.Array, headers: Sequence[Sequence[Header]] | None) -> Decoded:
-        """One value for each, and why not; `headers`: None where no record has any."""
+        """Decode each value, or say why it cannot be decoded; `headers` is None if no record has headers."""
         if headers is None and (whole := self._texts(column) if self._is_text else self._whole(column)) is not None:
             return whole
         return self._rows(column.to_pylist(), headers or [()] * len(column))
 
     @staticmethod
     def _texts(column: pa.Array) -> Decoded | None:
-        """A column of plain text, as keys often are, without a look at each."""
+        """Decode a column of plain text without looking at single values; None if the column is something else."""
         try:
             texts = column.cast(pa.string())
         except pa.ArrowInvalid:  # not UTF-8
@@ -102,7 +104,7 @@ class ColumnDecoder:
         return Decoded(texts, pa.nulls(len(column), SCHEMA_TYPE), {})
 
     def _whole(self, column: pa.Array) -> Decoded | None:
-        """A column whose values are all of one plain schema, without a look at each."""
+        """Decode a column whose values all have one plain schema in one call; None if they do not."""
         id = None if len(column) < TOGETHER else only_id(column)
         if id is None:
             return None
@@ -157,7 +159,9 @@ class ColumnDecoder:
         return Decoded(_placed(column, many), _schemas(schemas, problems), problems)
 
     def _loose(self, data: bytes, headers: Sequence[Header]) -> tuple[object, object]:
-        """Without a frame, or for a column of text."""
+        """Decode a value that has no frame, or any value of a column of text; return value and problem, one of them
+        None.
+        """
         found = self._decoder.decode(data, headers, self._topic, self._part)
         if found.problem is not None:
             raise UndecodableError(found.problem.removeprefix(f"{self._part}: "))
@@ -226,7 +230,7 @@ class ColumnDecoder:
         return None if many is None else many.decode([frame.payload for _, frame in rows])
 
     def _array(self, values: list[Any], problems: dict[int, str]) -> pa.Array:
-        """The column; a value that does not fit its type is null, with a problem."""
+        """Array of the column's type.  A value that does not fit becomes null, with its reason in `problems`."""
         column, lost = fitting(values, lambda some: pa.array(some, self.type), self.type, _MISFITS)
         problems |= dict.fromkeys(lost, f"{self._part}: it does not fit the type of the column")
         return column
@@ -237,7 +241,7 @@ def _all_names(schema: Any, references: Any) -> dict[str, tuple[Any, str]]:
 
 
 def _placed(column: pa.Array, many: list[tuple[list[int], pa.Array]]) -> pa.Array:
-    """A column with the values that were decoded together put into their rows."""
+    """The column with the values that were decoded in one call put into their rows."""
     if not many:
         return column
     if len(many) == 1 and len(many[0][0]) == len(column):
@@ -256,7 +260,7 @@ def _schemas(schemas: list[Any], problems: dict[int, str]) -> pa.Array:
 
 
 def _typed(type: pa.DataType) -> Callable[[Any], Any] | None:
-    """What makes of Protobuf's JSON what Arrow takes; None where it is that already."""
+    """Function that converts a value of Protobuf's JSON to what Arrow takes; None if no conversion is needed."""
     if pa.types.is_binary(type):
         return lambda text: None if text is None else b64decode(text)
     if pa.types.is_floating(type):
@@ -276,7 +280,7 @@ def _typed(type: pa.DataType) -> Callable[[Any], Any] | None:
 
 
 def _each(change: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
-    """What changes everything in a list or a map."""
+    """Function that converts every item of a list or map; None if `change` is None."""
     if change is None:
         return None
 

@@ -33,11 +33,11 @@ _MOST_FIELDS = 100_000
 
 
 class _NoTypeError(Exception):
-    """Arrow has no type for it."""
+    """Arrow has no type for this schema."""
 
 
 def arrow_type_of_avro(schema: Any, references: Mapping[str, tuple[Any, str]]) -> pa.DataType | None:
-    """The type of a schema's values; None where there is none, and they are text."""
+    """Arrow type of a schema's values; None if Arrow has none, so that values are text."""
     try:
         return _Avro(references=references).type(schema, "")
     except (_NoTypeError, RecursionError):
@@ -127,11 +127,11 @@ _PROTOBUF = {
     8: pa.bool_(), 9: pa.string(), 12: pa.binary(), 13: pa.uint32(), 14: pa.string(), 15: pa.int32(), 16: pa.int64(),
     17: pa.int32(), 18: pa.int64(),
 }  # fmt: skip
-"""by the numbers of `FieldDescriptor`; 10 and 11 are groups and messages"""
+"""Arrow types by the numbers of `FieldDescriptor`; groups (10) and messages (11) are not in it."""
 
 
 def arrow_type_of_protobuf(descriptor: Any) -> pa.DataType | None:
-    """The type of a message; None where there is none, and it is text."""
+    """Arrow type of a message; None if Arrow has none, so that messages are text."""
     try:
         return _message(descriptor, frozenset(), [0])
     except (_NoTypeError, RecursionError):

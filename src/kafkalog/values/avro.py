@@ -1,4 +1,4 @@
-"""Avro, read by fastavro and its functions for logical types, which give what JSON has."""
+"""Decode Avro with fastavro, with logical types of our own that give JSON values."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from kafkalog.values.payloads import LARGEST_PAYLOAD, UndecodableError, check_le
 __all__ = ["AvroDecoder", "exact_decimal"]
 
 MOST_UNCOUNTED = 1_000_000
-"""values that take no bytes of a payload, or next to none"""
+"""most values of a payload that take no bytes, or hardly any"""
 _SAFE_DEPTH = 1000
-"""levels that fastavro's compiled code surely has stack for; a level takes a byte or more"""
+"""levels of nesting for which fastavro's compiled code certainly has enough stack; each level takes at least one byte
+"""
 _LONGEST_VARINT = 10
 _LARGEST_DECIMAL = 1024
 _DAY_MS, _DAY_US = 86_400_000, 86_400_000_000
 _EPOCH, _EPOCH_DAY = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1).toordinal()
 _NAMED = "__named_schemas"
-"""where fastavro keeps the named types of a schema that it has parsed"""
+"""key under which fastavro stores the named types of a parsed schema"""
 _left = threading.local()
 
 Reader = Callable[[Any, Any, Any], Any]
@@ -77,7 +78,7 @@ def _exact(value: bytes, schema: Mapping[str, Any], reader: Any = None) -> Decim
 
 
 def exact_decimal(value: bytes, scale: int) -> Decimal:
-    """The number that bytes are with a scale; raises `UndecodableError` if they are too many."""
+    """Decimal of big-endian two's complement bytes and a scale; raises `UndecodableError` for too many bytes."""
     return Decimal(_decimal(value, {"kafkalogScale": scale}))
 
 
@@ -135,14 +136,14 @@ for _name, _reader in _READERS.items():
 
 
 class _Bounded(BytesIO):
-    """Bytes whose numbers end: fastavro's Python code reads one without end into one number."""
+    """A stream that limits the length of variable-length numbers; fastavro's Python code would read an endless one."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
         self._run = 0
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """As of any stream."""
+        """Return the next `size` bytes; all that are left if it is None or negative."""
         data = super().read(size)
         self._run = self._run + 1 if size == 1 and data >= b"\x80" else 0
         if self._run > _LONGEST_VARINT:
@@ -151,10 +152,10 @@ class _Bounded(BytesIO):
 
 
 class _Branches(list[Any]):
-    """The branches of a union, without those that Python counts from the end.
+    """Branches of a union that cannot be selected by a negative number.
 
-    fastavro takes a negative number of a branch as Python does, so that a broken value would become another one.  Its
-    compiled code adds the length to it before it asks, which is why that is 0 here.
+    fastavro passes a negative branch number on to the list, which counts from the end, so a damaged value would be
+    decoded as another branch.  Its compiled code adds the length first, which is why the length is 0 here.
     """
 
     def __getitem__(self, number: Any) -> Any:
@@ -167,7 +168,7 @@ class _Branches(list[Any]):
 
 
 def _guarded(schema: Any) -> Any:
-    """A parsed schema with its unions as `_Branches`."""
+    """A parsed schema in which each union is a `_Branches`."""
     if isinstance(schema, list):
         return _Branches(map(_guarded, schema))
     if not isinstance(schema, dict):
@@ -184,14 +185,15 @@ def _guarded(schema: Any) -> Any:
 
 
 class AvroDecoder:
-    """Payloads of one Avro schema."""
+    """Decode payloads of one Avro schema."""
 
     def __init__(
         self, schema: Any, references: Mapping[str, tuple[Any, str]], *, typed: bool = False, raw: bool = False
     ) -> None:
-        """`typed`: values are what Arrow takes; `raw`: so, before logical types.  See `prepare`.
+        """Prepare a decoder.  With `typed` values are what Arrow takes, with `raw` the same before logical types
+        (`prepare`).
 
-        Raises `UndecodableError` for what is not a schema.
+        Raises `UndecodableError` if the schema is invalid.
         """
         made, self._is_recursive = prepare(schema, references, typed=typed, raw=raw)
         try:

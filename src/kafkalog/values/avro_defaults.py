@@ -1,4 +1,4 @@
-"""The default of a field as a value: bytes are text of code points 0 to 255, and inner defaults are left out."""
+"""Convert the default of a field to a value: bytes are text of code points 0 to 255, inner defaults may be missing."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kafkalog.values.avro_schema import is_optional, members
 __all__ = ["NO_DEFAULT", "default_of"]
 
 NO_DEFAULT = object()
-"""of a field that has none"""
+"""result for a field without a default"""
 _TEXT, _NUMBERS = ("string", "bytes", "enum", "fixed"), ("int", "long", "float", "double")
 _BITS = {"int": 32, "long": 64}
 
 
 def default_of(field: Mapping[str, Any], type: Type, names: Names) -> Any:
-    """A value of the field's type as `AvroDecoder` gives it raw; NO_DEFAULT if it has none.
+    """Default of a field as `AvroDecoder` gives it raw; NO_DEFAULT if the field has none.
 
-    Raises `ValueError` for a default that is none of the type.
+    Raises `ValueError` if the default does not fit the type.
     """
     return _value(field["default"], type, names) if "default" in field else NO_DEFAULT
 
@@ -33,7 +33,7 @@ def _value(given: Any, type: Type, names: Names) -> Any:
 
 
 def _fits(given: Any, type: Type) -> bool:
-    """Whether a default in JSON is of the right kind (`ResolvingGrammarGenerator.isCompatible`)."""
+    """Whether a default in JSON fits a type (`ResolvingGrammarGenerator.isCompatible`)."""
     kind = type.kind
     if kind in ("union", "null"):
         return kind == "union" or given is None
@@ -46,7 +46,7 @@ def _fits(given: Any, type: Type) -> bool:
 
 
 def _union(given: Any, type: Type, names: Names) -> Any:
-    """The first branch that takes it."""
+    """Default of a union: the value of the first branch that it fits; raises `ValueError` if it fits none."""
     for schema, name in zip(type.schema, members(type.schema), strict=True):
         branch = named(schema, type.namespace, names)
         if branch.kind != "union" and _fits(given, branch):

@@ -1,4 +1,4 @@
-"""Types of an Avro schema with their names looked up, and the aliases that a reader's schema gives to a writer's."""
+"""Resolve names in Avro schemas: named types, and aliases of a reader's schema for the writer's names."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from kafkalog.values.avro_schema import PRIMITIVES, full_name, logical_of
 __all__ = ["Aliases", "Names", "Type", "aliases_of", "named", "same_form"]
 
 Names = Mapping[str, tuple[Any, str]]
-"""full name -> definition and the namespace that it is in"""
+"""full name -> definition and its namespace"""
 _NAMED = ("record", "error", "enum", "fixed")
 _MOST_REFERENCES = 100
 
 
 class Type(Struct, frozen=True, kw_only=True):
-    """One type of a schema."""
+    """A type in an Avro schema."""
 
     kind: str
-    """`union`, or the type's word; errors are records"""
+    """`union` or the type's name in Avro; `record` also for errors"""
     schema: Any
-    """its definition: branches of a union, the word alone of a plain type"""
+    """definition: the list of branches of a union, the name alone of a primitive type"""
     name: str
-    """the full name of a record, enum or fixed; else empty"""
+    """full name of a record, enum or fixed; empty for other types"""
     namespace: str
-    """in which names inside of it are"""
+    """namespace of unqualified names inside of it"""
 
 
 def named(schema: Any, namespace: str, names: Names) -> Type:
-    """The type that a schema in a namespace is; raises `KeyError` for a name that nothing defines."""
+    """The type that a schema stands for in a namespace; raises `KeyError` if a name is not defined."""
     for _ in range(_MOST_REFERENCES):
         if isinstance(schema, list):
             return Type(kind="union", schema=schema, name="", namespace=namespace)
@@ -54,19 +54,19 @@ def named(schema: Any, namespace: str, names: Names) -> Type:
 
 
 class Aliases(Struct, frozen=True):
-    """The names of a reader's schema for those of a writer's (`Schema.applyAliases`)."""
+    """Names of a reader's schema by their aliases, which are names of a writer's schema (`Schema.applyAliases`)."""
 
     types: Mapping[str, str]
     fields: Mapping[str, Mapping[str, str]]
-    """full name of a record of the reader -> alias of a field -> its name"""
+    """full name of a reader's record -> alias of a field -> name of the field"""
 
     def name(self, writer: Type) -> str:
-        """The full name that a type of the writer has for the reader."""
+        """Full name of a writer's type in the reader's schema: its alias's name, or its own if there is no alias."""
         return self.types.get(writer.name, writer.name)
 
 
 def aliases_of(reader: Type, names: Names) -> Aliases:
-    """All aliases in a reader's schema."""
+    """All aliases of a reader's schema."""
     types: dict[str, str] = {}
     fields: dict[str, dict[str, str]] = {}
     seen: set[int] = set()
@@ -91,9 +91,9 @@ def aliases_of(reader: Type, names: Names) -> Aliases:
 
 
 def same_form(writer: Any, writers: Names, reader: Any, readers: Names) -> bool:
-    """Whether two schemas are the same but for what says nothing of values: documentation, order, aliases, defaults.
+    """Whether two schemas encode values alike: they differ at most in documentation, order, aliases and defaults.
 
-    False also for schemas within themselves.
+    False also for recursive schemas.
     """
     try:
         return _form(named(writer, "", writers), writers, frozenset()) == _form(
@@ -107,7 +107,7 @@ _MOST_CHARACTERS = 4 * 1024 * 1024
 
 
 def _form(type: Type, names: Names, within: frozenset[str]) -> str:
-    """The canonical form, with each name's definition in its place."""
+    """Canonical form of a type, with each name replaced by its definition."""
     if type.name in within:
         raise KeyError(type.name)
     inner = within | {type.name} if type.name else within

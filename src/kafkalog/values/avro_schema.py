@@ -34,18 +34,18 @@ _LOGICAL = {
 _MANY = 1_000_000_000
 _UUID = 16
 _FANS_OUT = 8
-"""values that a record has for each of its bytes before they are counted"""
+"""most values that a record may have for each of its bytes without being counted"""
 
 
 class Prepared(NamedTuple):
-    """What fastavro is given."""
+    """A schema prepared for fastavro."""
 
     schema: Any
     is_recursive: bool
 
 
 class _Part(NamedTuple):
-    """A piece of a schema: the fewest bytes that a value takes, and how many values it is then."""
+    """A part of a schema, with the fewest bytes that a value takes and the number of values in them."""
 
     schema: Any
     least_bytes: int
@@ -55,13 +55,11 @@ class _Part(NamedTuple):
 def prepare(
     schema: Any, references: Mapping[str, tuple[Any, str]], *, typed: bool = False, raw: bool = False
 ) -> Prepared:
-    """A schema as JSON has it; `references`: full name -> definition and the namespace that it is in.
+    """Prepare a schema in JSON; `references` maps full names to definitions and their namespaces.
 
-    With `typed`, values are what Arrow takes in place of what JSON has, and one of a union of several types beside null
-    is an object with the name of its branch (`members`): a record of one field has the bytes of that field.  With `raw`
-    they are so, but logical types are left to others.
-
-    Raises `UndecodableError` for what is not a schema.
+    With `typed` values are what Arrow takes in place of JSON, and a value of a union of several types besides null is
+    an object with the name of its branch (`members`), encoded as a record of one field.  With `raw` the same, but
+    logical types are not applied.  Raises `UndecodableError` if the schema is invalid.
     """
     walk = _Walk(references=references, typed=typed or raw, raw=raw)
     try:
@@ -72,12 +70,12 @@ def prepare(
 
 
 def member(number: int) -> str:
-    """What one of a union of several types is called, as Spark calls it."""
+    """Name of branch `number` of a union of several types, as Spark names it."""
     return f"member{number}"
 
 
 def members(branches: list[Any]) -> list[str | None]:
-    """What each branch of a union of several types is called; None for null, which Spark does not count."""
+    """Name of each branch of a union of several types; None for null, which Spark does not count."""
     names: list[str | None] = []
     for each in branches:
         names.append(None if _is_null(each) else member(len(names) - names.count(None)))
@@ -89,17 +87,17 @@ def _is_null(branch: Any) -> bool:
 
 
 def is_optional(branches: list[Any]) -> bool:
-    """Whether a union is of one type, or of one and null."""
+    """Whether a union has one type, or one type and null."""
     return len([each for each in branches if not _is_null(each)]) < 2
 
 
 def full_name(name: str, namespace: str) -> str:
-    """A name with the namespace that it is in, unless it has one of its own."""
+    """A name with its namespace; unchanged if it is qualified already."""
     return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
 def names_in(schema: Any, namespace: str = "") -> dict[str, tuple[Any, str]]:
-    """Full name -> definition and namespace, of all named types in a schema."""
+    """Full name -> definition and namespace, for all named types in a schema."""
     found: dict[str, tuple[Any, str]] = {}
     waiting = [(schema, namespace)]
     while waiting:
@@ -126,12 +124,12 @@ class _Walk(Struct, kw_only=True):
     is_recursive: bool = False
     _made: dict[str, _Part] = field(default_factory=dict)
     _open: dict[str, int] = field(default_factory=dict)
-    """records that are being made, and how many unions, arrays and maps each is in"""
+    """records that are being prepared -> number of unions, arrays and maps around each"""
     _within: int = 0
     _branches: int = 0
 
     def part(self, schema: Any, namespace: str, *, is_item: bool) -> _Part:
-        """A schema; `is_item`: an array has many of it."""
+        """Prepare a part of a schema; `is_item` if an array repeats it."""
         if isinstance(schema, str):
             return self._of_name(schema, namespace, is_item=is_item)
         if isinstance(schema, list):
@@ -214,7 +212,7 @@ class _Walk(Struct, kw_only=True):
 
 
 def logical_of(kind: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Our own logical type for one of Avro's, if it is valid; else the value is what it is without."""
+    """Our logical type in place of one of Avro's; None if that is invalid, so that values stay as without it."""
     name = schema.get("logicalType")
     if not isinstance(name, str) or kind not in _LOGICAL.get(name, ()):
         return None
@@ -240,7 +238,7 @@ def _primitive(kind: str, schema: Mapping[str, Any], *, is_item: bool, typed: bo
 
 
 def _exact(ours: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What is left of a logical type where Arrow takes the value beneath: a decimal, and a UUID, which is text."""
+    """The logical type if Arrow cannot take the value below it (decimal, UUID); else None."""
     name = None if ours is None else ours["logicalType"]
     if name == f"{PREFIX}decimal":
         return {**(ours or {}), "logicalType": f"{PREFIX}exact"}

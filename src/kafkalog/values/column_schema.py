@@ -9,13 +9,13 @@ from kafkalog.values.registry import Schema
 __all__ = ["ColumnSchema", "NamedSchema"]
 
 NamedSchema = str | int | Schema
-"""A subject (its latest version), an id, or a schema of a registry"""
+"""subject (its latest version), id, or a schema of a registry"""
 
 
 class ColumnSchema(Struct, frozen=True):
-    """What gives a column its type, chosen once for all partitions of a topic."""
+    """The schema that gives a column its type; chosen once for all partitions of a topic."""
 
     reader: Schema | None
-    """None: the column is text"""
+    """schema of the column's type; None: the column is text"""
     path: bytes = b""
-    """of a Protobuf schema, which of its messages"""
+    """path to the message in a Protobuf schema"""

@@ -1,4 +1,4 @@
-"""What keys and values of a partition's columns are decoded by."""
+"""Settings for decoding keys and values of a partition's columns."""
 
 from __future__ import annotations
 

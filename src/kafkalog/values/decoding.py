@@ -1,4 +1,4 @@
-"""Keys and values as JSON values, whatever they hold; what does not decode keeps its bytes, and says why."""
+"""Decode keys and values to JSON values; what cannot be decoded keeps its bytes and gets a reason."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _MOST_REFERENCES = 1000
 
 
 class DecodedValue(Struct, frozen=True, kw_only=True):
-    """A key or a value, decoded, or why not."""
+    """A decoded key or value, or the reason why it cannot be decoded."""
 
     value: object = None
-    """what JSON has for it; None for null, and where `problem` is not None"""
+    """JSON value; None for null, and if `problem` is not None"""
     schema: Schema | None = None
-    """the one it was written with; None for JSON and text without one"""
+    """schema that it was written with; None for JSON and text without a schema"""
     problem: str | None = None
-    """why it does not decode, in words that give away nothing of it"""
+    """reason why it cannot be decoded, without any of its content; None if it was decoded"""
     data: bytes | None = None
-    """its bytes, where it does not decode"""
+    """its bytes if it cannot be decoded; else None"""
 
     @property
     def schema_words(self) -> dict[str, object] | None:
-        """Id, type and subject of the schema."""
+        """Id, type and subject of the schema for JSON; None without a schema."""
         if self.schema is None:
             return None
         return {"id": self.schema.id, "type": self.schema.type, "subject": self.schema.subject}
@@ -46,26 +46,27 @@ class _Reference(NamedTuple):
 
 
 class ValueDecoder:
-    """Decodes keys and values by the schemas of a registry; makes each schema's decoder when it is first needed."""
+    """Decode keys and values by the schemas of a registry; the decoder of a schema is made at its first use."""
 
     def __init__(self, registry: SchemaRegistry) -> None:
         self._registry = registry
         self._decoders: dict[Schema, PayloadDecoder | UndecodableError] = {}
 
     def key(self, record: Record, topic: str | None) -> DecodedValue:
-        """The key of a record of a topic."""
+        """Decode the key of a record of `topic`."""
         return self.decode(record.key, record.headers, topic, "key")
 
     def value(self, record: Record, topic: str | None) -> DecodedValue:
-        """The value of a record of a topic."""
+        """Decode the value of a record of `topic`."""
         return self.decode(record.value, record.headers, topic, "value")
 
     def decode(
         self, data: bytes | None, headers: Sequence[Header] = (), topic: str | None = None, part: str = "value"
     ) -> DecodedValue:
-        """A `part` (`key` or `value`) of a record in `topic`; never raises for what is in it.
+        """Decode a `part` (`key` or `value`) of a record in `topic`; never raises for its content.
 
-        In this order: null; the GUID or id in a header; Confluent's wire format; an object or array in JSON; text.
+        Tried in this order: null; the GUID or id in a header; Confluent's wire format; an object or array in JSON;
+        text.
         """
         if data is None:
             return DecodedValue()
@@ -83,11 +84,11 @@ class ValueDecoder:
 
     @property
     def registry(self) -> SchemaRegistry:
-        """Where the schemas are from."""
+        """Registry that the schemas are from."""
         return self._registry
 
     def decoder_of(self, schema: Schema) -> PayloadDecoder:
-        """What decodes payloads of a schema; raises `UndecodableError` where nothing does."""
+        """Decoder of a schema's payloads; raises `UndecodableError` if there is none."""
         found = self._decoders.get(schema)
         if found is None:
             try:
@@ -117,7 +118,7 @@ class ValueDecoder:
         raise UndecodableError("the type of its schema is unknown here")
 
     def avro_references(self, schema: Schema) -> dict[str, tuple[Any, str]]:
-        """The definitions that the references of an Avro schema give names to."""
+        """Definitions of the names in the references of an Avro schema: full name -> definition and namespace."""
         from kafkalog.values.avro_schema import names_in
 
         found: dict[str, tuple[Any, str]] = {}
@@ -127,7 +128,7 @@ class ValueDecoder:
         return found
 
     def _references(self, schema: Schema) -> Iterator[_Reference]:
-        """The schemas that a schema refers to, and those that they do; raises `UndecodableError` for a missing one."""
+        """All schemas that a schema refers to, also indirectly; raises `UndecodableError` if one is missing."""
         waiting, seen = list(reversed(schema.references)), set[str]()
         while waiting:
             each = waiting.pop()
@@ -142,7 +143,7 @@ class ValueDecoder:
 
 
 def schema_of(registry: SchemaRegistry, frame: Framed, topic: str | None, part: str) -> Schema:
-    """The schema that a frame names; raises `UndecodableError` where it is not here."""
+    """The schema that a frame names; raises `UndecodableError` if the registry does not have it."""
     if frame.guid is not None:
         found = registry.by_guid(frame.guid, topic, part)
         what = "the GUID in its header"
@@ -155,7 +156,7 @@ def schema_of(registry: SchemaRegistry, frame: Framed, topic: str | None, part: 
 
 
 def avro_json(text: str) -> Any:
-    """An Avro schema as JSON has it; raises `UndecodableError`."""
+    """JSON of an Avro schema's text; raises `UndecodableError` if it is not JSON."""
     try:
         return loaded_json(text)
     except ValueError:

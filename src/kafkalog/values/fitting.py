@@ -20,7 +20,9 @@ def fitting(
     type: pa.DataType,
     misfits: tuple[builtins.type[Exception], ...] = ARROW_MISFITS,
 ) -> tuple[pa.Array, list[int]]:
-    """What `make` gives of values, by halves where it raises one of `misfits`, and the rows that are null."""
+    """Convert values by `make`; where it raises one of `misfits` the values are split in halves.  Also return the null
+    rows.
+    """
     try:
         return make(values), []
     except misfits:

@@ -38,7 +38,7 @@ _parse = json.JSONDecoder(parse_float=_float, parse_constant=_constant, object_p
 
 
 def parsed_json(data: bytes) -> Any:
-    """What JSON says; raises `ValueError` where it is none, or cannot be said again without a loss."""
+    """Parse JSON; raises `ValueError` if it is invalid, or cannot be written again without a loss."""
     if len(data) > LARGEST_PAYLOAD:
         raise ValueError("too large")
     try:
@@ -54,7 +54,7 @@ def parsed_json(data: bytes) -> Any:
 
 
 def json_or_none(data: bytes) -> Any:
-    """What an object or an array in JSON says; None for anything else."""
+    """Parse a JSON object or array; None for anything else."""
     if not data.lstrip(b" \t\r\n").startswith(_BEGINNINGS):
         return None
     try:

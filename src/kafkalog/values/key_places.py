@@ -25,7 +25,7 @@ _LOOKED_AT = 100
 
 
 class KeyPlaces(Struct, frozen=True):
-    """Which partition each key of some topics is in."""
+    """Map from each key of some topics to its partition."""
 
     place: ByKey
     counts: Mapping[str | None, int]

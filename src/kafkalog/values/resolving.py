@@ -27,16 +27,16 @@ _WIDER = {
     "string": ("bytes",), "bytes": ("string",),
 }  # fmt: skip
 _MOST_PAIRS = 1_000_000
-"""of types that are compared"""
+"""most pairs of types that are compared for one pair of schemas"""
 _NAMED = ("record", "enum", "fixed")
 _REFUSED = "it was written with a schema that the one of the result cannot take"
 
 
 def resolver(writer: Any, writers: Names, reader: Any, readers: Names) -> Resolve:
-    """What makes a value of the writer's schema, as `AvroDecoder` gives it raw, one of the reader's for Arrow.
+    """Function that converts a raw value of the writer's schema (`AvroDecoder`) to the reader's, as Arrow takes it.
 
-    `writers` and `readers`: full name -> definition and namespace.  The function raises `UndecodableError` for a value
-    that Avro has no way for.
+    `writers` and `readers` map full names to definitions and namespaces.  The function raises `UndecodableError` for a
+    value that Avro cannot resolve.
     """
     try:
         pair = _Pair(aliases_of(named(reader, "", readers), readers), writers, readers)
@@ -46,7 +46,7 @@ def resolver(writer: Any, writers: Names, reader: Any, readers: Names) -> Resolv
 
 
 class _Refusal:
-    """What stands for a pair that does not fit: an error if there is such a value."""
+    """Placeholder for a pair of types that cannot be resolved: an error when a value of it is read."""
 
     def __call__(self, value: Any) -> Any:
         raise UndecodableError(_REFUSED)
@@ -59,7 +59,7 @@ class _Pair:
     def __init__(self, aliases: Aliases, writers: Names, readers: Names) -> None:
         self.aliases, self.writers, self.readers = aliases, writers, readers
         self._records: dict[tuple[int, int], list[Resolve]] = {}
-        """made, or being made: a record within itself finds itself here"""
+        """records that are resolved or being resolved, so that recursive records end"""
         self._left = _MOST_PAIRS
         self._equivalent: dict[tuple[int, int], bool] = {}
 
@@ -67,7 +67,7 @@ class _Pair:
         return named(schema, outer.namespace, self.readers if is_reader else self.writers)
 
     def resolve(self, writer: Type, reader: Type) -> Resolve:
-        """What makes a value of one type one of the other; `_REFUSAL` if nothing does."""
+        """Function that converts values of one type to the other; `_REFUSAL` if Avro does not resolve them."""
         self._left -= 1
         if self._left < 0:
             raise UndecodableError("its schema and the one of the result are too large to be compared")
@@ -128,12 +128,12 @@ class _Pair:
         return resolve
 
     def _fields_of(self, writer: Type) -> dict[str, Any]:
-        """The writer's fields by the names that they have with the reader's aliases."""
+        """Fields of the writer by their names in the reader's schema, aliases applied."""
         aliases = self.aliases.fields.get(self.aliases.name(writer), {})
         return {aliases.get(each["name"], each["name"]): each for each in writer.schema["fields"]}
 
     def _read_alone(self, reader: Type) -> Resolve:
-        """What makes a raw value of the reader's own schema one for Arrow."""
+        """Function that converts a raw value of the reader's own schema to what Arrow takes."""
         return _Pair(Aliases({}, {}), self.readers, self.readers).resolve(reader, reader)
 
     def _of_union(self, writer: Type, reader: Type) -> Resolve:
@@ -169,7 +169,9 @@ class _Pair:
         return lambda value: {name: inner(value)}
 
     def _first_match(self, writer: Type, branches: Sequence[Type]) -> int | None:
-        """`ReaderUnion.firstMatchingBranch`: the same type and name, a record of that form, a wider type."""
+        """Number of the first matching branch, None if none does (`ReaderUnion.firstMatchingBranch`): same type and
+        name, then a record of the same form, then a wider type.
+        """
         structure: int | None = None
         name = self.aliases.name(writer)
         for number, branch in enumerate(branches):
@@ -187,7 +189,7 @@ class _Pair:
         return next((number for number, branch in enumerate(branches) if branch.kind in wider), None)
 
     def _has_form(self, writer: Type, reader: Type) -> bool:
-        """Whether a record can be read as another one, by its fields alone."""
+        """Whether a record can be read as another record, judged by its fields alone."""
         theirs = self._fields_of(writer)
         for each in reader.schema["fields"]:
             if each["name"] not in theirs:
@@ -200,7 +202,9 @@ class _Pair:
         return True
 
     def _are_equivalent(self, writer: Type, reader: Type) -> bool:
-        """`WriterUnion.unionEquiv`: branch for branch the same, so that each is read as the one in its place."""
+        """Whether two unions agree branch by branch, so that each is read as the one in its place
+        (`WriterUnion.unionEquiv`).
+        """
         if writer.kind != reader.kind:
             return False
         if writer.kind in _NAMED and _short(self.aliases.name(writer)) != _short(reader.name):
@@ -243,7 +247,7 @@ def _short(name: str) -> str:
 
 
 def _same_units(writer: Type, reader: Type) -> bool:
-    """Whether no two logical types meet that count in different units, so that a number would be another amount."""
+    """Whether logical types count in the same unit, so that a number means the same amount; True if one has no unit."""
     one, other = _unit(writer), _unit(reader)
     return one is None or other is None or one == other
 
@@ -302,7 +306,7 @@ _PROMOTED: Mapping[tuple[str, str], Resolve] = {
 
 
 def _finished(reader: Type) -> Resolve:
-    """What makes a raw value what Arrow takes: a decimal, a UUID."""
+    """Function that converts a raw value to what Arrow takes, for decimals and UUIDs."""
     found = logical_of(reader.kind, reader.schema) if isinstance(reader.schema, dict) else None
     name = "" if found is None else found["logicalType"]
     if found is not None and name.endswith("decimal"):

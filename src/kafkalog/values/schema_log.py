@@ -22,20 +22,20 @@ __all__ = ["OWN_TOPICS", "SCHEMAS_TOPIC", "SchemaLog", "SchemaRecord", "loaded_j
 
 SCHEMAS_TOPIC = "_schemas"
 OWN_TOPICS = frozenset({*COORDINATOR_TOPICS, CLUSTER_METADATA_TOPIC, REMOTE_LOG_METADATA_TOPIC, SCHEMAS_TOPIC})
-"""Kafka's own and the registry's, whose keys and values are in formats of their own"""
+"""topics of Kafka and of the registry, whose keys and values have formats of their own"""
 _KNOWN = {"NOOP", "SCHEMA", "CONFIG", "MODE", "DELETE_SUBJECT", "CLEAR_SUBJECT", "CONTEXT", "ASSOC"}
 _WHOLE = {"ASSOC", "CONTEXT"}
-"""types of key that are kept, and that mean nothing for what a registry has of schemas"""
+"""key types that are kept but do not affect schemas"""
 _REST = ("metadata", "ruleSet")
 _TYPES = 2**31 - 1
 
 
 class _Invalid(ValueError):
-    """Why a record is not one of a registry; says nothing of its content."""
+    """Reason why a record is not one of a registry, without any of its content."""
 
 
 class LogicalKey(NamedTuple):
-    """What a key says, whatever its bytes are."""
+    """Meaning of a key, independent of its bytes."""
 
     kind: str
     subject: str | None = None
@@ -43,7 +43,7 @@ class LogicalKey(NamedTuple):
 
 
 class SchemaRecord(Struct, frozen=True, kw_only=True):
-    """One record that was understood; `value` is None for a tombstone."""
+    """A record of a known type; `value` is None for a tombstone."""
 
     key: LogicalKey
     value: Mapping[str, Any] | None
@@ -54,7 +54,7 @@ class SchemaRecord(Struct, frozen=True, kw_only=True):
 
 
 def loaded_json(data: bytes | str) -> Any:
-    """What JSON says; raises `ValueError` for anything else, nesting without end and numbers without end included."""
+    """Parse JSON; raises `ValueError` if it is invalid, nested too deeply or has too large numbers."""
     try:
         return json.loads(data)
     except (UnicodeDecodeError, RecursionError) as error:
@@ -86,7 +86,7 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
 
 
 def parse_record(key: bytes | None, value: bytes | None, offset: int, timestamp: int) -> SchemaRecord:
-    """Key and value of a record; raises `ValueError` that says what is wrong."""
+    """Parse key and value of a record; raises `ValueError` that says what is wrong."""
     if key is None:
         raise _Invalid("it has no key")
     fields = _object(key, "the key")
@@ -117,7 +117,7 @@ def _references(fields: Mapping[str, Any]) -> tuple[SchemaReference, ...]:
 
 
 def schema_of(record: SchemaRecord) -> Schema:
-    """The version that a SCHEMA record with a value registers; raises `ValueError`."""
+    """The version that a SCHEMA record with a value registers; raises `ValueError` if it is invalid."""
     fields = record.value or {}
     kind = fields.get("schemaType") or "AVRO"
     guid = fields.get("guid")
@@ -137,16 +137,16 @@ def schema_of(record: SchemaRecord) -> Schema:
 
 
 class SchemaLog(Struct):
-    """Takes one record after the other; `registry` is what there is after the last one."""
+    """Apply records one after the other; `registry` is the state after the last one."""
 
     path: str | None = None
-    """of the partition, for findings"""
+    """path of the partition, for findings"""
     registry: SchemaRegistry = field(default_factory=SchemaRegistry)
     _forms: dict[LogicalKey, dict[bytes, SchemaRecord]] = field(default_factory=dict)
-    """the last record of each form of a key, which is what compaction keeps"""
+    """last record of each key's bytes, which is what compaction keeps"""
 
     def take(self, key: bytes | None, value: bytes | None, offset: int, timestamp: int) -> None:
-        """One record; what cannot be understood is a finding, and changes nothing."""
+        """Apply a record.  One that cannot be parsed becomes a finding and changes nothing."""
         try:
             record = parse_record(key, value, offset, timestamp)
             if record.key.kind not in _KNOWN:
@@ -161,7 +161,7 @@ class SchemaLog(Struct):
             self._forms.setdefault(record.key, {})[record.raw_key] = record
 
     def finish(self) -> SchemaRegistry:
-        """The registry, with what is found when all has been read."""
+        """The registry after the last record, with the findings that need all of them."""
         for each in sorted(self._in_two_forms(), key=lambda found: found.offset or 0):
             self.registry.findings.append(each)
         self._find_returning()
@@ -169,7 +169,7 @@ class SchemaLog(Struct):
         return self.registry
 
     def last_records(self) -> Iterator[SchemaRecord]:
-        """The last record of each key, in offset order, tombstones left out: what a registry needs to begin with."""
+        """Last record of each key in offset order, without tombstones: what a new registry needs."""
         last = (max(forms.values(), key=lambda each: each.offset) for forms in self._forms.values())
         return iter(sorted((each for each in last if each.value is not None), key=lambda each: each.offset))
 
@@ -187,7 +187,7 @@ class SchemaLog(Struct):
                 )  # fmt: skip
 
     def _find_returning(self) -> None:
-        """What is deleted now, and is there again once the cleaner has removed the tombstones."""
+        """Report schemas that are deleted now and return once the cleaner removes the tombstones."""
         kept = sorted(
             (record for forms in self._forms.values() for record in forms.values() if record.value is not None),
             key=lambda each: each.offset,
@@ -229,12 +229,12 @@ def _words(key: LogicalKey) -> str:
 
 
 class _Rules(Struct, frozen=True):
-    """What each type of record does to a registry."""
+    """Effect of each type of record on a registry."""
 
     registry: SchemaRegistry
 
     def apply(self, record: SchemaRecord) -> None:
-        """One record; raises `ValueError` before anything is changed."""
+        """Apply a record; raises `ValueError` before anything is changed."""
         key = record.key
         if key.kind == "SCHEMA":
             self._schema(record)

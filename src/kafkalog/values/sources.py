@@ -71,7 +71,7 @@ def read_schemas(
 
 
 def read_schema_log(paths: Sequence[str], until: Until | None = None, replica: str | None = None) -> SchemaLog:
-    """The records of `_schemas` in log directories."""
+    """Read the records of `_schemas` in log directories."""
     found = _partitions(paths, replica)
     if not found:
         open_all(*paths)  # raises what was left out
@@ -80,9 +80,9 @@ def read_schema_log(paths: Sequence[str], until: Until | None = None, replica: s
 
 
 def find_schemas(paths: Sequence[str], replica: str | None = None) -> SchemaRegistry:
-    """The registry in log directories, or else in the directories that `paths` are in; an empty one if there is none.
+    """The registry in log directories, or else in the directories that hold `paths`; an empty one if there is none.
 
-    So a partition or a segment is read by the schemas beside it.
+    So a partition or segment is read with the schemas beside it.
     """
     found = _partitions(paths, replica)
     if not found:
@@ -116,7 +116,7 @@ def _replay(partition: Partition, log: SchemaLog, until: Until) -> None:
 
 
 def _not_a_log(path: str) -> SchemaRegistry | None:
-    """The registry of a file of lines or a folder of schemas; None for anything else."""
+    """The registry of a file of lines or a folder of schemas; None if the path is neither."""
     if not is_directory(path):
         if os.path.splitext(path)[1] in (".json", ".jsonl", ".ndjson"):
             return _of_lines(path)
@@ -136,7 +136,7 @@ def _not_a_log(path: str) -> SchemaRegistry | None:
 
 
 def _of_folder(path: str, found: Sequence[tuple[str, re.Match[str]]], others: Sequence[str]) -> SchemaRegistry:
-    """The schemas of files that are named after their ids; `others` are only reported."""
+    """Registry of files that are named after their schema ids; `others` are reported as findings."""
     registry = SchemaRegistry((path,))
     if others:
         detail = f"{counted(len(others), 'file')} not named after the id of a schema: {_PATTERN} is expected"
@@ -195,7 +195,7 @@ def _bytes(fields: dict[str, Any], name: str) -> bytes | None:
 
 
 def _call(fields: dict[str, Any], registry: SchemaRegistry) -> None:
-    """One line of an export; raises `ValueError` or `KeyError`."""
+    """Apply one line of an export to a registry; raises `ValueError` or `KeyError` if it is invalid."""
     path, body = str(fields["path"]), fields.get("body") or {}
     match = _SUBJECT_VERSIONS.match(path)
     if match is not None:

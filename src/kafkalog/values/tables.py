@@ -1,6 +1,6 @@
-"""Partitions as one table that is read when it is asked for: the columns that are wanted, where rows can be.
+"""Partitions as one table whose columns and rows are read on demand.
 
-Whoever reads applies the filter to the rows; what is here only reads less.
+Filters only reduce what is read; whoever reads applies them to the rows.
 """
 
 from __future__ import annotations
@@ -43,12 +43,14 @@ __all__ = ["KafkaTable"]
 
 _PARTS = ("key", "value")
 _BESIDE = {part: {part, f"{part}_schema", f"{part}_bytes", "finding"} for part in _PARTS}
-"""columns for which a part is decoded"""
+"""columns that are decoded from a part of the record"""
 _SAID = {name for names in _BESIDE.values() for name in names} - set(_PARTS)
 
 
 def _wants(chosen: Selection) -> Wants:
-    """In an object store each partition takes requests: others are not looked into, but for schemas and metadata."""
+    """Restrict reading to the chosen topics, schemas and metadata, because each partition costs requests in an object
+    store.
+    """
     return lambda name: name.topic in OWN_TOPICS or chosen.takes(name.topic, name.partition)
 
 
@@ -98,7 +100,7 @@ class KafkaTable:
         self.schema = self._one_schema()
 
     def __repr__(self) -> str:
-        """Topics with their numbers of partitions, offsets by the first and last segment's names, and columns."""
+        """Topics with their numbers of partitions, offsets by the names of the first and last segments, and columns."""
         topics = Counter(str(each.topic or each.path) for each in self.partitions)
         shown = ", ".join(f"{topic} ({counted(number, 'partition')})" for topic, number in sorted(topics.items())[:10])
         more = f" and {len(topics) - 10} more" if len(topics) > 10 else ""
@@ -107,11 +109,11 @@ class KafkaTable:
 
     @staticmethod
     def _rows_of(partition: Partition) -> int:
-        """Offsets from the log start to the end, as many as there are records if none were compacted away."""
+        """Number of offsets from the log start to the end; the number of records if none was compacted away."""
         return max(Follower().look(partition).end_offset - partition.log_start_offset, 0)
 
     def _decoding_by_topic(self) -> dict[str | None, DecodedValues]:
-        """How keys and values of each topic are decoded; under None those of segments that name no topic."""
+        """Decoding of keys and values by topic; under None that of segments which name no topic."""
         with needed("a table", "fast"):
             from kafkalog.values.decoded_values import DecodedValues
             from kafkalog.values.decoding import ValueDecoder
@@ -206,7 +208,7 @@ class KafkaTable:
         )
 
     def reader(self, columns: Sequence[str] | None = None, filter: Any = None) -> pa.RecordBatchReader:
-        """The batches of `read` as a reader of Arrow's."""
+        """The batches of `read` as an Arrow reader."""
         import pyarrow as pa
 
         schema = self.schema if columns is None else pa.schema([
@@ -215,9 +217,9 @@ class KafkaTable:
         return pa.RecordBatchReader.from_batches(schema, self.read(columns, filter))
 
     def __arrow_c_schema__(self) -> object:
-        """For who takes Arrow's C interface."""
+        """Arrow's C interface: the schema."""
         return self.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """All records, for who takes Arrow's C interface."""
+        """Arrow's C interface: all records."""
         return self.reader().__arrow_c_stream__(requested_schema)

@@ -1,7 +1,7 @@
-"""A partition as Arrow batches whose keys and values are what they say, each column of one type.
+"""Read a partition as Arrow batches with decoded keys and values, each column of one type.
 
-The type is that of the latest version of the topic's subject; values of other versions are read by Avro's rules for
-that.  What does not decode is null, with its bytes and the reason beside it.
+The type is that of the latest version of the topic's subject; values of other versions are converted by Avro's rules.
+A value that cannot be decoded is null, with its bytes and the reason in columns beside it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 ]  # fmt: skip
 
 _LOOKED_AT, _LEAST = 1000, 20
-"""records, of all partitions together and of each at least, where no subject has the topic's name"""
+"""Records that are examined if no subject has the topic's name: of all partitions together, and of each at least."""
 _PARTS = ("key", "value")
 _MOST_PROBLEMS = 50
 
@@ -76,7 +76,7 @@ def _column(
 def column_schema(
     decoder: ValueDecoder, partitions: Sequence[ReadablePartition], part: str, named: NamedSchema | None = None
 ) -> ColumnSchema:
-    """What the keys or values of a topic's partitions are read as: what is named, or what their first records use."""
+    """Schema of the keys or values of a topic: the named one, else the one that its first records use."""
     topic = partitions[0].topic
     reader = None if named is None else named_schema(decoder.registry, named)
     if reader is not None and reader.type != "PROTOBUF":
@@ -94,7 +94,7 @@ def column_schema(
 
 
 def named_schema(registry: SchemaRegistry, named: NamedSchema) -> Schema:
-    """The schema that a caller names; raises `UsageError` where it is not here."""
+    """The schema that a caller names; raises `UsageError` if the registry does not have it."""
     if not isinstance(named, str | int | Schema):
         raise UsageError("a schema is named by its subject, its id, or one of a registry")
     found = registry.latest(named) if isinstance(named, str) else (
@@ -106,7 +106,7 @@ def named_schema(registry: SchemaRegistry, named: NamedSchema) -> Schema:
 
 
 def first_frames(partition: ReadablePartition, part: str, most: int = _LOOKED_AT) -> list[Framed]:
-    """The frames of the first keys or values that have one."""
+    """Frames of the first keys or values that have one; at most `most` records are examined."""
     found = []
     for record in islice(RecordReader(partition, on_damage=STOP), most):
         data = record.key if part == "key" else record.value
@@ -120,13 +120,15 @@ def first_frames(partition: ReadablePartition, part: str, most: int = _LOOKED_AT
 
 
 def _chosen(decoder: ValueDecoder, topic: str | None, part: str, frames: Sequence[Framed]) -> Schema | None:
-    """The latest schema of the topic's own subject, or else of the only subject that its first records use."""
+    """Latest schema of the topic's own subject, else of the only subject that the first records use; None if there is
+    none.
+    """
     subjects = subjects_of(decoder.registry, topic, part, frames)
     return decoder.registry.latest(subjects.pop()) if len(subjects) == 1 else None
 
 
 def subjects_of(registry: SchemaRegistry, topic: str | None, part: str, frames: Sequence[Framed]) -> set[str]:
-    """The subjects whose schemas frames name, as far as these are here."""
+    """Subjects of the schemas that frames name; schemas that are missing in the registry are skipped."""
     subjects = set()
     for each in frames:
         try:
@@ -139,7 +141,7 @@ def subjects_of(registry: SchemaRegistry, topic: str | None, part: str, frames: 
 def messages_of(
     decoder: ValueDecoder, frames: Sequence[Framed], topic: str | None, part: str, reader: Schema
 ) -> dict[str, bytes]:
-    """The messages of the reader's subject that the first records are: name -> what begins with a path to it."""
+    """Messages of the reader's subject that the first records use: name -> encoded path to the message."""
     from kafkalog.values.protobuf import ProtobufDecoder
 
     found: dict[str, bytes] = {}
@@ -155,7 +157,7 @@ def messages_of(
 
 
 class DecodedReader:
-    """Decodes Arrow batches one after the other."""
+    """Decode Arrow batches one after the other."""
 
     def __init__(
         self,
@@ -221,7 +223,7 @@ def _offset(batch: pa.RecordBatch, row: int) -> int | None:
 
 
 def headers_of(batch: pa.RecordBatch) -> Sequence[Sequence[Header]] | None:
-    """Headers of each row; None where no row has any, as nearly always."""
+    """Headers of each row; None if no row has headers, which is common."""
     column = batch.column("headers")
     if column.null_count == len(column):
         return None

@@ -1,4 +1,4 @@
-"""Which schema ids the values and keys of topics use, compared with those that a registry has."""
+"""Find the schema ids that keys and values of topics use, and compare them with a registry."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kafkalog.values.registry import SchemaRegistry
 __all__ = ["UsedId", "find_unknown_ids", "used_ids"]
 
 MOST_IDS = 100_000
-"""of one partition: bytes that are no ids look like as many as there are records"""
+"""most ids of one partition; random bytes look like as many ids as there are records"""
 _FRAME = 5
 
 
 class UsedId(Struct, kw_only=True):
-    """An id in the keys or values of one partition."""
+    """A schema id in the keys or values of one partition."""
 
     id: int
     part: str
@@ -30,7 +30,7 @@ class UsedId(Struct, kw_only=True):
 
 
 def used_ids(partition: Partition, findings: list[Finding]) -> Iterator[UsedId]:
-    """The ids in Confluent's wire format, in the order in which they come; `findings` takes what the reader finds."""
+    """Ids in Confluent's wire format, in the order of first use; the reader's findings are added to `findings`."""
     found: dict[tuple[str, int], UsedId] = {}
     records = partition.records(on_damage=STOP)
     for record in records:
@@ -48,7 +48,7 @@ def used_ids(partition: Partition, findings: list[Finding]) -> Iterator[UsedId]:
 
 
 def find_unknown_ids(registry: SchemaRegistry, partitions: Iterable[Partition]) -> Iterator[Finding]:
-    """For each partition and id that no schema has, how many records use it."""
+    """A finding for each partition and id that no schema has, with the number of records that use it."""
     for partition in partitions:
         findings: list[Finding] = []
         for each in used_ids(partition, findings):

@@ -1,1 +1,1 @@
-"""Words of the command line that more than one part says: options, times, exit codes, recommended commands."""
+"""Words of the command line that several parts use: options, times, exit codes, recommended commands."""

@@ -1,4 +1,4 @@
-"""Advice of the library in the words of the command line."""
+"""Put advice of the library in the words of the command line."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ WORDS: Mapping[Ask, str] = {
 
 
 def in_options(advice: Advice) -> str:
-    """The advice for those who use the command."""
+    """Advice with options and commands in place of the library's names."""
     if advice.ask is not Ask.WAY:
         values = {name: shell_word(str(value)) if name == "root" else value for name, value in advice.values.items()}
         return advice.text.replace("{}", WORDS[advice.ask].format(**values), 1)

@@ -1,4 +1,4 @@
-"""The command lines that carry a way out, as somebody would type them."""
+"""Command lines that carry out a way, as a user would type them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["NOTHING_GIVEN", "Given", "PlannedFor", "commands_for", "paths_of", "
 
 
 class PlannedFor(Protocol):
-    """What a plan is for, and its ways: a `Plan`, or what is kept of one."""
+    """Target of a plan, and its ways: a `Plan`, or what is kept of one."""
 
     @property
     def root(self) -> str:
@@ -27,7 +27,7 @@ class PlannedFor(Protocol):
 
     @property
     def asked_for(self) -> tuple[str, ...]:
-        """Names of partition directories; none where the plan is for the whole log directory."""
+        """Names of chosen partition directories; empty if the plan is for the whole log directory."""
 
     @property
     def changing(self) -> tuple[str, ...]:
@@ -35,43 +35,45 @@ class PlannedFor(Protocol):
 
     @property
     def identity_in(self) -> tuple[str, ...]:
-        """The broker's log directories, where this one has lost its `meta.properties`."""
+        """The broker's log directories, if this one has lost its `meta.properties`; else empty."""
 
     @property
     def metadata_beside(self) -> str | None:
-        """The metadata log that the plan relies on, if it is in another log directory of the broker."""
+        """Path of the metadata log that the plan relies on, if it is in another log directory of the
+        broker; else None.
+        """
 
     @property
     def choice(self) -> RecoveryChoice:
-        """The ways of what was planned."""
+        """Compared ways."""
 
 
 class Given(Struct, frozen=True):
-    """What a command that is recommended in place of this one repeats."""
+    """Arguments of the present command that a recommended command repeats."""
 
     words: Sequence[str] = ()
-    """its options but for the mode and bit repair"""
+    """its options other than the mode and bit repair"""
     of_acting: Sequence[str] = ()
-    """those of them that say how to act, and not on what"""
+    """those of its options that say how to act, not on what"""
     original: str | None = None
-    """the directory of which a copy is worked on"""
+    """the original directory, if a copy of it is worked on; else None"""
     locked: frozenset[str] = frozenset()
-    """log directories that a broker, or a recovery, is using"""
+    """log directories that a broker or a job is using"""
     together: Sequence[str] = ()
-    """the log directories of one broker that one command is for: alone, one does not have the metadata of another"""
+    """log directories of one broker that one command is for; alone, one lacks another's metadata"""
 
 
 NOTHING_GIVEN: Given = Given()
 _META_PROPERTIES = "--meta-properties"
 _SELECTING = ("--topic", "--partition", "--exclude")
 _ABOUT_EVERY_PATH = (*_SELECTING, "--cluster-metadata", "--mark-clean", _META_PROPERTIES)
-"""Options that select partitions of all paths, or that need whole log directories, or the metadata log itself."""
+"""Options that select partitions of all paths, need whole log directories, or concern the metadata log itself."""
 
 
 def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVEN) -> list[str]:
-    """The command lines that carry a way out, in their order; none if no command of ours does.
+    """Return the command lines that carry out a way, in order; empty if no command of ours does.
 
-    A way of single partitions has one line for each, and one more if the plan changes others, which a start may need.
+    A way for single partitions has one line for each, and one more if the plan changes others, which a start may need.
     """
     if way.spec.is_for_each_partition:
         of_partition = {
@@ -91,7 +93,7 @@ def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVE
 
 
 def _of_all(plan: PlannedFor, given: Given) -> list[str]:
-    """The command line that recovers, in mode safe, everything that was asked about."""
+    """Command line that recovers all targets in mode safe."""
     paths, words = paths_of(plan, given), list(given.words)
     if plan.root in paths:
         paths, words = with_identity(plan, words, paths)
@@ -101,9 +103,9 @@ def _of_all(plan: PlannedFor, given: Given) -> list[str]:
 def with_identity(
     plan: PlannedFor, words: Sequence[str], paths: Sequence[str] | None = None
 ) -> tuple[list[str], list[str]]:
-    """The paths and the options of a recovery of a log directory: a lost `meta.properties` comes from all of them.
-
-    Where none is lost, the paths are `paths`, or else the directory with the metadata log on which the plan relies.
+    """Return paths and options of a recovery. A lost `meta.properties` is restored from all of the broker's
+    directories. If none is lost, the paths are `paths`, or else the log directory and the metadata log that the plan
+    relies on.
     """
     if not plan.identity_in:
         return list(paths or [plan.root, *_metadata_beside(plan, words)]), list(words)
@@ -111,7 +113,7 @@ def with_identity(
 
 
 def _of_partition(plan: PlannedFor, given: Given, name: str) -> list[str]:
-    """The arguments that mean one partition."""
+    """Arguments that select one partition."""
     parsed = parse_partition_directory(name)
     if given.original is None or parsed is None:
         return [os.path.join(plan.root, name), *given.of_acting]
@@ -120,7 +122,9 @@ def _of_partition(plan: PlannedFor, given: Given, name: str) -> list[str]:
 
 
 def paths_of(plan: PlannedFor, given: Given) -> list[str]:
-    """What was asked about: the log directory, or those partition directories of it; and a metadata log beside it."""
+    """Paths of the plan's target: the log directory, or its chosen partition directories; then the metadata log in
+    another directory, if any.
+    """
     if given.original is not None:
         return [given.original]
     chosen = any(word.partition("=")[0] in _SELECTING for word in given.words)
@@ -133,9 +137,8 @@ def paths_of(plan: PlannedFor, given: Given) -> list[str]:
 
 
 def _metadata_beside(plan: PlannedFor, words: Sequence[str]) -> list[str]:
-    """The metadata log in another directory on which the plan relies: with it, the command does what was planned.
-
-    Recovery reads it and leaves it alone.  It is left out if an option of the command would be about it too.
+    """Path of the metadata log in another directory that the plan relies on, else empty. With it the command does what
+    was planned; recovery only reads it. Left out if an option of the command would apply to it too.
     """
     is_about_it = any(word.partition("=")[0] in _ABOUT_EVERY_PATH for word in words)
     return [] if plan.metadata_beside is None or is_about_it else [plan.metadata_beside]

@@ -1,4 +1,4 @@
-"""Text that comes from data: control characters that would steer a terminal become visible escapes."""
+"""Print text that comes from data: control characters that would steer a terminal become visible escapes."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def escape_controls(text: str) -> str:
 
 
 def text_of(data: bytes) -> str:
-    """Bytes as text for people: UTF-8, everything else as escapes."""
+    """Bytes as text for people: UTF-8, with everything else as escapes."""
     return escape_controls(data.decode("utf-8", "surrogateescape"))

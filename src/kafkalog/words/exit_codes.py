@@ -1,4 +1,4 @@
-"""Exit codes, and the one place where an error becomes a sentence and a code."""
+"""Exit codes, and the one place at which an error becomes a sentence and a code."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ __all__ = [
 INTERRUPTED = 130
 """128 + SIGINT, as shells expect"""
 INTERNAL = 70
-"""EX_SOFTWARE of sysexits.h, where 64 comes from too: a mistake of this program, not of the data or the caller"""
+"""EX_SOFTWARE of sysexits.h, as 64 is EX_USAGE: an error of this program, not of the data or the caller"""
 PIPE_CLOSED = 141
-"""128 + SIGPIPE: whoever read our output has stopped reading"""
+"""128 + SIGPIPE: the reader of our output has closed it"""
 
 
 class ExitCode(enum.IntEnum):
-    """What the command says to the shell."""
+    """Exit code of a command."""
 
     CLEAN = 0
     """clean, or nothing to do"""
@@ -48,7 +48,7 @@ class ExitCode(enum.IntEnum):
 
 
 def exit_code_of(error: BaseException) -> int:
-    """The exit code for an error that ended a command."""
+    """Exit code for an error that ended a command."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):
@@ -69,7 +69,9 @@ def exit_code_of(error: BaseException) -> int:
 
 
 def exit_code_of_findings(findings: Iterable[Finding]) -> ExitCode:
-    """The exit code for what was found: that something could not be read is worse than anything that was."""
+    """Exit code for findings: I/O error if something could not be read, else findings if there is a warning or an
+    error, else clean.
+    """
     from kafkalog.codec.findings import FindingCode, Severity
 
     serious = {finding.code for finding in findings if finding.severity is not Severity.INFO}
@@ -79,15 +81,15 @@ def exit_code_of_findings(findings: Iterable[Finding]) -> ExitCode:
 
 
 def exit_code_of_change(changed: bool, *, is_new: bool = False) -> ExitCode:
-    """The exit code of a command that acted; who asked for something new, and got it, has nothing to be told."""
+    """Exit code of a command that acted. A result written to a new place (`is_new`) is not a change."""
     return ExitCode.CHANGED if changed and not is_new else ExitCode.CLEAN
 
 
 def sentence_of(error: BaseException) -> str:
-    """One clear sentence; for an error of the operating system with the file it is about."""
+    """One sentence for an error; for an error of the operating system with the file."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        told = error.__cause__ if isinstance(error, click.Abort) else error  # click puts its own in place of ours
-        return str(told or "") or "interrupted"
+        cause = error.__cause__ if isinstance(error, click.Abort) else error  # click puts its own in place of ours
+        return str(cause or "") or "interrupted"
     if isinstance(error, click.ClickException):
         return " ".join(error.format_message().split())
     from kafkalog.codec.errors import KafkaLogError, ReplicaError

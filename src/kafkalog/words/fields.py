@@ -1,4 +1,4 @@
-"""Values of fields as text, and what they mean in words: times, compressions, flags, what deltas amount to."""
+"""Values of fields as text, and their meaning: times, compressions, flags, resolved deltas."""
 
 from __future__ import annotations
 
@@ -19,24 +19,28 @@ from kafkalog.words.times import moment_text
 __all__ = ["explain_command", "field_path", "value_text", "words_of"]
 
 _SHOWN = 40
-"""Bytes of a key or a value that are shown."""
+"""Most bytes of a key or value that are shown."""
 _CONTROL_TYPES = {kind.value: kind.name for kind in ControlType}
 
 
 def explain_command(finding: Finding) -> str | None:
-    """The command that explains the bytes that a finding is about; None if it names none in a file that is there."""
+    """Command that explains the bytes that a finding is about; None if it names no position in an existing file that
+    can be explained.
+    """
     if finding.file is None or finding.position is None or not is_explained(finding.file) or not exists(finding.file):
         return None
     return shell_line(["kafkalog", "explain", finding.file, "--position", str(finding.position)])
 
 
 def field_path(prefix: str, name: str) -> str:
-    """The path of a field below another; elements of a list need no dot."""
+    """Path of a field below another; list elements need no dot."""
     return f"{prefix}{'' if not prefix or name.startswith('[') else '.'}{name}"
 
 
 def value_text(span: FieldSpan) -> str | None:
-    """The value in short; None for a structure, whose fields are shown, and for a field that could not be read."""
+    """Short text of a value; None for a structure, whose fields are shown instead, and for a field that could not be
+    read.
+    """
     value = span.value
     if span.name == "crc" or span.name.endswith("checksum"):
         return None if value is None else f"{value:#010x}"
@@ -59,7 +63,7 @@ def _bytes_text(value: bytes) -> str:
 
 
 def words_of(span: FieldSpan) -> str:
-    """What the value means; empty where it needs no words."""
+    """Meaning of the value; empty if it needs no explanation."""
     if span.resolved is not None:
         is_time = span.name.startswith("timestamp")
         return moment_text(span.resolved) if is_time and span.resolved >= 0 else f"offset {span.resolved}"

@@ -1,8 +1,8 @@
-"""The first screen: what somebody who is woken at night needs to know of a broker, in 24 lines of 80 columns.
+"""First screen of a plan: what an operator who is woken at night has to know about a broker, in 24 lines of 80 columns.
 
-It says, in this order: whether the broker starts and by which release, what is out of service then, which partitions
-lose what and since when, which groups stand beyond the end of a log, and what to type.  What does not fit is left out
-and counted; the tables after it have everything.
+In this order: whether the broker starts and with which release, what is out of service then, which partitions lose what
+and since when, which groups are beyond the end of a log, and what to type. What does not fit is left out and counted;
+the tables after it have everything.
 """
 
 from __future__ import annotations
@@ -30,50 +30,52 @@ _COMMANDS = 7
 _OF_A_LOSS = 2
 _FEWEST_LOSSES = 2
 _FEWEST = 2
-"""Lines at most of each part; losses take what the other parts leave.  A sentence gets two lines, or is left out."""
+"""Most lines of each part; losses get what the other parts leave. A sentence gets two lines, or is left out."""
 
 
 class Loss(Struct, frozen=True):
-    """What one partition loses: a sentence for one line, or for two."""
+    """Loss of one partition, as a sentence for one line or two."""
 
     place: str
     """the partition directory, with its log directory if there are several"""
     offsets: str
     written: str = ""
-    """when the lost records were written; empty if that is not known"""
+    """when the lost records were written; empty if unknown"""
     by_eye: int = 0
-    """records of the lost batches that decode, although nothing proves them"""
+    """number of records of the lost batches that can be decoded, although nothing proves them"""
 
     @property
     def sentence(self) -> str:
-        """All of it, for a line."""
+        """The whole sentence."""
         written = f", written {self.written}" if self.written else ""
         eye = f"; {counted(self.by_eye, 'record')} readable by eye, unproven" if self.by_eye else ""
         return f"  {self.place}: {self.offsets}{written}{eye}"
 
 
 class FirstScreen(Struct, frozen=True):
-    """The parts of the screen, in its order; each text is one sentence, not wrapped yet."""
+    """Parts of the screen, in its order. Each text is one sentence, not yet wrapped."""
 
     title: str
-    """one line, which is not wrapped: it ends in a path"""
+    """one line that is not wrapped, because it ends in a path"""
     start: Sequence[str]
-    """whether it starts, for each group of releases that do alike"""
+    """whether it starts, for each group of releases with equal answers"""
     out_of_service: str
-    """empty if nothing is known to be"""
+    """empty if nothing is known to be out of service"""
     lost: str
-    """the sum of what is lost"""
+    """total of the losses"""
     losses: Sequence[Loss] = ()
     beyond_end: Sequence[str] = ()
-    """groups beyond the end of a log, and what else follows from what is lost"""
+    """groups beyond the end of a log, and other consequences of losses"""
     note: str = ""
-    """why there is no command, or how the command's result differs from what is lost above"""
+    """why there is no command, or how its result differs from the losses above"""
     commands: Sequence[str] = ()
     problems: Sequence[str] = ()
-    """what comes before everything else: directories that are missing or cannot be read"""
+    """what comes before everything else: missing or unreadable directories"""
 
     def lines(self, width: int, height: int = HEIGHT) -> list[str]:
-        """At most `height` lines; one is wider than `width` only if it is the title, or one word of it is that wide."""
+        """Return at most `height` lines. A line is wider than `width` only if it is the title or has a
+        word that wide.
+        """
         head = [
             escape_controls(self.title),
             *_cut(self.problems, _PROBLEMS, width),
@@ -90,26 +92,31 @@ class FirstScreen(Struct, frozen=True):
         return [*head, *_some_losses(self.losses, room, width), *tail]
 
     def left_out(self, width: int) -> list[str]:
-        """The sentences that `lines` cuts or leaves out, whole."""
+        """Sentences that `lines` truncates or leaves out, in full."""
         shown = set(self.lines(width))
-        told = [*self.problems, *self.start, *([self.out_of_service] if self.out_of_service else []), *self.beyond_end,
-                *([self.note] if self.note else [])]  # fmt: skip
-        return [each for each in told if not shown.issuperset(wrapped(escape_controls(each), width))]
+        sentences = [
+            *self.problems,
+            *self.start,
+            *([self.out_of_service] if self.out_of_service else []),
+            *self.beyond_end,
+            *([self.note] if self.note else []),
+        ]
+        return [sentence for sentence in sentences if not shown.issuperset(wrapped(escape_controls(sentence), width))]
 
     def commands_left_out(self, width: int) -> list[str]:
-        """The commands that `lines` leaves out."""
+        """Commands that `lines` leaves out."""
         shown = set(self.lines(width))
-        return [each for each in self.commands if not shown.issuperset(_command_lines(each, width))]
+        return [command for command in self.commands if not shown.issuperset(_command_lines(command, width))]
 
 
 def paths_text(paths: Sequence[str]) -> str:
-    """Paths for a title: all of them, or the first and a number if they are long together."""
+    """Text of paths for a title: all of them, or the first and the number of others if they are too long together."""
     text = ", ".join(paths)
     return text if len(paths) == 1 or len(text) <= _PATHS else f"{paths[0]} and {len(paths) - 1} more"
 
 
 def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
-    """The sentences on at most `most` lines, each with its share; one that is cut ends in an ellipsis."""
+    """Wrap sentences into at most `most` lines, each with its share. A truncated one ends in an ellipsis."""
     lines: list[str] = []
     for number, sentence in enumerate(sentences):
         left = len(sentences) - number
@@ -125,7 +132,7 @@ def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
 
 
 def _with_ellipsis(line: str, width: int) -> str:
-    """As many whole words of the line as fit with an ellipsis after them; a part of a word only if it is the first."""
+    """Shorten a line to whole words, with an ellipsis, that fit into `width`; a first word that is too long is cut."""
     room = width - len(" ...")
     if len(line) > room:
         whole_words = line[: room + 1].rpartition(" ")[0]
@@ -146,7 +153,7 @@ def _some_losses(losses: Sequence[Loss], room: int, width: int) -> list[str]:
 
 
 def _some_commands(commands: Sequence[str], most: int, width: int) -> list[str]:
-    """The first commands that fit, whole, so that each can be pasted; the first one always."""
+    """Return the first commands that fit, in full so that each can be pasted; the first one always."""
     lines: list[str] = []
     for number, command in enumerate(commands):
         parts = _command_lines(command, width)

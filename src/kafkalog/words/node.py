@@ -1,4 +1,4 @@
-"""What mends the files of a KRaft node beside its logs, in words."""
+"""Advice on repairing the files of a KRaft node other than its logs."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _OF_QUORUM = (Part.QUORUM_STATE, Part.METADATA_SNAPSHOT)
 
 
 class Mend(NamedTuple):
-    """What mends a fault of a start that `recover` does not mend."""
+    """Advice against a fault of a start that `recover` does not repair."""
 
     words: str
     command: str
 
     @property
     def sentence(self) -> str:
-        """Both; the command comes last, so that it can be pasted."""
+        """Advice with the command at the end, so that it can be pasted."""
         return f"{self.words}: {self.command}"
 
 
 def mends(start: NodeStart) -> Iterator[Mend]:
-    """Yield what may mend the faults of a start that `recover` does not mend."""
+    """Yield what may repair the faults of a start that `recover` does not repair."""
     if start.worst.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN):
         return
     fault = next((each for each in start.faults if each.part in _OF_QUORUM or _is_log_corrupt(each)), None)

@@ -1,4 +1,4 @@
-"""The verdict on a whole broker, from the plans for its log directories: what becomes the first screen."""
+"""Verdict on a whole broker from the plans for its log directories, as the first screen."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 _SHOWN = 24
-"""Partitions whose lost batches are looked at again, for their times."""
+"""Most partitions whose lost batches are read again for their times."""
 _NAMED = 3
 _TYPE_THIS = "type this:"
 _OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EMPTY_AGAIN,
@@ -44,7 +44,7 @@ FIRST_END_THE_RUN: Final = (
 
 
 class Outlook(Struct, frozen=True):
-    """What is foreseen for one log directory."""
+    """Forecast and plan for one log directory."""
 
     root: str
     forecast: BrokerForecast | None
@@ -55,15 +55,15 @@ class Outlook(Struct, frozen=True):
     made_stray: Sequence[str] = ()
     """partition directories that the plan takes out of service"""
     others: str = ""
-    """what follows each forecast, if the plan is not for the whole directory"""
+    """text after each forecast, if the plan is not for the whole directory"""
     note: str = ""
     commands: Sequence[str] = ()
     findings: Sequence[Finding] = msgspec.field(default=())
-    """of the plan; their files are relative to the directory"""
+    """findings of the plan; their files are relative to the directory"""
 
 
 def forecast_sentences(forecast: BrokerForecast) -> list[str]:
-    """What Kafka would do at its next start, one sentence for each group of releases that do alike."""
+    """Sentences about Kafka's next start, one for each group of releases with equal answers."""
     renamed = [f"Kafka {MODELED} would rename {name} -stray: the metadata has no such replica here"
                for name in (forecast.strays if forecast.node is None else ())]  # fmt: skip
     ends = forecast.is_of_node or (forecast.node is not None and forecast.node.never_starts)
@@ -81,11 +81,17 @@ def forecast_sentences(forecast: BrokerForecast) -> list[str]:
 
 
 def copies_to_keep(forecast: BrokerForecast) -> list[str]:
-    """The `-future` directories that have records which a start takes from them."""
+    """Paths of `-future` directories from which a start removes records."""
     answers = () if forecast.node is None else forecast.node.answers
-    found = (each for answer in answers for each in answer.consequences)
+    consequences = (consequence for answer in answers for consequence in answer.consequences)
     kind = ConsequenceKind.FUTURE_TRUNCATED
-    return list(dict.fromkeys(each.file for each in found if each.kind is kind and each.file is not None))
+    return list(
+        dict.fromkeys(
+            consequence.file
+            for consequence in consequences
+            if consequence.kind is kind and consequence.file is not None
+        )
+    )
 
 
 def _how(forecast: BrokerForecast) -> str:
@@ -95,9 +101,8 @@ def _how(forecast: BrokerForecast) -> str:
 
 
 def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str] = ()) -> FirstScreen:
-    """The verdict on the directories of one broker, or of several that are looked at together.
-
-    `problems` are sentences about directories for which there is no plan.
+    """Return the first screen for the directories of one broker, or of several that are examined together. `problems`
+    are sentences about directories without a plan.
     """
     several = len(outlooks) > 1
     commands = list(dict.fromkeys(command for each in outlooks for command in each.commands))
@@ -119,7 +124,7 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
 
 
 def _note(outlooks: Sequence[Outlook]) -> str:
-    """What to do, before the commands: of each directory that has commands, or of the first if none has any."""
+    """Text before the commands: what to do, for each directory with commands, or for the first if none has any."""
     typed = [each for each in outlooks if each.commands]
     if len(typed) > 1 and len({tuple(each.commands) for each in typed}) == 1:  # one command, for all of them
         return typed[0].note
@@ -136,15 +141,17 @@ def _note(outlooks: Sequence[Outlook]) -> str:
 
 
 def _groups_first(consequences: Iterable[LossConsequence]) -> list[str]:
-    """The sentences, groups first, but the first of each kind before the second of any: a screen has room for few."""
+    """Details of the consequences, groups first, and the first of each kind before the second of any, because a screen
+    has room for few.
+    """
     by_kind: dict[str, list[str]] = {"groups_beyond_end": []}
-    for each in consequences:
-        by_kind.setdefault(each.kind, []).append(each.detail)
+    for consequence in consequences:
+        by_kind.setdefault(consequence.kind, []).append(consequence.detail)
     return [detail for details in zip_longest(*by_kind.values()) for detail in details if detail is not None]
 
 
 def _outside(outlooks: Sequence[Outlook]) -> str:
-    """The beginning of a note: where something may lie that is called lost; empty if nothing outside a log has any."""
+    """Beginning of a note that says where lost data may still be; empty if nothing outside a log has any."""
     futures = dict.fromkeys(path for each in outlooks if each.forecast is not None
                             for path in copies_to_keep(each.forecast))  # fmt: skip
     if futures:
@@ -160,9 +167,8 @@ def _outside(outlooks: Sequence[Outlook]) -> str:
 
 
 def _starts(outlooks: Sequence[Outlook], *, are_alone: bool) -> Iterator[str]:
-    """Each different forecast once, with the directories that it is for if there are several forecasts.
-
-    `are_alone`: other directories of the broker are missing, so the forecast is not that of the whole broker.
+    """Yield each different forecast once, with its directories if there are several forecasts. With `are_alone` other
+    directories of the broker are missing, so the forecast is not for the whole broker.
     """
     by_answer: dict[tuple[str, ...], list[str]] = {}
     for each in outlooks:
@@ -176,9 +182,8 @@ def _starts(outlooks: Sequence[Outlook], *, are_alone: bool) -> Iterator[str]:
 
 
 def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
-    """The partitions that no client reaches after a start, or after the plan; empty if that is not known.
-
-    `are_alone`: other directories of the broker are missing, and nothing is said of what is in them.
+    """Sentence about the partitions that no client reaches after a start, or after the plan; empty if unknown. With
+    `are_alone` other directories of the broker are missing, and nothing is said about them.
     """
     nodes = dict.fromkeys(each.forecast.node for each in outlooks
                           if each.forecast is not None and each.forecast.node is not None)  # fmt: skip
@@ -204,7 +209,9 @@ def _is_down(forecast: BrokerForecast) -> bool:
 
 
 def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
-    """What a start of any release takes out of service, deletes or makes again, empty; "" if nothing."""
+    """Sentence about what a start with any release takes out of service, deletes or creates again, empty; "" if
+    nothing.
+    """
     found = [each for node in nodes for answer in node.answers for each in answer.consequences]
     names = {name for each in found if each.kind in _OUT for name in each.names}
     if names:
@@ -234,15 +241,16 @@ def _lost(outlooks: Sequence[Outlook]) -> str:
 
 
 def _hurt(choice: RecoveryChoice) -> dict[str, Measured]:
-    """Partition directory -> what the plan loses of it, the most first."""
-    found = {name: each for name, each in choice.own_by_partition.items() if each.lost or each.records_lost}
-    return dict(sorted(found.items(), key=lambda item: (-(item[1].records_lost or 0), natural_order(item[0]))))
+    """Loss of the plan by partition directory, largest first."""
+    losses = {
+        name: measured for name, measured in choice.own_by_partition.items() if measured.lost or measured.records_lost
+    }
+    return dict(sorted(losses.items(), key=lambda item: (-(item[1].records_lost or 0), natural_order(item[0]))))
 
 
 def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
-    """What each partition loses with the plan, the most first; `where` names the directory if there are several.
-
-    Reads the batches at the damaged places of the first partitions again.
+    """Yield the loss of each partition with the plan, largest first; `where` is its log directory if there are several.
+    Reads the batches at damaged places of the first partitions again.
     """
     damages = _damages(outlook)
     for number, (name, lost) in enumerate(_hurt(outlook.choice).items()):
@@ -256,15 +264,15 @@ def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
 
 
 def _written(lost: Measured, batches: Sequence[LostBatch]) -> str:
-    return next((words for each in lost.lost if (words := when_written(each, batches))), "")
+    return next((words for lost_range in lost.lost if (words := when_written(lost_range, batches))), "")
 
 
 def _damages(outlook: Outlook) -> Mapping[str, list[tuple[str, int]]]:
-    """Partition directory -> file and position of its damaged places, each once, in the order of the log."""
-    found: dict[str, dict[tuple[str, int], None]] = {}
-    for each in (*outlook.findings, *outlook.choice.damaged):
-        if not is_of_batch(each) or each.file is None or each.position is None:
+    """File and position of each damaged place by partition directory, sorted, each once."""
+    places_by_directory: dict[str, dict[tuple[str, int], None]] = {}
+    for finding in (*outlook.findings, *outlook.choice.damaged):
+        if not is_of_batch(finding) or finding.file is None or finding.position is None:
             continue
-        path = os.path.join(outlook.root, each.file)
-        found.setdefault(os.path.basename(os.path.dirname(path)), {})[path, each.position] = None
-    return {name: sorted(places) for name, places in found.items()}
+        path = os.path.join(outlook.root, finding.file)
+        places_by_directory.setdefault(os.path.basename(os.path.dirname(path)), {})[path, finding.position] = None
+    return {name: sorted(places) for name, places in places_by_directory.items()}

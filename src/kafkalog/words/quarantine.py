@@ -1,4 +1,4 @@
-"""Where the bytes are that a recovery removed, in words."""
+"""Name the quarantine that has the bytes a recovery removed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["quarantine_sentence"]
 
 
 def quarantine_sentence(root: str, quarantine: str | None) -> str:
-    """Sentence that names the quarantine; says if it is on another file system than the log directory `root`."""
+    """Sentence that names the quarantine, and says if it is on another file system than the log directory `root`."""
     text = f"every byte that was removed is in {escape_controls(quarantine or '')}"
     if quarantine is None or not _is_elsewhere(root, quarantine):
         return text

@@ -1,4 +1,4 @@
-"""Times for people."""
+"""Times as text for people."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ _MOST_NAMES = 3
 
 
 def time_text(milliseconds: int | None) -> str:
-    """ISO 8601 in UTC to the millisecond; nothing for None, "none" for -1, Kafka's "no timestamp".
-
-    The number itself where no calendar reaches.
+    """Text of a time in ms since 1970: ISO 8601 in UTC with milliseconds; empty for None, "none" for -1 (Kafka's "no
+    timestamp"), the number itself beyond the calendar.
     """
     if milliseconds is None:
         return ""
@@ -31,7 +30,7 @@ def time_text(milliseconds: int | None) -> str:
 
 
 def span_text(milliseconds: int) -> str:
-    """A length of time in the largest unit that it holds twice, as tables show it: "730 ms", "95 s", "47 h", "12 d"."""
+    """Text of a duration in ms, in the largest unit of which it has at least two: "730 ms", "95 s", "47 h", "12 d"."""
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
         if abs(milliseconds) >= 2 * size:
             return f"{round(milliseconds / size)} {unit}"
@@ -39,9 +38,8 @@ def span_text(milliseconds: int) -> str:
 
 
 def unit_remarks(ranges: Iterable[tuple[str, int | None, int | None]]) -> list[str]:
-    """One sentence for each unit that times look like in place of milliseconds, with the logs that have them.
-
-    `ranges`: a name, and its smallest and largest time in ms or None
+    """Return one sentence for each unit that timestamps look like instead of milliseconds, with the logs that have
+    them. `ranges` are a name with its smallest and largest timestamp in ms, or None.
     """
     named: dict[str, list[str]] = {}
     for name, first, last in ranges:

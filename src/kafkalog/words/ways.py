@@ -1,4 +1,4 @@
-"""A way to recover in the words of the command line: the options that take it, for people and for programs."""
+"""Ways of recovering in terms of the command line: the options that carry them out."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ __all__ = ["label_of", "mode_words", "needs_copies", "needs_in", "needs_of", "ne
 
 
 def label_of(way: RecoveryWay) -> str:
-    """The name of a way; of two that are the same, what one has more."""
+    """Name of a way, with the option that distinguishes it from another one with its name."""
     both = way.how is not None and way.how.is_both
     return f"{way.way} with {REPAIR_BITS.name}" if both else way.way
 
 
 def needs_of(way: RecoveryWay) -> list[str]:
-    """Arguments of `recover`, each by itself; where no recovery takes the way, what has to be there, in words."""
+    """Arguments of `recover`, one by one. If no recovery carries out the way, its precondition as text."""
     return needs_in(way_json(way))
 
 
 def needs_text(way: RecoveryWay) -> str:
-    """What a way needs in one line, as a shell takes it; empty where nothing is needed."""
+    """Needs of a way as one line for a shell; empty if there are none."""
     needs = needs_of(way)
     return " ".join(needs) if way.how is None else shell_line(needs)
 
 
 def needs_in(way: WayJson) -> list[str]:
-    """What a way needs, as a report has it."""
+    """Needs of a way in the shape of a report, as `needs_of` returns them."""
     if way.how is None:
         leaders = " or ".join(map(str, way.leaders))
         return [f"broker {leaders}, alive and leading before this one starts"] if leaders else []
@@ -39,12 +39,12 @@ def needs_in(way: WayJson) -> list[str]:
 
 
 def mode_words(mode: Mode) -> list[str]:
-    """The option that chooses a mode; none for mode safe, the default."""
+    """Option that selects a mode; empty for mode safe, the default."""
     return [] if mode is Mode.SAFE else ["--mode", str(mode)]
 
 
 def needs_copies(mode: Mode) -> bool:
-    """Whether a mode takes records from other copies."""
+    """Whether a mode reads records from other copies."""
     way = mode.spec.way
     return way is not None and way.help is Help.COPIES
 

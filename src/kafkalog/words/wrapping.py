@@ -8,26 +8,28 @@ import textwrap
 __all__ = ["REPORT_WIDTH", "WIDTH", "folded", "folded_with_command", "is_command", "wrapped", "wrapped_command"]
 
 WIDTH = 80
-"""Columns of a line if nothing tells the terminal's width."""
+"""Columns of a line if the terminal's width is unknown."""
 REPORT_WIDTH = 80
-"""Columns of a report, which is read elsewhere than where it is made."""
+"""Columns of a report, which is read on another terminal than it is made on."""
 _NARROWEST = 24
 _SHELL_WORD = re.compile(r"(?:\$'(?:\\.|[^'\\])*'|'[^']*'|\\.|[^\s'\\])+")
 _COMMAND = "kafkalog "
 
 
 def is_command(line: str) -> bool:
-    """Whether a line is a command line of this program, for somebody to paste."""
+    """Whether a line is a command line of this program, to be pasted."""
     return line.lstrip().startswith(_COMMAND)
 
 
 def folded(line: str, width: int) -> list[str]:
-    """A sentence or a command line on as many lines as it takes."""
+    """Wrap a sentence or a command line."""
     return wrapped_command(line, width) if is_command(line) else wrapped(line, width)
 
 
 def folded_with_command(line: str, width: int) -> list[str]:
-    """The same; a command line behind a colon gets lines of its own if the sentence does not fit with it."""
+    """Wrap as `folded` does; a command line after a colon gets lines of its own if it does not fit on the sentence's
+    line.
+    """
     words, colon, command = line.rpartition(f": {_COMMAND}")
     if not colon or len(line) <= width:
         return folded(line, width)
@@ -35,9 +37,9 @@ def folded_with_command(line: str, width: int) -> list[str]:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most `width` columns; those after the first are indented by two more than the first.
+    """Wrap text to lines of at most `width` columns; later lines are indented by two more than the first.
 
-    A word that is longer than a line, such as a path, stays whole.  A line that fits is returned unchanged.
+    A word that is longer than a line, such as a path, is not broken. A line that fits is returned unchanged.
     """
     if len(text) <= width:
         return [text]
@@ -48,7 +50,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def wrapped_command(command: str, width: int) -> list[str]:
-    """A command line on several lines that a shell reads as one: each but the last ends in a backslash."""
+    """Wrap a command line to lines that a shell reads as one: each but the last ends in a backslash."""
     if len(command) <= width:
         return [command]
     indent = command[: len(command) - len(command.lstrip())]

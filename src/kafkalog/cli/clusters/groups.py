@@ -280,7 +280,7 @@ def _concerned(chosen: Selection, groups: Iterable[Group], counts: Mapping[str, 
 
 
 def _places(group: Group) -> set[tuple[str, int]]:
-    """What a group has committed, its members are assigned, or a share group has the state of."""
+    """Partitions for which a group has a committed offset, an assignment, or share state."""
     assigned = {place for member in group.members for place in member.assignment or ()}
     committed = {(each.key.topic, each.key.partition) for each in group.offsets}
     return assigned | committed | {(each.topic, each.partition) for each in group.share if each.topic is not None}

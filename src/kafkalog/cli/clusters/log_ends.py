@@ -1,4 +1,4 @@
-"""Where the logs at hand end, for how far behind a group is."""
+"""Ends of the logs at hand, for the lag of consumer groups."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class LogEnds:
         self._findings = findings
 
     def of(self, commit: CommittedOffset) -> int | None:
-        """Where the log that the commit is about ends; None where it is not at hand or cannot be read."""
+        """End of the log that the commit refers to; None if the log is not at hand or cannot be read."""
         return self.of_partition(commit.key.topic, commit.key.partition)
 
     def of_partition(self, topic: str, partition: int) -> int | None:
-        """Where a log ends; None where it is not at hand or cannot be read."""
+        """End of a log; None if it is not at hand or cannot be read."""
         key = topic, partition
         if key not in self._known:
             self._known[key] = self._read(key)

@@ -24,7 +24,7 @@ def old_row(old: OldGroup) -> list[object]:
 
 
 def print_old_groups(groups: Sequence[OldGroup], without: str | None, joining: str | None) -> None:
-    """Who owns what, and what-ifs."""
+    """Print the owners of partitions, and the requested what-ifs."""
     rows = []
     for group in groups:
         registered = {each.consumer_id: each for each in group.consumers}

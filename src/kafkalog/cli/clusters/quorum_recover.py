@@ -115,7 +115,7 @@ def recover_command(
         raise UsageError("--from-broker changes no directory, so that nothing is kept: leave --quarantine out")
 
     def reports(error: Declined, plans: Sequence[QuorumPlan]) -> list[QuorumRecoverLine]:
-        """What was planned, or nothing."""
+        """The plans that were made, as lines; empty if there are none."""
         planned = plan_line(plans[-1]) if plans else QuorumRecoverLine(way=wanted.way)
         return [structs.replace(planned, refusal=sentence_of(error))]
 

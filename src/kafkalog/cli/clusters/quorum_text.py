@@ -1,4 +1,4 @@
-"""What `kafkalog quorum` prints about the copies of a metadata log."""
+"""Text of `kafkalog quorum` about the copies of a metadata log."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _row(survivor: QuorumSurvivor, is_best: bool) -> list[object]:
 
 
 def _start_sentences(log: QuorumLog) -> list[str]:
-    """What the node does when it is started on its copy, if any release does not start or loses something."""
+    """Sentences about the node's start on its copy, if any release does not start or loses something."""
     if log.hole is not None and log.refusal is not None:
         return [log.refusal]
     start = node_start([log.root], loads_others=False)
@@ -165,7 +165,9 @@ def _configuration_lines(made: QuorumPlan) -> Iterator[str]:
 
 
 def _action_lines(change: DirectoryChange) -> Iterator[str]:
-    """What is done to a directory; leftovers that a start would delete too are counted, with the first of them."""
+    """Lines about the changes of a directory; leftovers that a start would delete too are counted, with the first of
+    them.
+    """
     leftovers = [each for each in change.actions if each.path.endswith(DELETED)]
     kept = {id(each) for each in leftovers[_FEW:]}
     for action in change.actions:
@@ -177,7 +179,7 @@ def _action_lines(change: DirectoryChange) -> Iterator[str]:
 
 
 def _expiry_lines(made: QuorumPlan) -> Iterator[str]:
-    """What brokers would delete at their first start; the first of many."""
+    """Lines about what brokers would delete at their first start; the first of many."""
     if not made.expiry:
         return
     yield "brokers delete at their first start, unless they are told not to:"
@@ -190,7 +192,7 @@ def _expiry_lines(made: QuorumPlan) -> Iterator[str]:
 
 
 def print_quorum_result(result: QuorumResult) -> None:
-    """What was done, and how to undo it."""
+    """Print what was done, and how to undo it."""
     with LineWriter() as writer:
         if result.into is not None:
             writer.write(f"written: {escape_controls(result.into)}")

@@ -53,7 +53,7 @@ def one_chroot(places: Sequence[str], chroot: str | None, what: str) -> str:
 
 
 class OldConsumers(Struct, frozen=True):
-    """What ZooKeeper's directory says of consumers."""
+    """Consumer groups in ZooKeeper's directory."""
 
     tree: Tree
     groups: tuple[OldGroup, ...]

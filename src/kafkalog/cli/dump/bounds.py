@@ -42,7 +42,7 @@ class Bounds(Struct, frozen=True):
 
 
 class Begin(Struct, frozen=True):
-    """What the options say, the same for all partitions."""
+    """Start position from the options, the same for all partitions."""
 
     word: str | None = None
     """beginning, end or stored"""

@@ -1,4 +1,4 @@
-"""Which records `dump` shows: filters on time, key, value and header; those on batches are `batch_filter`'s."""
+"""Filters on a record's time, key, value and headers; filters on batches are in `batch_filter`."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class ContentFilter(Struct, frozen=True):
         return bool(self.key_regex or self.value_regex or self.header_regexes)
 
     def accepts_batch(self, batch: RecordBatch) -> bool:
-        """What can be said from a batch's header alone; True does not mean that any record passes."""
+        """Test a batch by its header alone; True does not mean that any record passes."""
         return self.start_time is None or batch.header.max_timestamp >= self.start_time
 
     def accepts(self, record: Record) -> bool:

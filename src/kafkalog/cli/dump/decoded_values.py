@@ -69,7 +69,7 @@ class ShownValues(Struct):
         return problem
 
     def findings(self, partition: Partition) -> Iterator[Finding]:
-        """What did not decode since this was asked last, with how many records."""
+        """Findings for values that were not decoded since the last call, with the number of records."""
         problems, self._problems = self._problems, {}
         for detail, each in problems.items():
             told = f"{counted(each.records, 'record')} not decoded: {detail}"

@@ -90,7 +90,7 @@ _MEANT = {
 
 
 def form_of(options: Options) -> Form:
-    """What is shown, by the first option that says so."""
+    """Select the output form; the first option that determines one decides."""
     given = options.given
     if options.columns_file is not None:
         return Form.COLUMNS
@@ -156,7 +156,7 @@ def _refuse_pairs(options: Options, names: dict[str, str]) -> None:
 
 
 def _refuse_without_effect(options: Options, names: dict[str, str], side_files: Sequence[str]) -> None:
-    """What kafka-dump-log's lines have only where records, indexes or decoded data are printed."""
+    """Refuse options of kafka-dump-log that have no effect unless records, indexes or decoded data are printed."""
     given = options.given
     if not given & {"print_data_log", "deep_iteration", *_DECODERS, *_CLASSES}:
         for name in sorted(given & _OF_RECORDS_BENEATH):

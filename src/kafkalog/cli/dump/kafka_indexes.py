@@ -75,7 +75,7 @@ class KafkaIndexes:
         self._missing = _Told("The following indexed offsets are not found in the log.")
 
     def file(self, path: str) -> None:
-        """One index; raises `StorageError`."""
+        """Print one index; raises `StorageError`."""
         parsed = parse_segment_file(os.path.basename(path))
         if parsed is None:
             raise ValueError("not the name of an index")

@@ -1,4 +1,4 @@
-"""What was asked of `dump`: its options as one object, and their declarations."""
+"""Options of `dump` as one object, and their declarations."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
     @property
     def columns_file(self) -> str | None:
-        """Where `--parquet` or `--arrow` writes."""
+        """Path to which `--parquet` or `--arrow` writes."""
         return self.parquet if self.parquet is not None else self.arrow
 
 

@@ -67,7 +67,7 @@ def batch_line(batch: RecordBatch, *, is_valid: bool = True, redacted: bool = Fa
 
 
 def metadata_words(batch: RecordBatch, record: Record) -> Json:
-    """What a record's batch says of it, under kafka-dump-log's names: `--metadata`."""
+    """Fields of a record's batch under kafka-dump-log's names, for `--metadata`."""
     own: Json = {"sequence": record.sequence, POSITION: batch.position}
     return {name: own[name] if name in own else BATCH_FIELDS[name].of_header(batch.header) for name in OF_RECORDS}
 
@@ -108,7 +108,7 @@ class RecordText(Struct, frozen=True):
     """whether control records of KRaft are shown by their fields"""
 
     def line(self, batch: RecordBatch, record: Record, checksum: Checksum | None = None) -> str:
-        """One line; `checksum` is that of a message of magic 0 and 1, which kafka-dump-log prints."""
+        """Return the line of a record; `checksum` is that of a message of magic 0 and 1, as in kafka-dump-log."""
         line = ""
         if not self.skip_record_metadata:
             line = self._about(batch, record)

@@ -19,7 +19,7 @@ _CHECKSUMS = re.compile("stored checksum 0x[0-9a-f]{8}, computed 0x[0-9a-f]{8}")
 
 
 class Redacted(bytes):
-    """What is shown in place of data; `size` is that of the data."""
+    """Replacement for data that is not shown; `size` is the size of the data."""
 
     size: int
 
@@ -42,7 +42,7 @@ def redacted_findings(findings: Iterable[Finding]) -> list[Finding]:
 
 
 class Redaction:
-    """One run's redaction: the salt is drawn again, so hashes of two runs say nothing of each other."""
+    """Redaction of one run.  The salt is random for each run, so hashes of two runs cannot be compared."""
 
     def __init__(self, salt: bytes | None = None) -> None:
         from hashlib import blake2b

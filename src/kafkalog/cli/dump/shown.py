@@ -28,7 +28,10 @@ __all__ = ["shown"]
 def shown(
     options: Options, form: Form, walk: Walk, writer: LineWriter, paths: Sequence[str]
 ) -> Iterator[Callable[[Partition, Bounds], None]]:
-    """What shows one partition; `paths` are what is read, so that no file of columns is made there."""
+    """Yield a function that shows one partition.
+
+    `paths` are the inputs; a file of columns is never created in one of them.
+    """
     redaction = Redaction() if options.redact else None
     decode = not options.no_decode
     if form is Form.BATCHES:

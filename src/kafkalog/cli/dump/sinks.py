@@ -1,4 +1,4 @@
-"""Where records go: text or JSON lines; kcat's words are `kcat_sink`'s, a file of columns is `columns`."""
+"""Outputs of records as text or JSON lines; `kcat_sink` has kcat's form, `columns` files of columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Sink(Protocol):
     """Takes the records of one partition after the other."""
 
     def begin(self, partition: Partition) -> None:
-        """What comes is of this partition."""
+        """Begin a partition; the records that follow belong to it."""
 
     def take(self, segment: Segment | None, batch: RecordBatch, records: Sequence[Record]) -> None:
         """Some records of one batch; at least one."""

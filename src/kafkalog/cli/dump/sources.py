@@ -1,4 +1,4 @@
-"""What the paths of a command line hold, as far as it was chosen."""
+"""Contents of the paths of a command line, restricted to the selection."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Sources"]
 
 
 class Sources:
-    """What the paths hold, as far as it was chosen."""
+    """Contents of the paths, restricted to the selection."""
 
     def __init__(self, options: Options) -> None:
         paths = [*options.paths, *(path for text in options.files for path in text.split(",") if path)]

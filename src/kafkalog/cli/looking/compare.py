@@ -71,7 +71,7 @@ def command(
 
 
 def _losses(found: Comparison, paths: tuple[str, ...]) -> tuple[list[GroupLoss], list[Finding]]:
-    """What groups lost, and what speaks against the answer being whole."""
+    """Losses of groups, and findings that make the answer incomplete."""
     beside = found
     if not any(each.topic == CONSUMER_OFFSETS_TOPIC for each in found.partitions):
         try:

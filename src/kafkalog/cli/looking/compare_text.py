@@ -243,7 +243,7 @@ def _not(count: int) -> str:
 
 
 def _end(found: Comparison) -> Iterator[str]:
-    """Where brokers stand, where ISRs are from, what was not examined, and the sum."""
+    """Lines about the positions of brokers, the source of ISRs, what was not examined, and the sum."""
     if found.memory is not None:
         yield f"ISRs: from {found.memory}"
     if found.memory_problem is not None:

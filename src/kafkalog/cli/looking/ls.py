@@ -218,7 +218,7 @@ class _Sum(NamedTuple):
 
 
 def _paragraph(summaries: Sequence[PartitionHealth]) -> list[str]:
-    """What there is to say of many partitions in a few lines."""
+    """Summary of many partitions in a few lines."""
     total = _Sum.of(summaries)
     topics = len({each.partition.topic for each in summaries})
     codecs: Counter[str] = Counter()

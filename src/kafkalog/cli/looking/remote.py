@@ -192,7 +192,7 @@ def _title(view: RemoteView) -> str:
 
 
 def _sentence(found: RemotePartition) -> str:
-    """Where the two tiers begin and end."""
+    """Sentence about the start and the end of both tiers."""
     size = sum(row.log_bytes or 0 for row in found.rows if not _is_gone(row))
     copied = "nothing is remote" if found.copied_to is None else (
         f"offsets {found.stretches[0].first} to {found.copied_to - 1} are remote, {size_text(size)}"

@@ -1,4 +1,4 @@
-"""Where a report goes: standard output, or a file that is there whole or not at all."""
+"""Destination of a report: standard output, or a file that is written completely or not at all."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def _print(found: Sequence[PartitionRetention], now: int) -> None:
 
 
 def _held(each: PartitionRetention) -> str | None:
-    """What keeps segments longer than their own age would."""
+    """Reason why segments are kept longer than their own age requires; None without one."""
     held = [segment for segment in each.segments if segment.held_by is not None]
     if not held:
         return None

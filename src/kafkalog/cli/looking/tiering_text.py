@@ -14,7 +14,7 @@ _SHOWN = 3
 
 
 def tiering_text(found: Sequence[tuple[str, LocalStart | None]]) -> Iterator[str]:
-    """What tiering is known of partitions, by name; nothing where none is tiered."""
+    """Text about the tiering of partitions, by name; empty if none is tiered."""
     tiered = [(name, each) for name, each in found if each is not None and each.is_tiered]
     begin_remote = [(name, each) for name, each in tiered if each.log_start < each.local_log_start]
     if not tiered:

@@ -1,4 +1,4 @@
-"""What `kafkalog triage` prints for people."""
+"""Text of `kafkalog triage`."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _of_unknown(found: Triage) -> list[str]:
 
 
 def _cut_by_start(partitions: Sequence[PartitionTriage]) -> str:
-    """What brokers cut off the best copies by their own starts, before anybody leads."""
+    """Sentence about what brokers truncate from the best copies at their own starts, before there is a leader."""
     cut = [(each, log) for each in partitions for log in each.cut_by_start]
     named = [
         f"broker {log.node} cuts {size_text(log.cut_bytes)} off {each.topic}-{each.partition}, which then ends at "

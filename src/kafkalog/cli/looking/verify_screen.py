@@ -80,7 +80,7 @@ def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
 
 
 def _batch_at(finding: Finding) -> LostBatch:
-    """What the bytes at the damaged place tell; nothing if the finding is not about a batch."""
+    """Contents of the bytes at the damaged position; empty if the finding is not about a batch."""
     if not is_of_batch(finding) or finding.file is None or finding.position is None:
         return LostBatch()
     return lost_batch_at(finding.file, finding.position)

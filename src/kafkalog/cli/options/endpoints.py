@@ -1,4 +1,4 @@
-"""Where controllers listen, as the command line takes it: `1=host:9093`, and Kafka's own `1@host:9093,2@other:9093`."""
+"""Addresses of controllers on the command line: `1=host:9093`, and Kafka's own `1@host:9093,2@other:9093`."""
 
 from __future__ import annotations
 

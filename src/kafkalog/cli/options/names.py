@@ -36,10 +36,10 @@ def chosen_names(
     why_unknown: WhyUnknown = _is_complete,
     findings: Sequence[Finding] = (),
 ) -> Callable[[str], bool]:
-    """Which of the known names are meant, all without a pattern; `UnknownName` for a pattern that is none of them.
+    """Predicate for the known names that are chosen, all without a pattern.
 
-    It says that a name does not exist only where `why_unknown` has no reason against that, and else reports the
-    `findings` that led there.
+    Raises `UnknownName` for a pattern without a match.  If `why_unknown` returns a reason why the names may be
+    incomplete, the error contains it and `findings` are reported.
     """
     if not patterns:
         return lambda name: True

@@ -54,7 +54,7 @@ def partition_directories(path: str, settings: Mapping[str, str]) -> tuple[str, 
 
 
 def _partition_directories(settings: Mapping[str, str]) -> list[str]:
-    """What `log.dirs`, or else `log.dir`, names; split as Kafka's `Csv` splits it."""
+    """Directories in `log.dirs`, or else in `log.dir`; split as Kafka's `Csv` splits it."""
     name = "log.dirs" if settings.get("log.dirs") is not None else "log.dir"
     return [each for each in _COMMAS.split(settings.get(name, "").strip()) if each]
 

@@ -14,7 +14,7 @@ class StrictCommand(click.Command):
     """A command that refuses an option given twice, of which the last would count without a word, and '' for a path."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As of any command, after a look at what was given."""
+        """Parse arguments like any command, after checking them."""
         if not ctx.resilient_parsing:
             given, _, order = self.make_parser(ctx).parse_args(args=list(args))
             for param, count in Counter(order).items():

@@ -150,7 +150,7 @@ class _Search:
         )
 
     def offset(self, partition: Partition, offset: int) -> OffsetLine:
-        """Where a fetch from an offset begins; null beyond the end."""
+        """Offset at which a fetch from an offset begins; null beyond the end."""
         self.findings += index_findings_of_offset(partition, offset)
         found, findings = locate(partition, offset)
         self.findings += findings

@@ -1,4 +1,4 @@
-"""Who may connect to `kafkalog serve`: addresses, TLS, users, and what is declined because everybody could read."""
+"""Access to `kafkalog serve`: addresses, TLS and users; a server that everybody could read is refused."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def check_access(
 
 
 class Certificates:
-    """What TLS is served with; looked at again from time to time, so that a new certificate needs no restart."""
+    """TLS certificate and key; the files are checked from time to time, so a new certificate needs no restart."""
 
     def __init__(self, certificate: str, key: str | None, client_ca: str | None) -> None:
         self._paths = certificate, key, client_ca

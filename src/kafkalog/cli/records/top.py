@@ -141,7 +141,7 @@ def command(
 
 
 def _times(group: Group) -> tuple[str, int | None, int | None]:
-    """What a group is called in a sentence, and its smallest and largest time."""
+    """Name of a group in a sentence, and its smallest and largest time."""
     place = "-".join(str(each) for each in (group.topic, group.partition) if each is not None)
     return place or "the records", group.first_timestamp, group.last_timestamp
 

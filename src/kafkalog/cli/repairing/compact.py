@@ -38,7 +38,7 @@ __all__ = ["command"]
 
 
 def _print_plan(made: CompactionPlan) -> None:
-    """What is left alone and why, and a table of the rest."""
+    """Print what is left unchanged and why, and a table of the rest."""
     root = escape_controls(made.root)
     rows = [_row(each) for each in made.partitions]
     if rows:
@@ -82,7 +82,7 @@ def _without_key(count: int) -> str:
 
 
 def _other_changes(made: CompactionPlan) -> str:
-    """What else a start and a stop do: `69 files that a start deletes go, 2 files are made`."""
+    """Other changes of a start and a stop: `69 files that a start deletes go, 2 files are made`."""
     gone = made_anew = changed = 0
     for action in made.actions:
         gone += action.kind is ActionKind.REMOVE and action.path.endswith((DELETED, CLEANED, SWAP))
@@ -145,7 +145,7 @@ def _question(planned: Sequence[CompactionPlan]) -> str:
 
 
 def _reports(error: Declined, plans: Sequence[CompactionPlan]) -> list[CompactLine]:
-    """What was planned, where it is not done."""
+    """Reports of the plans that were not carried out."""
     return shaped(plans, list[CompactLine]) if isinstance(error, RecoveryRefused) else []
 
 

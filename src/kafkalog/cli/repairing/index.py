@@ -118,7 +118,7 @@ def rebuild_command(
 
 
 def _tell(result: RecoveryResult, acting: Acting[Plan], *, cluster_metadata: bool) -> None:
-    """What was rebuilt in a log directory, and what was left out."""
+    """Print what was rebuilt in a log directory, and what was left out."""
     if not cluster_metadata and CLUSTER_METADATA_DIRECTORY in result.plan.survey.directories:
         remark(
             f"{CLUSTER_METADATA_DIRECTORY} was left out, which `index verify` examines: add --cluster-metadata to "

@@ -37,7 +37,7 @@ _SHOWN = 20
 
 
 def _lost(partition: PartitionPlan, counted_lost: Mapping[str, Measured]) -> str:
-    """What is lost, as in the tables of the ways, where they were counted; else what the bytes that go tell."""
+    """Text of the loss: as in the tables of the ways if they were counted, else from the bytes that are removed."""
     found = counted_lost.get(partition.name)
     if found is not None and found.records_lost is not None:
         return ranges_text(found.lost) or ("none" if found.is_exact else "unknown")
@@ -106,7 +106,7 @@ def _moves_directories(plan: Plan) -> bool:
 
 
 def _content(away: PutAway) -> str:
-    """How much is in a directory, at any depth."""
+    """Number and size of the contents of a directory, at any depth."""
     if away.files is None:
         return size_text(away.size)
     if not away.is_whole:
@@ -115,7 +115,7 @@ def _content(away: PutAway) -> str:
 
 
 def _is_not_needed(plan: Plan) -> bool:
-    """What would change are indexes and snapshots only, which a broker makes by itself when it has to."""
+    """Whether only indexes and snapshots would change, which a broker rebuilds by itself if necessary."""
     starts = plan.broker.starts_and_loses_nothing and plan.broker.clean_shutdown
     harmless = not (plan.is_hurt or plan.findings or any(each.cut_bytes for each in plan.partitions))
     hides = any(way.spec.is_start and way.measured.records_hidden for way in plan.choice.ways)
@@ -123,7 +123,7 @@ def _is_not_needed(plan: Plan) -> bool:
 
 
 def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionPlan]) -> None:
-    """What moves to quarantine as a whole, and a sum."""
+    """Write what moves to quarantine as a whole, and a sum."""
     away = put_away(plan)
     for each in away[:_SHOWN]:
         writer.write(escape_controls(f"moves to quarantine: {each.path} ({_content(each)})"))
@@ -163,7 +163,7 @@ def _write_apart(writer: LineWriter, plan: Plan) -> None:
 
 
 def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) -> Outlook:
-    """What a plan says of its directory on the first screen."""
+    """Contents of the first screen for a plan of a directory."""
     is_done_next = acts and plan.changes and plan.refusal is None
     note, commands = (_DONE_NEXT, []) if is_done_next else _what_to_type(plan, given)
     if commands and plan.root in given.locked:
@@ -247,7 +247,7 @@ def print_plans(
 
 
 def _of_all_together(plans: Sequence[Plan], given: Given) -> Given:
-    """The same, with all directories in every command where one command does for all of them."""
+    """The same, with all directories in every command that is given once for all of them."""
     if len(plans) < 2 or given.original is not None or any(each.refusal or each.identity_in for each in plans):
         return given
     options = set()

@@ -208,7 +208,7 @@ def _refuse_with_dry_run(given: Mapping[str, object]) -> None:
 
 
 def _reports(error: Declined, plans: Sequence[Plan], paths: Sequence[str]) -> list[ResultJson]:
-    """What was planned for each directory, or why it could not be."""
+    """Reports for each directory: its plan, or the reason why there is none."""
     reports = {made.root: result_json(nothing_done(made)) for made in plans}
     why: dict[str, Declined] = {}
     if isinstance(error, RecoveryRefused):

@@ -1,4 +1,4 @@
-"""What a recovery has done, in words that a worried person understands."""
+"""Text of a recovery's result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["print_result"]
 
 
 def print_result(result: RecoveryResult) -> None:
-    """What became of earlier runs, what was kept, what went where, what a broker will do, and how to undo this."""
+    """Print earlier runs, what was kept and moved where, what a broker will do, and how to undo the recovery."""
     root = escape_controls(result.plan.root)
     with SentenceWriter() as writer:
         for note in result.notes:

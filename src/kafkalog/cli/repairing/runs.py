@@ -97,7 +97,7 @@ def _machine(run: RunInfo) -> str:
 
 
 def _print_loss(root: str, run: RunInfo) -> None:
-    """What nobody can have back when a run is purged."""
+    """Print what is lost permanently when a run is purged."""
     with LineWriter() as writer:
         writer.write(
             f"run {run.run_id} on {escape_controls(root)} ({run.state}): {run.files} files, {run.allocated_bytes} "

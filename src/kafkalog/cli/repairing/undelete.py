@@ -50,9 +50,9 @@ def _remains(
     quarantine: str | None,
     unreadable: dict[str, StorageError],
 ) -> dict[str, Sequence[Remains]]:
-    """What was deleted of the topics that are named, by path; `UnknownName` for a topic of which nothing was.
+    """Deleted files of the named topics, by path; `UnknownName` for a topic without any.
 
-    Where something cannot be read, nobody knows what was deleted of it.
+    If something cannot be read, the error says that deleted files may be missing for that reason.
     """
     found: dict[str, Sequence[Remains]] = {}
     look = partial(deleted, quarantine=quarantine, on_unreadable=unreadable.__setitem__, beside=paths)

@@ -102,7 +102,7 @@ def is_done(best: RecoveryWay, plan: Plan) -> bool:
 
 
 def sentence_of_damage_left(found: Measured) -> str | None:
-    """What stays in the log that nobody can read; None if nothing does."""
+    """Sentence about unreadable data that stays in the log; None if there is none."""
     if not found.damage_left:
         return None
     places = "1 damaged place remains" if found.damage_left == 1 else f"{found.damage_left} damaged places remain"
@@ -110,7 +110,7 @@ def sentence_of_damage_left(found: Measured) -> str | None:
 
 
 def _besides(found: Measured) -> list[str]:
-    """What a way leaves wrong although no record is lost."""
+    """Sentences about what a way leaves wrong although no record is lost."""
     damage = sentence_of_damage_left(found)
     sentences = [] if damage is None else [damage]
     if found.markers_damaged:

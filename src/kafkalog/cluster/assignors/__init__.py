@@ -1,1 +1,1 @@
-"""What Kafka's assignors make of the members' subscriptions: those of classic groups and of consumers in ZooKeeper."""
+"""Kafka's assignors: those of classic groups and those of consumers in ZooKeeper."""

@@ -1,8 +1,9 @@
-"""Kafka's client-side assignors: what the leader of a classic group makes of the members' subscriptions.
+"""Kafka's client-side assignors: the assignment that a classic group's leader computes from the members' subscriptions.
 
 `range`, `roundrobin`, `sticky` and `cooperative-sticky` (`RangeAssignor`, `RoundRobinAssignor`,
-`AbstractStickyAssignor`: for members that all subscribe to the same topics in the forms of 2.4 and of later versions,
-otherwise in that of 3.x on, see `sticky_general`).  Racks are left out of account: the brokers' are not in the log.
+`AbstractStickyAssignor`).  If all members subscribe to the same topics, the sticky assignors have a form of 2.4 and one
+of later versions; otherwise the form of 3.x and later is used (`sticky_general`).  Racks are ignored, because the log
+does not have the brokers' racks.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ _UNKNOWN = -1
 
 
 class GroupMember(Struct, frozen=True):
-    """What an assignor knows of a member."""
+    """A member as an assignor sees it."""
 
     member_id: str
     topics: tuple[str, ...]
     instance_id: str | None = None
     owned: tuple[TopicPartition, ...] = ()
     generation: int = _UNKNOWN
-    """of `owned`; -1 unknown"""
+    """generation in which it owned `owned`; -1 if unknown"""
     subscription_generation: int | None = None
-    """generation in the subscription itself, where that is another thing than `generation`"""
+    """generation stored in the subscription, if it differs from `generation`"""
 
 
 def _key(text: str) -> bytes:
@@ -41,7 +42,9 @@ def _key(text: str) -> bytes:
 
 
 def _sorted_members(members: Sequence[GroupMember]) -> list[GroupMember]:
-    """Static members first, by instance id; then the others by member id (`AbstractPartitionAssignor.MemberInfo`)."""
+    """Members in the assignor's order: static members by instance id, then the others by member id
+    (`AbstractPartitionAssignor.MemberInfo`).
+    """
     return sorted(
         members,
         key=lambda each: (each.instance_id is None, _key(each.instance_id or each.member_id)),
@@ -59,7 +62,9 @@ def _range(counts: Mapping[str, int], members: Sequence[GroupMember]) -> dict[st
 
 
 def spread(count: int, takers: int) -> list[range]:
-    """`count` things in contiguous blocks, the first blocks one larger where it does not divide."""
+    """Split `count` items into contiguous blocks for `takers`; the first blocks have one more if it does not divide
+    evenly.
+    """
     if not takers:
         return []
     base, extra = divmod(count, takers)
@@ -83,7 +88,7 @@ def _round_robin(counts: Mapping[str, int], members: Sequence[GroupMember]) -> d
 
 
 class _Claims(Struct):
-    """Who owned what before, after contradicting claims are settled."""
+    """Previous owners of partitions, contradicting claims resolved."""
 
     owned: dict[str, list[TopicPartition]] = field(default_factory=dict)
     doubly: set[TopicPartition] = field(default_factory=set)
@@ -117,7 +122,7 @@ class _Claims(Struct):
 
 
 class _Sticky:
-    """The case of equal subscriptions (`ConstrainedAssignmentBuilder`)."""
+    """Assignment for equal subscriptions (`ConstrainedAssignmentBuilder`)."""
 
     def __init__(self, counts: Mapping[str, int], members: Sequence[GroupMember]) -> None:
         claims = _Claims.of(counts, members)
@@ -127,7 +132,7 @@ class _Sticky:
         total = sum(counts.values())
         self.least, self.most = total // len(members), math.ceil(total / len(members))
         self.places = total % len(members)
-        """how many members may have more than the least"""
+        """number of members that may have one partition more than the minimum"""
         self.taken = 0
         self.given: dict[str, list[TopicPartition]] = {each.member_id: [] for each in members}
         self.below: list[str] = []
@@ -194,7 +199,9 @@ class _Sticky:
 
 
 class _EarlySticky:
-    """Equal subscriptions as clients of 2.4 to 2.8 assign them: partitions are kept in the order they are listed."""
+    """Assignment for equal subscriptions by clients of 2.4 to 2.8, which keep partitions in the order in which they are
+    listed.
+    """
 
     def __init__(self, counts: Mapping[str, int], members: Sequence[GroupMember]) -> None:
         newest = max(each.generation for each in members)
@@ -257,7 +264,7 @@ class _EarlySticky:
         revoked: set[TopicPartition],
         moved: dict[TopicPartition, str],
     ) -> int:
-        """Give a partition to the member at `at`; how far to step on."""
+        """Assign a partition to the member at index `at`; return how far to advance the index."""
         member = below[at]
         self.given[member].append(partition)
         if partition in revoked:
@@ -272,10 +279,10 @@ class _EarlySticky:
 def assign(
     assignor: str, counts: Mapping[str, int], members: Sequence[GroupMember], *, early: bool = False
 ) -> Assignment | None:
-    """What an assignor gives each member; None for one that is not known or a case that is not derivable.
+    """Assignment by member; None if the assignor is unknown or the case cannot be derived.
 
-    `counts` are the partitions of every topic; topics that nobody subscribes to are ignored.  `early` asks for the
-    sticky assignors as they were up to 2.8.
+    `counts` are the numbers of partitions of the topics; topics without subscribers are ignored.  With `early` the
+    sticky assignors are those of up to 2.8.
     """
     if not members or len({each.member_id for each in members}) != len(members):
         return None
@@ -296,7 +303,7 @@ def assign(
 
 
 def subscribe_differently(members: Sequence[GroupMember]) -> bool:
-    """Not all want the same topics."""
+    """Whether members subscribe to different topics."""
     return len({frozenset(each.topics) for each in members}) > 1
 
 
@@ -318,7 +325,9 @@ def _sticky(
 
 
 def violations(assignment: Mapping[str, frozenset[TopicPartition]], members: Sequence[GroupMember]) -> list[str]:
-    """What no assignor would do: a partition with two members, or with one that did not subscribe to its topic."""
+    """Sentences about an assignment that no assignor makes: a partition with two members, or with one that does not
+    subscribe to its topic.
+    """
     topics = {each.member_id: set(each.topics) for each in members}
     holder: dict[TopicPartition, str] = {}
     found = []

@@ -1,7 +1,8 @@
-"""The assignors of the consumers that met in ZooKeeper: which thread of which consumer gets which partition.
+"""Assignors of the consumers that used ZooKeeper: the thread of a consumer that owns each partition.
 
-Decided by `kafka.consumer.RangeAssignor` and `kafka.consumer.RoundRobinAssignor` (0.8.2 to 1.1).  The unit is a thread
-`<consumer>-<n>`, one for each stream of a topic; threads are ordered as strings, so that `c-10` comes before `c-2`.
+Follows `kafka.consumer.RangeAssignor` and `kafka.consumer.RoundRobinAssignor` (0.8.2 to 1.1).  Partitions are assigned
+to threads `<consumer>-<n>`, one for each stream of a topic.  Threads are sorted as strings, so `c-10` comes before
+`c-2`.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from kafkalog.codec.errors import LimitExceeded, UsageError
 __all__ = ["OldConsumer", "Owners", "old_range", "old_round_robin", "threads_of"]
 
 Owners = dict[TopicPartition, str]
-"""(topic, partition) -> the thread that shall own it"""
+"""(topic, partition) -> thread that should own it"""
 _MOST_THREADS = 1_000_000
 
 
 class OldConsumer(Struct, frozen=True):
-    """A consumer, and how many streams (threads) it has for each topic; topics without streams are left out."""
+    """A consumer with its number of streams (threads) by topic; topics without streams are missing."""
 
     consumer_id: str
     streams: Mapping[str, int]
 
 
 def threads_of(consumers: Iterable[OldConsumer]) -> dict[str, list[str]]:
-    """Topic -> its threads in their order.  `LimitExceeded` where a group has more than a million of them."""
+    """Topic -> its threads in sorted order.  Raises `LimitExceeded` if a group has more than a million threads."""
     found: dict[str, list[str]] = {}
     left = _MOST_THREADS
     for consumer in consumers:
@@ -43,9 +44,9 @@ def threads_of(consumers: Iterable[OldConsumer]) -> dict[str, list[str]]:
 
 
 def old_range(partitions: Mapping[str, Sequence[int]], consumers: Sequence[OldConsumer]) -> Owners:
-    """For each topic contiguous blocks of its partitions, the first threads one more where it does not divide.
+    """Contiguous blocks of each topic's partitions; the first threads have one more if it does not divide evenly.
 
-    `partitions` are the numbers of each topic's partitions; topics that nobody consumes are passed over.
+    `partitions` are the partition numbers by topic; topics without consumers are skipped.
     """
     owners: Owners = {}
     for topic, threads in threads_of(consumers).items():
@@ -85,14 +86,12 @@ def old_round_robin(
     same_topics: bool = True,
     brackets: bool = True,
 ) -> Owners:
-    """All partitions of all topics, in the order of their names' hashes, to all threads in turn.
+    """All partitions of all topics, sorted by the hash of their names, assigned to all threads in turn.
 
-    The name is `[topic,partition]` up to 0.11 (`brackets`), `topic-partition` in 1.0 and 1.1.
-
-    Up to 0.9 (`same_topics`) a group must fulfil two conditions: every consumer subscribes to the same topics, and has
-    as many streams for each of them; `UsageError` says which one fails.  From 0.10 on a thread that does not consume a
-    topic is passed over.  Partitions whose hashes are equal come in the order of topic and number here, in Kafka in
-    that of its hash tables.
+    The name is `[topic,partition]` up to 0.11 (`brackets`), `topic-partition` in 1.0 and 1.1.  Up to 0.9
+    (`same_topics`) every consumer must subscribe to the same topics with the same number of streams; `UsageError` names
+    the condition that fails.  From 0.10 on a thread that does not consume a topic is skipped.  Partitions with equal
+    hashes are sorted by topic and number here; Kafka has them in the order of its hash tables.
     """
     if same_topics:
         _refuse_different(consumers)

@@ -1,9 +1,10 @@
-"""The sticky assignors where members want different topics (`AbstractStickyAssignor`, its general case of 3.x on).
+"""The sticky assignors for members with different subscriptions (`AbstractStickyAssignor`, general case, 3.x and
+later).
 
-Everybody keeps what he owns and still wants; what is free goes to whoever has least; then partitions move, in a fixed
-order, as long as a move makes the group more even, preferably back to who had them before.  Two things are not in a
-group's record and are taken for granted: that the leader has seen no newer generation than its members tell of, and
-that racks play no part.
+Every member keeps what it owns and still subscribes to.  Free partitions go to the member with the fewest.  Then
+partitions move in a fixed order as long as that makes the group more even, preferably back to their previous owners.
+Two facts are not in a group's record and are assumed: the leader has seen no newer generation than its members report,
+and racks have no influence.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ __all__ = ["GeneralSticky", "TooMuchWorkError"]
 _Place = tuple[str, int]
 _UNKNOWN = -1
 _MOST_STEPS = 3_000_000
-"""of a search that grows with the product of members and partitions; then it is given up"""
+"""most steps of a search that grows with members times partitions; then it is abandoned"""
 
 
 class TooMuchWorkError(LookupError):
-    """The group is too large for an answer within reason."""
+    """The group is too large to compute an assignment in reasonable time."""
 
 
 def _key(text: str) -> bytes:
@@ -31,7 +32,7 @@ def _key(text: str) -> bytes:
 
 
 class Subscriber(Struct, frozen=True):
-    """A member: what it wants, and what it owned in which generation (-1 unknown)."""
+    """A member with its subscription, and what it owned in which generation (-1 if unknown)."""
 
     member_id: str
     topics: frozenset[str]
@@ -40,7 +41,7 @@ class Subscriber(Struct, frozen=True):
 
 
 class _HashSet(Struct):
-    """A `HashSet` of partitions, of which only the first in its own order is ever asked for."""
+    """A `HashSet` of partitions, of which only the first in its own iteration order is used."""
 
     items: list[_Place] = field(default_factory=list)
     peak: int = 0
@@ -57,7 +58,7 @@ class _HashSet(Struct):
 
 
 class _Movements:
-    """Which partition moved from whom to whom: a second one is not moved the other way, the first goes back instead."""
+    """Moves of partitions between members; a second move in the opposite direction is replaced by undoing the first."""
 
     def __init__(self) -> None:
         self.pairs: dict[_Place, tuple[str, str]] = {}
@@ -91,7 +92,7 @@ class _Movements:
 
 
 class GeneralSticky:
-    """One assignment; `claims` are the partitions that each member owned, contradictions settled."""
+    """One assignment; `claims` are the partitions that each member owned, contradictions resolved."""
 
     def __init__(
         self, counts: Mapping[str, int], members: Sequence[Subscriber], claims: Mapping[str, Sequence[_Place]]
@@ -108,7 +109,7 @@ class GeneralSticky:
         topics = sorted(counts, key=lambda topic: (len(self.takers[topic]), _key(topic)))
         self.places = [(topic, number) for topic in topics for number in range(counts[topic])]
         self.room = {member: sum(counts[topic] for topic in topics) for member, topics in self.wants.items()}
-        """how much a member could have at most"""
+        """largest number of partitions that a member could have"""
         self._keep(claims)
         self.before = self._earlier(members)
 
@@ -125,7 +126,7 @@ class GeneralSticky:
 
     @staticmethod
     def _earlier(members: Sequence[Subscriber]) -> dict[_Place, str]:
-        """Partition -> who had it in a generation before the newest one."""
+        """Partition -> owner in a generation before the newest one."""
         newest = max(each.generation for each in members)
         found: dict[_Place, tuple[int, str]] = {}
         for each in members:
@@ -137,7 +138,9 @@ class GeneralSticky:
         return {place: member for place, (_, member) in found.items()}
 
     def _free(self) -> list[_Place]:
-        """What nobody has; Kafka walks two sorted lists, and so loses its way at a partition that does not exist."""
+        """Unassigned partitions; Kafka walks two sorted lists in parallel, and loses its place at a partition that does
+        not exist.
+        """
         held = sorted(
             (place for owned in self.given.values() for place in owned),
             key=lambda place: (len(self.takers[place[0]]), _key(place[0]), place[1]),
@@ -158,7 +161,7 @@ class GeneralSticky:
             raise TooMuchWorkError
 
     def _ordered(self, among: dict[str, list[_Place]]) -> list[str]:
-        """Members by what they have, the least first."""
+        """Members in ascending order of the number of their partitions."""
         self._step(len(among))
         return sorted(among, key=lambda member: (len(among[member]), _key(member)))
 
@@ -172,7 +175,7 @@ class GeneralSticky:
         return min(takers, key=lambda member: (len(self.given[member]), _key(member)), default=None)
 
     def _is_fixed(self, member: str) -> bool:
-        """Whether it has all that it could have, and nobody else could have any of it."""
+        """Whether a member has everything that it could have, and no other member could have any of it."""
         given = self.given[member]
         return len(given) >= self.room[member] and all(len(self.takers[topic]) < 2 for topic, _ in given)
 
@@ -215,7 +218,9 @@ class GeneralSticky:
         return has_moved
 
     def _better_holder(self, place: _Place) -> str | None:
-        """Who had it earlier, else who has least of those that want it; None if neither makes the group more even."""
+        """The previous owner, else the subscriber with the fewest partitions; None if neither makes the group more
+        even.
+        """
         has = len(self.given[self.holder[place]])
         for target in (self.before.get(place), self._next_taker(place[0])):
             if target is not None and has > len(self.given[target]) + 1:
@@ -223,12 +228,12 @@ class GeneralSticky:
         return None
 
     def _unevenness(self, given: Mapping[str, Sequence[_Place]]) -> int:
-        """The sum of the differences between all pairs."""
+        """Sum of the differences between all pairs of members."""
         sizes = sorted(len(owned) for owned in given.values())
         return sum(size * (2 * at - len(sizes) + 1) for at, size in enumerate(sizes))
 
     def assign(self) -> dict[str, list[_Place]]:
-        """What each member gets; `LookupError` where Kafka fails."""
+        """Assignment by member; raises `LookupError` if Kafka fails."""
         free = self._free()
         begins = not self.given[self._ordered(self.given)[-1]]
         for place in free:

@@ -1,1 +1,1 @@
-"""Consumer groups: what `__consumer_offsets` says of them, and what their assignors compute."""
+"""Consumer groups: the contents of `__consumer_offsets`, and the assignments that assignors compute."""

@@ -56,7 +56,7 @@ _SEGMENT_BYTES = 104_857_600
 
 
 class OffsetAndMetadata(Struct, frozen=True):
-    """What a group commits for a partition: the next offset that it will read."""
+    """Offset that a group commits for a partition: the next one that it will read."""
 
     offset: int
     metadata: str = ""
@@ -72,7 +72,7 @@ Committed = Mapping[tuple[str, int], int | OffsetAndMetadata | None]
 
 
 def _known(directories: BrokerDirectories) -> tuple[KnownTopic | None, int | None]:
-    """What the cluster's metadata in the directories says of `__consumer_offsets`, and the id of their node."""
+    """Facts about `__consumer_offsets` from the cluster's metadata in the directories, and the id of their node."""
     places = (os.path.join(root, CLUSTER_METADATA_DIRECTORY) for root in directories.roots)
     path = next(filter(os.path.isdir, places), None)
     if path is None:
@@ -175,7 +175,7 @@ def _commit(
 
 
 def _count(directories: BrokerDirectories, known: KnownTopic | None, given: int | None, group: str | None) -> int:
-    """How many partitions there are; `group` None leaves out the look at where groups are."""
+    """Number of partitions; `group` None skips the check of where groups are."""
     if known is not None and known.partitions:
         if given is not None and given != len(known.partitions):
             raise UsageError(

@@ -234,7 +234,7 @@ def offset_line(commit: CommittedOffset, *, pending: bool = False) -> OffsetFiel
 
 
 def share_line(state: SharePartition) -> ShareStateJson:
-    """What a share group has of one partition."""
+    """Line of a share group's state of one partition."""
     return ShareStateJson(
         group=state.group,
         topic=state.topic,

@@ -1,7 +1,8 @@
-"""In how many partitions groups are spread (`offsets.topic.num.partitions`), and who coordinates them.
+"""Number of partitions of `__consumer_offsets` (`offsets.topic.num.partitions`), and the brokers that coordinate
+groups.
 
-The cluster's metadata knows both.  Where there is none, Kafka's default of 50 counts, unless the groups lie as in a
-topic of as many partitions as are here.
+The cluster's metadata has both.  Without it Kafka's default of 50 is used, unless the groups lie as in a topic with as
+many partitions as are here.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ __all__ = ["DEFAULT_PARTITIONS", "GroupPlaces", "partition_count", "refuse_other
 
 DEFAULT_PARTITIONS = 50
 _MOST_TRIED = 1000
-"""Counts that are tried where neither 50 nor what is here puts groups where they are."""
+"""counts that are tried if neither 50 nor the present number puts groups where they are"""
 
 
 class GroupPlaces(Struct, frozen=True):
-    """What the cluster's metadata says; `partitions` is None where it does not know `__consumer_offsets`."""
+    """Facts from the cluster's metadata; `partitions` is None if it does not have `__consumer_offsets`."""
 
     partitions: int | None
     leaders: Mapping[int, int]
-    """partition -> broker; -1 for none"""
+    """partition -> leader; -1 if there is none"""
 
     @classmethod
     def of(cls, topics: Mapping[str, KnownTopic]) -> GroupPlaces:
-        """The places of groups, from all topics that the metadata knows."""
+        """Places of groups by all topics of the metadata."""
         known = topics.get(CONSUMER_OFFSETS_TOPIC)
         if known is None or not known.partitions:
             return cls(None, {})
@@ -39,10 +40,10 @@ class GroupPlaces(Struct, frozen=True):
 
 
 def partition_count(places: Collection[tuple[str, int]], numbers: Iterable[int]) -> int:
-    """How many partitions `__consumer_offsets` has where nothing says so: 50, or as many as are here.
+    """Number of partitions of `__consumer_offsets` if nothing states it: 50, or as many as are here.
 
-    `places` are (group, partition), `numbers` the partitions that are here.  As many as are here only if that puts
-    every group where it is, and 50 does not: a part of the directories is not taken for all of them.
+    `places` are (group, partition), `numbers` the partitions that are here.  The present number is used only if it puts
+    every group where it is and 50 does not, so that a part of the directories is not taken for all.
     """
     largest = max(numbers, default=-1) + 1
     for count in (DEFAULT_PARTITIONS, largest):
@@ -52,10 +53,10 @@ def partition_count(places: Collection[tuple[str, int]], numbers: Iterable[int])
 
 
 def refuse_other_count(group: str, places: Collection[tuple[str, int]], numbers: Iterable[int], count: int) -> None:
-    """`UsageError` where `group`, or all groups that are here, lie as another number of partitions than `count` says.
+    """Raise `UsageError` if `group`, or all groups here, lie as another number of partitions than `count` says.
 
-    `places` and `numbers` are those of `partition_count`.  Groups that no number puts where they are say nothing of
-    others: only `group` itself is looked at then.
+    `places` and `numbers` are those of `partition_count`.  Groups that no number puts where they are prove nothing
+    about others; then only `group` itself is examined.
     """
     elsewhere = [(name, number) for name, number in places if coordinator_partition(name, count) != number]
     if not elsewhere:

@@ -1,9 +1,9 @@
-"""Which kind of group each id is, record after record, as a coordinator replays a partition of `__consumer_offsets`.
+"""Type of each group, record by record, as a coordinator replays a partition of `__consumer_offsets`.
 
-Decided by `GroupMetadataManager.replay` since Kafka 4.0 (read in 4.1.1 and 4.3.0): a record of a consumer, share or
-streams group, a tombstone too, that meets a group of another kind ends the loading of the whole partition
-(`IllegalStateException`).  A group that only commits have made is replaced by a consumer or streams group instead, and
-a classic group's own record replaces whatever was there.
+Since Kafka 4.0 a record or tombstone of a consumer, share or streams group that meets a group of another type ends the
+loading of the whole partition (`GroupMetadataManager.replay`, `IllegalStateException`; read in 4.1.1 and 4.3.0).  A
+group that consists of commits only is replaced by a consumer or streams group instead, and a classic group's own record
+replaces any group.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["CLASSIC", "CONSUMER", "GROUP_METADATA", "NEW_PROTOCOLS", "SHARE", "S
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "Classic", "Consumer", "Share", "Streams"
 _SIMPLE = "simple"
-"""a classic group that has commits and nothing else"""
+"""a classic group with commits and nothing else"""
 _COMMITS = (0, 1)
 GROUP_METADATA = 2
 """key type of a classic group"""
@@ -27,17 +27,17 @@ NEW_PROTOCOLS = {
     17: (STREAMS, "metadata"), 19: (STREAMS, "member"), 20: (STREAMS, "target_epoch"), 21: (STREAMS, "target"),
     22: (STREAMS, "current"), 23: (STREAMS, "topology"), 24: (STREAMS, "resolved"),
 }  # fmt: skip
-"""key type -> the kind of group, and what the record says of it"""
+"""key type -> type of group, and what the record describes"""
 
 
 class GroupTypes:
-    """Fed with the records of one partition in order."""
+    """Types of the groups of one partition; takes its records in order."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, str] = {}
 
     def conflict(self, record: CoordinatorRecord) -> str | None:
-        """Why a coordinator of 4.0 or later cannot apply the next record; None if it can, or ignores it."""
+        """Reason why a coordinator of 4.0 or later cannot apply the next record; None if it can, or ignores it."""
         if not record.understood or record.type is None:
             return None
         if record.type in _COMMITS:

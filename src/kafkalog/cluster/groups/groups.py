@@ -1,7 +1,7 @@
-"""Groups as `__consumer_offsets` has them: classic, consumer (KIP-848), share and streams groups, and their members.
+"""Groups in `__consumer_offsets` with their members: classic, consumer (KIP-848), share and streams groups.
 
-Decided by `GroupMetadataManager` (both of that name).  A classic group with members is Stable, without them Empty: no
-other state is ever stored.  Offsets without group metadata form an Empty group.
+Follows `GroupMetadataManager` (both classes of that name).  A classic group with members is Stable, without members
+Empty; no other state is ever stored.  Offsets without group metadata form an Empty group.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = ["Group", "Groups", "Member", "read_groups"]
 
 EMPTY, STABLE, ASSIGNING, RECONCILING = "Empty", "Stable", "Assigning", "Reconciling"
 UNKNOWN = "Unknown"
-"""of a share group that only `__share_group_state` speaks of"""
+"""state of a share group that only `__share_group_state` mentions"""
 _DEFAULT_SERVER_ASSIGNOR = {CONSUMER: "uniform", SHARE: "simple", STREAMS: "sticky"}
 _MEMBER_STABLE = {CONSUMER: 0, SHARE: 0, STREAMS: 1}
 
@@ -52,7 +52,7 @@ _OF_A_MEMBER = ("member", "target", "current")
 
 
 class Member(Struct, frozen=True):
-    """One member of a group; `assignment` is None where it is in words of another protocol than the consumers'."""
+    """A member of a group; `assignment` is None if it is encoded by another protocol than the consumers'."""
 
     member_id: str
     instance_id: str | None
@@ -62,55 +62,55 @@ class Member(Struct, frozen=True):
     subscription: Subscription | None = None
     rack_id: str | None = None
     epoch: int | None = None
-    """member epoch of the new protocols"""
+    """member epoch (new protocols)"""
     unresolved: tuple[str, ...] = ()
-    """assigned topic ids whose names are not known"""
+    """assigned topic ids without known names"""
     target: frozenset[TopicPartition] | None = None
-    """what a member of the new protocols shall have"""
+    """target assignment of a member (new protocols)"""
 
 
 class Group(Struct, frozen=True, kw_only=True):
-    """One group as of the end of the log."""
+    """A group as of the end of the log."""
 
     group_id: str
     type: str
     state: str
     protocol_type: str
     generation: int | None
-    """of a classic group"""
+    """generation of a classic group"""
     epoch: int | None
-    """of a group of the new protocols"""
+    """group epoch (new protocols)"""
     assignor: str
-    """selected protocol of a classic group, else the server's assignor"""
+    """selected protocol of a classic group, else the server-side assignor"""
     leader: str | None
     members: tuple[Member, ...]
     offsets: tuple[CommittedOffset, ...] = ()
     log_partition: int = 0
-    """the partition of `__consumer_offsets` it lives in"""
+    """partition of `__consumer_offsets` that has it"""
     expected_partition: int = 0
-    """the one that its id's hash says"""
+    """partition that the hash of its id gives"""
     state_timestamp: int | None = None
-    """when a classic group got into its state, ms"""
+    """time at which a classic group entered its state, ms since 1970"""
     assignment_epoch: int | None = None
     pending: tuple[CommittedOffset, ...] = ()
     coordinator: int | None = None
-    """the broker that led its partition of `__consumer_offsets`; None where nothing says so"""
+    """broker that led its partition of `__consumer_offsets`; None if unknown"""
     share: tuple[SharePartition, ...] = ()
-    """of a share group: what it has of each partition"""
+    """state of each partition of a share group"""
 
 
 class Groups(Struct, frozen=True, kw_only=True):
-    """All groups, by id."""
+    """All groups, ascending by id."""
 
     groups: tuple[Group, ...]
     partition_count: int
-    """of `__consumer_offsets`"""
+    """number of partitions of `__consumer_offsets`"""
     findings: tuple[Finding, ...]
     logs: CoordinatorLogs
 
 
 class _Building(Struct):
-    """What has been learned of a group of one of the new protocols."""
+    """A group of one of the new protocols while its records are read."""
 
     kind: str
     about: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -118,13 +118,13 @@ class _Building(Struct):
 
 
 class _State:
-    """Fed with the records of one partition in order."""
+    """Groups of one partition; takes its records in order."""
 
     def __init__(self) -> None:
         self.classic: dict[str, dict[str, Any]] = {}
         self.modern: dict[str, _Building] = {}
         self.conflict: tuple[int, str] | None = None
-        """offset of the first record that no coordinator since 4.0 can apply, and why"""
+        """offset of the first record that no coordinator since 4.0 can apply, and the reason"""
         self._types = GroupTypes()
 
     def entry(self, entry: Entry) -> None:
@@ -231,7 +231,7 @@ def _modern_member(member_id: str, parts: Mapping[str, Mapping[str, Any]], names
 
 
 def _modern_state(building: _Building, epoch: int, assignment_epoch: int) -> str:
-    """`ConsumerGroup.maybeUpdateGroupState`; a share group is Stable as soon as it has members."""
+    """State of a group (`ConsumerGroup.maybeUpdateGroupState`); a share group is Stable as soon as it has members."""
     if not building.members:
         return EMPTY
     if building.kind == SHARE:
@@ -246,7 +246,7 @@ def _modern_state(building: _Building, epoch: int, assignment_epoch: int) -> str
 
 
 def _server_assignor(building: _Building) -> str:
-    """What most members ask for, else the broker's default."""
+    """Server-side assignor that most members ask for, else the broker's default."""
     asked = [parts.get("member", {}).get("server_assignor") for parts in building.members.values()]
     named = [each for each in asked if each]
     return max(named, key=named.count) if named else _DEFAULT_SERVER_ASSIGNOR[building.kind]
@@ -262,11 +262,12 @@ def read_groups(
     share_state_partitions: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Groups:
-    """Groups as of the end of the log, or as of `until`; `topic_names` are by topic id.  Raises `StorageError` only.
+    """Groups as of the end of the log, or as of `until`.  Raises `StorageError` only.
 
-    Without `topic_names` those of the given partitions' `partition.metadata` are used.  How many partitions
-    `__consumer_offsets` has is `offsets_topic_num_partitions`, without it what `partition_count` says; `leaders` are
-    the brokers that lead them.  `share_state_partitions` is how many partitions `__share_group_state` has, if known.
+    `topic_names` are by topic id; without them those in the partitions' `partition.metadata` are used.
+    `offsets_topic_num_partitions` is the number of partitions of `__consumer_offsets`; None: as `partition_count` finds
+    it.  `leaders` are the brokers that lead them.  `share_state_partitions` is the number of partitions of
+    `__share_group_state`, if known.
     """
     partitions = tuple(partitions)
     if topic_names is None:
@@ -307,7 +308,7 @@ def read_groups(
 
 
 def _owned_twice(group: Group, path: str) -> list[Finding]:
-    """A finding for each partition that two members have; share groups share theirs."""
+    """A finding for each partition that two members have; members of share groups share partitions."""
     if group.type == SHARE:
         return []
     owner: dict[TopicPartition, str] = {}
@@ -326,7 +327,7 @@ def _owned_twice(group: Group, path: str) -> list[Finding]:
 
 
 def _refused(path: str, state: _State) -> list[Finding]:
-    """A finding if coordinators refuse the partition for a group of two kinds."""
+    """A finding if coordinators refuse to load the partition because of a group of two types."""
     if state.conflict is None:
         return []
     offset, why = state.conflict
@@ -335,7 +336,7 @@ def _refused(path: str, state: _State) -> list[Finding]:
 
 
 def _with_share(groups: list[Group], share: Iterable[SharePartition], count: int) -> list[Group]:
-    """The groups with the state of share groups; one for each group that nothing else is known of."""
+    """The groups with the state of share groups; a group is added if nothing else is known of it."""
     of: dict[str, list[SharePartition]] = {}
     for each in share:
         of.setdefault(each.group, []).append(each)

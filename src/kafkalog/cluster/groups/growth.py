@@ -1,7 +1,7 @@
-"""What a group's assignment becomes when a topic gets more partitions, or a new topic matches its subscription.
+"""Assignment of a group after a topic gets more partitions, or a new topic matches its subscription.
 
-Members notice both with their next metadata and join again (`ConsumerCoordinator.rejoinNeededOrPending`); each brings
-what it has.
+Members notice both with their next metadata and rejoin with what they own
+(`ConsumerCoordinator.rejoinNeededOrPending`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["Growth"]
 
 
 class Growth(Struct, frozen=True):
-    """More partitions of some topics, and topics that all members subscribe to from now on."""
+    """New numbers of partitions of some topics, and topics that all members subscribe to from now on."""
 
     partitions: Mapping[str, int]
     topics: Sequence[str] = ()
 
     def check(self, counts: Mapping[str, int]) -> None:
-        """`UsageError` if a topic would get smaller, or nobody says how large a new one is."""
+        """Raise `UsageError` if a topic would shrink, or the size of a new one is not given."""
         for topic, count in self.partitions.items():
             if count < counts.get(topic, 0):
                 raise UsageError(f"{topic} has {counts[topic]} partitions or more, and a topic never gets fewer")
@@ -34,11 +34,11 @@ class Growth(Struct, frozen=True):
                 raise UsageError(f"how many partitions {topic} has is not known here: give --partitions {topic}=N")
 
     def concerns(self, group: Group) -> bool:
-        """Whether anybody in the group subscribes to one of the topics then."""
+        """Whether a member of the group will subscribe to one of the topics."""
         subscribed = {topic for each in group.members if each.subscription for topic in each.subscription.topics}
         return bool(group.members) and bool(self.topics or subscribed & self.partitions.keys())
 
     def assignment_of(self, group: Group, counts: Mapping[str, int]) -> Assignment | None:
-        """What each member has after the rebalance; None where that cannot be said."""
+        """Assignment by member after the rebalance; None if it cannot be derived."""
         grown = {**counts, **self.partitions}
         return assignment_of(group, grown, matching=self.topics, rebalance=True) if self.concerns(group) else None

@@ -1,7 +1,7 @@
-"""Committed offsets carried from ZooKeeper into `__consumer_offsets` and back, as after `offsets.storage` was changed.
+"""Convert committed offsets from ZooKeeper to `__consumer_offsets` and back, as for a change of `offsets.storage`.
 
-Nothing is written in place: into Kafka's form they go in a new log directory, for ZooKeeper there is a script for its
-`zkCli.sh`.  Decided by `ZookeeperConsumerConnector.commitOffsets` and, for Kafka's form, `commit_offsets`.
+Nothing is changed in place: Kafka's form is written into a new log directory, for ZooKeeper a script for `zkCli.sh` is
+made.  Follows `ZookeeperConsumerConnector.commitOffsets` and `commit_offsets`.
 """
 
 from __future__ import annotations
@@ -24,22 +24,24 @@ __all__ = ["Migrated", "elsewhere", "into_kafka", "offsets_partitions", "zookeep
 
 
 class Migrated(Struct, frozen=True):
-    """One group whose offsets were written."""
+    """A group whose offsets were written."""
 
     group: str
     log_partition: int
-    """the partition of `__consumer_offsets`"""
+    """partition of `__consumer_offsets`"""
     offsets: int
 
 
 def elsewhere(mine: Iterable[CommittedOffset], others: Iterable[CommittedOffset]) -> dict[OffsetKey, int]:
-    """For offsets that are stored in both places and differ, what the other place has."""
+    """Offsets that are stored in both places with different values, with the value of `others`."""
     known = {each.key: each.offset for each in others}
     return {each.key: known[each.key] for each in mine if known.get(each.key, each.offset) != each.offset}
 
 
 def offsets_partitions(tree: Tree, chroot: str, given: int | None) -> int | None:
-    """How many partitions `__consumer_offsets` has: what ZooKeeper says, else `given`; `UsageError` if they differ."""
+    """Number of partitions of `__consumer_offsets`: ZooKeeper's, else `given`, None if both are unknown; raises
+    `UsageError` if they differ.
+    """
     node = tree.nodes.get(f"{chroot}/brokers/topics/{CONSUMER_OFFSETS_TOPIC}")
     count = len(replicas_of(node.data)) if node is not None else 0
     if count and given not in (None, count):
@@ -50,10 +52,10 @@ def offsets_partitions(tree: Tree, chroot: str, given: int | None) -> int | None
 
 
 def into_kafka(offsets: Iterable[CommittedOffset], into: PathLike, partitions: int | None) -> list[Migrated]:
-    """Commit offsets into a log directory that is new or empty; `partitions` None means 50.
+    """Write committed offsets into a new or empty log directory; return one `Migrated` per group.
 
-    The commits are of now: a broker lets offsets expire by the time of their commit.  `UsageError` before anything is
-    written if one of them cannot be committed.
+    `partitions` None means 50.  Commits get the current time, because brokers expire offsets by commit time.  Raises
+    `UsageError` before anything is written if an offset cannot be committed.
     """
     by_group: dict[str, dict[tuple[str, int], int]] = {}
     for each in offsets:
@@ -79,7 +81,7 @@ def _name(text: str) -> str:
 
 
 def _word(path: str) -> str:
-    """A word of a command line of `zkCli.sh`, which knows quotes but nothing within them."""
+    """A word of a `zkCli.sh` command line, which knows quotes but no escapes in them."""
     if not any(each.isspace() or each in "\"'" for each in path):
         return path
     if '"' in path and "'" in path:
@@ -90,8 +92,8 @@ def _word(path: str) -> str:
 def zookeeper_script(offsets: Iterable[CommittedOffset], tree: Tree | None, chroot: str = "") -> Iterator[str]:
     """Lines for `zkCli.sh` that make ZooKeeper hold these offsets.
 
-    With the tree that is there now, nodes are created if they are missing and set if they differ.  Without it both are
-    said for each: what is there already refuses to be created, which does no harm.
+    With the present tree, nodes are created if they are missing and set if they differ.  Without it both commands are
+    written for each node; creating an existing node fails without harm.
     """
     nodes = tree.nodes if tree is not None else {}
     made: set[str] = set()

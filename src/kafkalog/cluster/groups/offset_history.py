@@ -1,7 +1,8 @@
-"""A group's offsets over time: every commit that still is in `__consumer_offsets`, in the order in which it counted.
+"""A group's offsets over time: every commit that is still in `__consumer_offsets`, in the order in which commits took
+effect.
 
-The cleaner keeps the last record of a key, so what is old may be missing; how many records are is told for each
-partition of the topic.  Segments that wait for their deletion are read too.
+The cleaner keeps the last record of a key, so older commits may be missing; the number of removed records is given for
+each partition of the topic.  Segments that wait for deletion are read too.
 """
 
 from __future__ import annotations
@@ -22,33 +23,35 @@ from kafkalog.log.directories.partition import Partition
 __all__ = ["OffsetChange", "OffsetHistory", "read_offset_history"]
 
 _EVER = Until(timestamp=2**63 - 1)
-"""the end of the log, with what `.deleted` segments still hold"""
+"""the end of the log, with the contents of `.deleted` segments"""
 
 
 class OffsetChange(Struct, frozen=True):
-    """A commit, or the removal of an offset, when it began to count."""
+    """A commit, or the removal of an offset, when it took effect."""
 
     key: OffsetKey
     commit: CommittedOffset | None
     """None: the offset was removed, because it expired or its group was deleted"""
     previous: int | None
-    """the offset before; None if there was none, or it is not known any more"""
+    """offset before; None if there was none, or it is unknown"""
     timestamp: int
-    """ms, of the record or, in a transaction, of the record that its marker made count"""
+    """ms since 1970: of the record or, in a transaction, of the marker that made it effective"""
     log_partition: int
     log_offset: int
 
 
 class OffsetHistory(Struct, frozen=True):
-    """What all given partitions of `__consumer_offsets` tell, ordered by group, topic, partition, and as it came."""
+    """Offset changes in all given partitions of `__consumer_offsets`, sorted by group, topic and partition, then in log
+    order.
+    """
 
     changes: tuple[OffsetChange, ...]
     missing: dict[int, int]
-    """partition of `__consumer_offsets` -> records that the cleaner has removed from what is left of it"""
+    """partition of `__consumer_offsets` -> number of records that the cleaner removed from what is left"""
     findings: tuple[Finding, ...]
     logs: CoordinatorLogs
     partition_count: int
-    """of `__consumer_offsets`"""
+    """number of partitions of `__consumer_offsets`"""
 
 
 class _Told(OffsetsState):
@@ -80,7 +83,7 @@ def read_offset_history(
     is_meant: Callable[[OffsetKey], bool] = lambda key: True,
     limits: Limits = DEFAULT_LIMITS,
 ) -> OffsetHistory:
-    """Every change of the offsets that are meant.  Raises `StorageError` only."""
+    """Every change of the offsets for which `is_meant` is True.  Raises `StorageError` only."""
     partitions = tuple(partitions)
     changes: list[OffsetChange] = []
     missing: dict[int, int] = {}

@@ -1,7 +1,7 @@
-"""The offsets that consumer groups have committed, and those that wait for the end of a transaction.
+"""Committed offsets of consumer groups, and those that wait for the end of a transaction.
 
-Decided by `OffsetMetadataManager.replay` (before 4.0 `GroupMetadataManager`): the last commit wins, a tombstone
-removes; a transactional commit counts from its COMMIT marker on, and only if nothing was committed after it meanwhile.
+Follows `OffsetMetadataManager.replay` (before 4.0 `GroupMetadataManager`): the last commit is used, a tombstone removes
+it.  A transactional commit takes effect at its COMMIT marker, and only if nothing was committed after it meanwhile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NONE = -1
 
 
 class OffsetKey(NamedTuple):
-    """Whose offset in what."""
+    """Group, topic and partition of an offset."""
 
     group: str
     topic: str
@@ -34,7 +34,7 @@ class OffsetKey(NamedTuple):
 
 
 class CommittedOffset(Struct, frozen=True):
-    """One commit; -1 is what Kafka writes for unknown."""
+    """A commit; -1 is Kafka's value for unknown."""
 
     key: OffsetKey
     offset: int
@@ -42,29 +42,29 @@ class CommittedOffset(Struct, frozen=True):
     leader_epoch: int
     commit_timestamp: int
     expire_timestamp: int
-    """when it expires, ms; -1 where the broker's retention decides (2.1 and later never store it)"""
+    """time of expiry, ms since 1970; -1 if the broker's retention decides (2.1 and later never store it)"""
     topic_id: str | None
     log_offset: int
-    """of the record, in its partition of `__consumer_offsets`"""
+    """offset of the record in its partition of `__consumer_offsets`"""
     log_timestamp: int
-    """of the record"""
+    """timestamp of the record, ms since 1970"""
     log_partition: int
-    """which partition of `__consumer_offsets`"""
+    """partition of `__consumer_offsets`"""
     producer_id: int = NO_PRODUCER_ID
-    """of the transaction that the commit is part of"""
+    """producer id of the transaction that the commit belongs to"""
     zxid: int | None = None
-    """where ZooKeeper has the offset: the transaction that wrote it"""
+    """ZooKeeper transaction that wrote the offset; only for offsets in ZooKeeper"""
     chroot: str | None = None
-    """where ZooKeeper has the offset: the node that its cluster lies below, empty at the root"""
+    """node below which the cluster lies in ZooKeeper, empty at the root; only for offsets in ZooKeeper"""
 
     @property
     def source(self) -> str:
-        """Where it is stored: `kafka` (in `__consumer_offsets`) or `zookeeper`."""
+        """Place of storage: `kafka` (in `__consumer_offsets`) or `zookeeper`."""
         return "kafka" if self.zxid is None else "zookeeper"
 
 
 class OffsetsState:
-    """Fed with the entries of one partition in order."""
+    """Offsets of one partition; takes its entries in order."""
 
     def __init__(self, log_partition: int) -> None:
         self._log_partition = log_partition
@@ -77,7 +77,7 @@ class OffsetsState:
         return [commit for commits in self._pending.values() for commit in commits.values()]
 
     def marker(self, marker: Marker) -> None:
-        """A transaction ended."""
+        """Apply the end of a transaction."""
         for key, commit in self._pending.pop(marker.producer_id, {}).items():
             if not marker.committed:
                 continue
@@ -86,7 +86,7 @@ class OffsetsState:
                 self.commits(commit)
 
     def entry(self, entry: Entry) -> None:
-        """A record; those of other types are left alone."""
+        """Apply a record; records of other types are ignored."""
         record = entry.record
         if record.type not in _TYPES or not record.understood or record.key is None:
             return
@@ -121,16 +121,16 @@ class OffsetsState:
             self.commits(commit)
 
     def commits(self, commit: CommittedOffset) -> None:
-        """A commit counts from here on."""
+        """A commit takes effect."""
         self.committed[commit.key] = commit
 
     def removes(self, key: OffsetKey, entry: Entry) -> None:
-        """An offset is there no more: it expired, or its group was deleted."""
+        """An offset is removed because it expired or its group was deleted."""
         self.committed.pop(key, None)
 
 
 class CommittedOffsets(Struct, frozen=True, kw_only=True):
-    """What all given partitions of `__consumer_offsets` say, ordered by group, topic and partition."""
+    """Offsets in all given partitions of `__consumer_offsets`, sorted by group, topic and partition."""
 
     committed: tuple[CommittedOffset, ...]
     pending: tuple[CommittedOffset, ...]

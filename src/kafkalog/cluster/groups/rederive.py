@@ -1,7 +1,7 @@
-"""Whether a group's stored assignment is what its assignor computes from the stored subscriptions.
+"""Compare a group's stored assignment with what its assignor computes from the stored subscriptions.
 
-How many partitions a topic had is not in the group's record: the larger of what is assigned and what is known of the
-topic otherwise.  A group whose topic has grown since then can therefore differ without anything being wrong.
+A group's record does not have the numbers of partitions of topics: the larger of what is assigned and what is otherwise
+known is used.  So a group whose topic has grown since may differ although nothing is wrong.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from kafkalog.log.directories.partition import Partition
 __all__ = ["Verdict", "assignment_of", "partition_counts", "verdict"]
 
 _NEWER_SUBSCRIPTION = 2
-"""version that clients write since 3.3"""
+"""version of subscriptions that clients write since 3.3"""
 
 
 class Verdict(Struct, frozen=True):
-    """What the assignor gives, and whether that is what is stored.
+    """The computed assignment, and whether it equals the stored one.
 
-    `same` is None where it cannot be said: no members, other protocols, assignors that are not known.
+    `same` is None if that is unknown: no members, other protocols, unknown assignors.
     """
 
     same: bool | None
@@ -32,7 +32,7 @@ class Verdict(Struct, frozen=True):
 
 
 def partition_counts(partitions: Iterable[Partition]) -> dict[str, int]:
-    """Topic -> partitions, as far as the directories at hand tell."""
+    """Topic -> number of partitions, as far as the directories show."""
     counts: dict[str, int] = {}
     for each in partitions:
         if each.topic is not None and each.partition is not None:
@@ -63,11 +63,11 @@ def assignment_of(
     rebalance: bool = False,
     early: bool = False,
 ) -> Assignment | None:
-    """What the group's assignor gives; None where that cannot be said.
+    """Assignment by member that the group's assignor computes; None if it cannot be derived.
 
-    `without` leaves out a member, `joining` adds one that subscribes to all that the group subscribes to, `matching`
-    are topics that all subscribe to from now on, and `rebalance` is one without any of this: then the others own what
-    they are assigned now.
+    `without` leaves out a member, `joining` adds one that subscribes to everything that the group subscribes to,
+    `matching` are topics that all members subscribe to from now on, and `rebalance` is a rebalance without any of
+    these.  In each case members own what they are assigned now.
     """
     members = [_member(each) for each in group.members if each.member_id != without]
     known = [each for each in members if each is not None]
@@ -94,12 +94,12 @@ def assignment_of(
 
 
 def _is_old(member: Member) -> bool:
-    """Whether a member's client is of 2.3 or older, whose sticky assignor knew only the general case."""
+    """Whether a member's client is of 2.3 or older, whose sticky assignor has only the general case."""
     return member.subscription is not None and member.subscription.version == 0
 
 
 def _may_be_older(group: Group, members: Sequence[GroupMember]) -> bool:
-    """Different subscriptions, and a client that may be of a version with another algorithm for that (up to 3.x)."""
+    """Whether subscriptions differ and a client may be older than the algorithm used here (3.x or before)."""
     versions = [each.subscription.version for each in group.members if each.subscription is not None]
     return subscribe_differently(members) and min(versions, default=0) < _NEWER_SUBSCRIPTION
 
@@ -113,7 +113,7 @@ def _counts(group: Group, counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def verdict(group: Group, counts: Mapping[str, int]) -> Verdict:
-    """Compare a classic group of consumers with what its assignor gives."""
+    """Compare a classic group of consumers with the assignment that its assignor computes."""
     derived = assignment_of(group, counts)
     stored = {each.member_id: each.assignment or frozenset() for each in group.members}
     known = [found for each in group.members if (found := _member(each)) is not None]

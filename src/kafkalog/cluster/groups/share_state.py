@@ -77,7 +77,7 @@ class SharePartition(Struct, frozen=True, kw_only=True):
 
     @property
     def settled(self) -> int:
-        """How many offsets from `start_offset` on nobody gets again."""
+        """Number of offsets from `start_offset` on that are not delivered again."""
         return sum(each.last_offset - each.first_offset + 1 for each in self.batches if each.is_settled)
 
 

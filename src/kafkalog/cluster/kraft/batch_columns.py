@@ -1,4 +1,4 @@
-"""The headers of a metadata log, held in columns: what two copies of it are compared by."""
+"""Batch headers of a metadata log in columns, for comparing two copies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ __all__ = ["BatchColumns"]
 
 
 class BatchColumns:
-    """What two copies of a log are compared by: a batch is copied as it is, so that equal headers mean equal bytes."""
+    """Columns by which two copies of a log are compared: followers copy batches unchanged, so equal headers mean equal
+    bytes.
+    """
 
     __slots__ = ("base", "crc", "end", "epoch")
 
@@ -25,7 +27,7 @@ class BatchColumns:
     __hash__ = None  # type: ignore[assignment]
 
     def add(self, header: BatchHeader) -> None:
-        """One more batch."""
+        """Append a batch."""
         self.base.append(header.base_offset)
         self.end.append(header.next_offset)
         self.epoch.append(header.partition_leader_epoch)
@@ -35,5 +37,5 @@ class BatchColumns:
         return len(self.base)
 
     def row(self, number: int) -> tuple[int, int, int, int]:
-        """Base offset, end, epoch and checksum of a batch."""
+        """Base offset, offset after the last record, leader epoch and checksum of batch `number`."""
         return self.base[number], self.end[number], self.epoch[number], self.crc[number]

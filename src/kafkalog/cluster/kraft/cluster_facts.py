@@ -1,6 +1,5 @@
-"""Who log directories belong to, and what the cluster's metadata beside them says of topics, settings and users.
-
-Kafka's counterpart is `KRaftMetadataCache`.
+"""Owner of log directories, and what the cluster's metadata in them says of topics, settings and users
+(`KRaftMetadataCache`).
 """
 
 from __future__ import annotations
@@ -23,31 +22,31 @@ __all__ = ["ClusterFacts", "Entity", "cluster_facts", "live_partitions", "metada
 _DEFAULT_NODE = 1
 
 Entity = tuple[tuple[str, str | None], ...]
-"""Whom a quota is for: kinds and names, None for the default."""
+"""Entity of a quota: (kind, name) pairs; a name of None is the default."""
 
 
 class ClusterFacts(Struct, frozen=True, kw_only=True):
-    """Who the directories belong to, and what its metadata says."""
+    """Owner of log directories, and facts from their metadata."""
 
     id: str | None
     node_id: int
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """of topics, groups and others, by `topic:NAME`"""
+    """settings of topics, groups and others by resource, as `topic:NAME`"""
     quotas: Mapping[Entity, Mapping[str, float]] = field(default_factory=dict)
     scram: tuple[tuple[str, int, int], ...] = ()
-    """user, mechanism, iterations"""
+    """(user, mechanism, iterations) of each SCRAM credential"""
     topics: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     """name -> (id, number of partitions)"""
     problem: str | None = None
-    """why the metadata that is there could not be read"""
+    """reason why the metadata could not be read; None if it could, or if there is none"""
 
     def partition_count(self, topic: str, here: Iterable[int]) -> int:
-        """All partitions that a topic ever had, as far as the metadata and the numbers of those here tell."""
+        """Number of partitions of a topic: the largest that the metadata or the partition numbers `here` show."""
         return max(self.topics.get(topic, ("", 0))[1], max(here) + 1)
 
 
 def cluster_facts(inventory: Inventory, *, as_of: int | None = None, limits: Limits = DEFAULT_LIMITS) -> ClusterFacts:
-    """What directories and the metadata in them say, now or at `as_of` (ms)."""
+    """Read the facts of directories and of the metadata in them, now or at `as_of` (ms since 1970)."""
     metas = [each.meta_properties for each in inventory.log_dirs if each.meta_properties is not None]
     cluster_id = next((meta.cluster_id for meta in metas if meta.cluster_id), None)
     node = min((meta.node_id for meta in metas if meta.node_id is not None), default=_DEFAULT_NODE)
@@ -68,7 +67,7 @@ def cluster_facts(inventory: Inventory, *, as_of: int | None = None, limits: Lim
 
 
 def metadata_partition(inventory: Inventory) -> Partition | None:
-    """The one log of the cluster's metadata; None where there is none or several."""
+    """The log of the cluster's metadata; None if there is none or several."""
     logs = [each for each in inventory.partitions if each.topic == CLUSTER_METADATA_TOPIC
             and each.state is DirectoryState.LIVE]  # fmt: skip
     return logs[0] if len(logs) == 1 else None
@@ -77,7 +76,7 @@ def metadata_partition(inventory: Inventory) -> Partition | None:
 def live_partitions(
     inventory: Inventory, *, replica: PathLike | None = None, select: Selection = ALL
 ) -> Sequence[Partition]:
-    """The partitions that a broker would serve: live ones with a name, without the cluster's metadata."""
+    """Partitions that a broker would serve: live ones with a valid name, without the cluster's metadata."""
     return [
         each
         for each in inventory.readable(replica, select)

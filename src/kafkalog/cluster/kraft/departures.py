@@ -1,7 +1,7 @@
-"""Which partitions of a KRaft cluster change if brokers leave, one after another, and how.
+"""Changes of a KRaft cluster's partitions if brokers leave one after another
+(`ReplicationControlManager.handleBrokerFenced`).
 
-Decided by `ReplicationControlManager.handleBrokerFenced`.  A broker is live if it is registered, neither fenced nor in
-a controlled shutdown (`ClusterControlManager.isActive`).
+A broker is live if it is registered and neither fenced nor in a controlled shutdown (`ClusterControlManager.isActive`).
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ __all__ = ["TopicRules", "directory_is_online", "election_rules", "kraft_departu
 
 _UNASSIGNED, _LOST = "A" * 21 + "Q", "A" * 21 + "g"
 _RECOVERY_SINCE = 3
-"""`metadata.version` of 3.2-IV0"""
+"""`metadata.version` of 3.2-IV0: unclean leaders are marked as recovering"""
 _NO_EPOCH_ON_SHRINK_SINCE = 12
-"""`metadata.version` of 3.6-IV0"""
+"""`metadata.version` of 3.6-IV0: a smaller ISR alone gives no new leader epoch"""
 _ELR_FEATURE = "eligible.leader.replicas.version"
 
 
 def directory_is_online(broker: Broker, directory: str) -> bool:
-    """`DirectoryId.isOnline`."""
+    """Whether a broker has a log directory online (`DirectoryId.isOnline`)."""
     if directory in (MIGRATING, _UNASSIGNED):
         return True
     return directory != _LOST and (not broker.directories or directory in broker.directories)
 
 
 def _acceptable(brokers: Mapping[int, Broker], partition: PartitionImage) -> frozenset[int]:
-    """The brokers that may be chosen, are active and have the replica's directory."""
+    """Brokers that may lead a partition: active, with the replica's directory online."""
     place = dict(zip(partition.replicas, partition.directories, strict=False))
     found = set()
     for each in {partition.leader, *partition.replicas, *partition.last_known_elr}:
@@ -48,7 +48,7 @@ def _acceptable(brokers: Mapping[int, Broker], partition: PartitionImage) -> fro
 
 
 class TopicRules(Struct, frozen=True):
-    """What a topic's settings say about its elections."""
+    """Settings of a topic that decide its elections."""
 
     unclean: bool
     """`unclean.leader.election.enable`"""
@@ -59,7 +59,7 @@ class TopicRules(Struct, frozen=True):
 def topic_rules(
     image: MetadataImage, topic: TopicImage, controller: int | None, static: Mapping[str, str], *, unclean: bool = False
 ) -> TopicRules:
-    """The topic's rules as they count for a controller that was started with the `static` settings."""
+    """Election rules of a topic for a controller that was started with the `static` settings."""
     settings = effective_of_topic(image.configs, topic.name, broker=controller, static=static)
     allowed = unclean or (UNCLEAN in settings and settings[UNCLEAN].value.lower() == "true")
     least = parse_java_long(settings[MIN_ISR].value, 32) if MIN_ISR in settings else None
@@ -69,7 +69,7 @@ def topic_rules(
 
 
 def election_rules(image: MetadataImage, topic: TopicRules, acceptable: frozenset[int]) -> ElectionRules:
-    """What decides an election under the cluster's features, with these brokers `acceptable` as leaders."""
+    """Election rules under the cluster's features, if the brokers `acceptable` may lead."""
     level = image.features.get("metadata.version", 1)
     return ElectionRules(
         acceptable=acceptable,
@@ -89,11 +89,11 @@ def kraft_departures(
     controller: int | None = None,
     static: Mapping[str, str] | None = None,
 ) -> Iterator[Departure[PartitionImage]]:
-    """For each broker in turn every partition that has it in sync; `UsageError` for a broker that is not registered.
+    """Changes of every partition that has a broker in sync, for each of the brokers in turn.
 
-    `unclean` allows unclean elections for all topics, as the topics' and the cluster's settings may anyway.
-    `controller` and `static` are the active controller, whose own settings come before the cluster's, and the settings
-    that it was started with.  The image stays as it is.
+    `unclean` allows unclean elections for all topics; settings of topics and of the cluster may allow them too.
+    `controller` is the active controller, whose own settings override the cluster's, and `static` the settings that it
+    was started with.  The image is not changed.  Raises `UsageError` for a broker that is not registered.
     """
     refuse_unregistered(brokers, image.brokers)
     alive = dict(image.brokers)

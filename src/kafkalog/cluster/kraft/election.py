@@ -1,8 +1,8 @@
-"""What a KRaft controller makes of a partition when one of its in-sync replicas is lost (`PartitionChangeBuilder`).
+"""Change of a partition when a KRaft controller loses one of its in-sync replicas (`PartitionChangeBuilder`).
 
-The leader stays while it may lead.  Else the first assigned replica that is live and in sync follows it; with eligible
-leader replicas (ELR, 4.0 and later), once nobody is in sync, the first assigned one of those, then the last leader that
-was known; and only then, where unclean elections are allowed, the first assigned one that is live.
+The leader stays if it may lead.  Otherwise the first assigned replica that is live and in sync is elected.  With
+eligible leader replicas (ELR, 4.0 and later), once the ISR is empty, it is the first assigned replica among those, then
+the last known leader.  Only then, if unclean elections are allowed, it is the first assigned replica that is live.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _RECOVERING = 1
 
 
 class ElectionRules(Struct, frozen=True, kw_only=True):
-    """What decides besides the partition's own state."""
+    """Settings and facts besides the partition's own state that decide an election."""
 
     acceptable: frozenset[int]
-    """the brokers that are live and have their replica's directory (`LeaderAcceptor`)"""
+    """brokers that are live and have the replica's directory (`LeaderAcceptor`)"""
     unclean: bool = False
     """`unclean.leader.election.enable`"""
     elr: bool = False
@@ -31,24 +31,24 @@ class ElectionRules(Struct, frozen=True, kw_only=True):
     min_isr: int = 1
     """`min.insync.replicas`, at most the replication factor"""
     epoch_on_shrink: bool = False
-    """a smaller ISR alone gives a new leader epoch (before 3.6)"""
+    """a smaller ISR alone increases the leader epoch (before 3.6)"""
     marks_recovery: bool = True
     """an unclean leader is marked as recovering (3.2 and later)"""
 
 
 def without_replica(partition: PartitionImage, replica: int, rules: ElectionRules) -> tuple[PartitionImage, bool]:
-    """The partition after `replica` was taken out of its ISR, and whether a leader was elected uncleanly for that.
-
-    The same object where nothing changes.
+    """The partition without `replica` in its ISR, and whether that took an unclean election.  The same object if
+    nothing changes.
     """
     return _Change(partition, tuple(each for each in partition.isr if each != replica), rules).made()
 
 
 def after_unclean_restart(partition: PartitionImage, replica: int, rules: ElectionRules) -> PartitionImage:
-    """The partition once `replica` registers again and cannot show that it was stopped in an orderly way.
+    """The partition after `replica` has registered again without proof of a clean shutdown.
 
-    It leaves the ISR and the eligible leader replicas (`ReplicationControlManager.handleBrokerShutdown`); with eligible
-    leader replicas only: without, a registration is like the end of a session.  It is not one of the `acceptable`.
+    The replica leaves the ISR and the eligible leader replicas (`ReplicationControlManager.handleBrokerShutdown`).
+    Without eligible leader replicas a registration is the same as the end of a session.  The replica is not
+    `acceptable`.
     """
     if replica not in partition.isr and replica not in partition.elr:
         return partition
@@ -57,15 +57,14 @@ def after_unclean_restart(partition: PartitionImage, replica: int, rules: Electi
 
 
 def with_live_replica(partition: PartitionImage, rules: ElectionRules) -> PartitionImage:
-    """The partition once one more replica, which is `acceptable` then, is live (`handleBrokerUnfenced`).
-
-    Nothing changes where there is a leader.
+    """The partition after one more replica, now `acceptable`, became live (`handleBrokerUnfenced`); unchanged if it has
+    a leader.
     """
     return partition if partition.leader != NO_LEADER else _Change(partition, partition.isr, rules).made()[0]
 
 
 class _Change:
-    """One change in the making; the attributes are what the partition is to become."""
+    """A change that is being computed; the attributes are the partition's future values."""
 
     def __init__(
         self,
@@ -78,7 +77,7 @@ class _Change:
         self.before = partition
         self.rules = rules
         self.unclean_restart = unclean_restart
-        """may have lost anything, and is not eligible"""
+        """the replica may have lost records, so it is not eligible"""
         self.isr = isr
         self.replicas = partition.replicas
         self.adding = partition.adding_replicas
@@ -121,7 +120,9 @@ class _Change:
         return (before if same else after), unclean
 
     def _complete_reassignment(self) -> None:
-        """`PartitionReassignmentReplicas.maybeCompleteReassignment`: everybody who shall stay is in sync."""
+        """Finish a reassignment if all target replicas are in sync
+        (`PartitionReassignmentReplicas.maybeCompleteReassignment`).
+        """
         if not self.removing and not self.adding:
             return
         isr = tuple(each for each in self.isr if each not in self.removing)
@@ -131,7 +132,7 @@ class _Change:
         self.isr, self.replicas, self.adding, self.removing = isr, replicas, (), ()
 
     def _fill_elr(self) -> None:
-        """Below the minimum, who leaves the ISR stays eligible: it has all that was ever committed."""
+        """Keep a replica that leaves an ISR below the minimum as eligible: it has all committed records."""
         if not self.rules.elr:
             return
         if len(self.isr) >= self.rules.min_isr:
@@ -147,7 +148,7 @@ class _Change:
         return eligible and replica in self.rules.acceptable
 
     def _elected(self) -> tuple[int, bool]:
-        """Who leads, and whether it may lack committed records."""
+        """The new leader, -1 if there is none, and whether it may lack committed records."""
         for each in (self.before.leader, *self.replicas):
             if self._may_lead(each):
                 return each, False
@@ -161,7 +162,7 @@ class _Change:
         return NO_LEADER, False
 
     def _lead(self, leader: int, *, unclean: bool) -> tuple[int, ...] | None:
-        """Take over; the ISR that an unclean election forces, else None."""
+        """Set the leader; return the ISR that an unclean election forces, else None."""
         self.leader = leader
         if leader in self.elr:
             self.isr = (leader,)
@@ -173,7 +174,9 @@ class _Change:
         return (leader,)
 
     def _last_known(self, isr: tuple[int, ...] | None) -> tuple[int, ...]:
-        """The last leader is kept from when nobody is in sync until somebody leads again."""
+        """Last known leader after the change: the previous leader if the ISR becomes empty, unchanged while there is no
+        leader, empty once there is one; unchanged if ELR is disabled.
+        """
         before = self.before
         if not self.rules.elr:
             return before.last_known_elr

@@ -1,7 +1,7 @@
-"""In which order a KRaft controller fences brokers whose sessions end together (`BrokerHeartbeatTracker`).
+"""Order in which a KRaft controller fences brokers whose sessions end together (`BrokerHeartbeatTracker`).
 
-An active controller gives every broker that its log shows unfenced a fresh session.  When all of these end, it fences
-the first that its table of sessions lists, then the next.  The table is a `ConcurrentHashMap` by broker id and epoch.
+When a controller becomes active, it gives every unfenced broker a new session.  When all of them end, it fences brokers
+in the order of its table of sessions, a `ConcurrentHashMap` by broker id and epoch.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ _FIBONACCI = -7046029254386353131
 _IN_A_TABLE_SINCE = 22
 """`metadata.version` of 4.0-IV0"""
 _OBJECTS_HASH_UNTIL = 27
-"""of 4.1-IV1: up to there `BrokerIdAndEpoch` is a class with `Objects.hash`"""
+"""`metadata.version` of 4.1-IV1; up to it `BrokerIdAndEpoch` is a class that uses `Objects.hash`"""
 _RECORD_SINCE = 30
-"""of 4.3-IV0: from there on it is a record; 4.2 is not known"""
+"""`metadata.version` of 4.3-IV0; from it on `BrokerIdAndEpoch` is a record.  4.2 is unknown"""
 
 
 def software_level(image: MetadataImage) -> int:
-    """The highest `metadata.version` that all controllers, or else all brokers, support: at least their release."""
+    """Highest `metadata.version` that all controllers support, or all brokers if none is registered: a lower bound of
+    their release.
+    """
     of_controllers = [
         each["max_supported_version"]
         for controller in image.controllers.values()
@@ -40,16 +42,16 @@ def software_level(image: MetadataImage) -> int:
 
 
 def _hash(broker: Broker, level: int) -> int:
-    """`BrokerIdAndEpoch.hashCode`."""
+    """Hash code of a broker in the table (`BrokerIdAndEpoch.hashCode`)."""
     epoch = broker.epoch & 0xFFFFFFFFFFFFFFFF
     seed = 31 * 31 if level <= _OBJECTS_HASH_UNTIL else 0
     return (seed + 31 * broker.id + (epoch ^ epoch >> 32)) & _MASK
 
 
 def fencing_order(brokers: Iterable[Broker], level: int) -> tuple[frozenset[int], ...]:
-    """The unfenced of all registered brokers, first fenced first; which of a set comes first cannot be told.
+    """Unfenced brokers in groups, fenced in the order of the groups; the order within a group is unknown.
 
-    `level` is that of the controllers (`software_level`).
+    `level` is the controllers' release (`software_level`).
     """
     registered = list(brokers)
     unfenced: Sequence[Broker] = [each for each in registered if not each.fenced]
@@ -71,10 +73,10 @@ def fencing_order(brokers: Iterable[Broker], level: int) -> tuple[frozenset[int]
 
 
 def _as_put(group: frozenset[int], count: int) -> list[frozenset[int]]:
-    """Brokers of one bucket in the order in which an activated controller puts them there, as far as that is sure.
+    """Brokers of one bucket in the order in which a controller inserts them, in groups where the order is unknown.
 
-    It goes through its registrations, `count` brokers in a `TimelineHashMap`; how large that table is depends on
-    whether a registration was changed since it has as many.
+    The controller iterates over its `count` registrations in a `TimelineHashMap`, whose size depends on whether a
+    registration was changed since.
     """
     if len(group) == 1:
         return [group]
@@ -87,7 +89,7 @@ def _as_put(group: frozenset[int], count: int) -> list[frozenset[int]]:
 
 
 def _slots(size: int) -> int:
-    """How many slots a `BaseHashTable` has when so many elements were asked for."""
+    """Number of slots of a `BaseHashTable` for `size` expected elements."""
     slots = 2
     while size * 3 > slots * 4:
         slots *= 2
@@ -95,5 +97,5 @@ def _slots(size: int) -> int:
 
 
 def _slot(number: int, slots: int) -> int:
-    """`BaseHashTable.findSlot` of an Integer."""
+    """Slot of an Integer (`BaseHashTable.findSlot`)."""
     return (number * _FIBONACCI & 0xFFFFFFFFFFFFFFFF) >> (65 - slots.bit_length())

@@ -1,7 +1,7 @@
-"""What happened to a topic or a partition of a KRaft cluster, change by change, with its cause where it is derivable.
+"""Changes of a topic or partition of a KRaft cluster, with their causes if they can be derived.
 
-The causes follow `PartitionChangeBuilder` and `ReplicationControlManager`: a record says what changed, the image before
-it says why that could be.
+Causes follow `PartitionChangeBuilder` and `ReplicationControlManager`: a record says what changed, the image before it
+says why.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["PartitionChange", "partition_changes"]
 
 
 class PartitionChange(Struct, frozen=True):
-    """One change of one partition; `before` is None where it begins, `after` where the topic was removed."""
+    """A change of a partition; `before` is None at its creation, `after` is None if the topic was deleted."""
 
     offset: int
     timestamp: int
@@ -30,12 +30,12 @@ class PartitionChange(Struct, frozen=True):
 
     @property
     def is_election(self) -> bool:
-        """Whether it made a new leader epoch."""
+        """Whether the change increased the leader epoch."""
         return self.after is not None and (self.before is None or self.after.leader_epoch != self.before.leader_epoch)
 
     @property
     def cause(self) -> str:
-        """What kind of change it is, as far as the two states tell."""
+        """Cause of the change, as far as the states before and after show it."""
         before, after = self.before, self.after
         if before is None:
             return "created"
@@ -82,7 +82,8 @@ def partition_changes(
 ) -> Iterator[PartitionChange]:
     """Every change that the log still holds, of all partitions or of those asked for.
 
-    Where the log does not begin at 0 the oldest snapshot at or above its start is the first state, without changes.
+    If the log does not begin at offset 0, the oldest snapshot at or above its start is the initial state, which is not
+    a change.
     """
     image = MetadataImage()
     start = log.partition.log_start_offset

@@ -1,7 +1,7 @@
-"""The state of a KRaft cluster, record by record (`MetadataDelta`, `MetadataImage`).
+"""State of a KRaft cluster, built record by record (`MetadataDelta`, `MetadataImage`).
 
-Records between BeginTransaction and EndTransaction take effect at the end, or not at all.  What contradicts the image
-is reported and left out; Kafka would stop there.
+Records between BeginTransaction and EndTransaction take effect at the end, or not at all.  A record that contradicts
+the image is reported and skipped; Kafka would stop there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafkalog.cluster.records.framed_records import FramedRecord
 __all__ = ["MIGRATING", "Broker", "MetadataImage", "PartitionImage", "TopicImage", "resource_name"]
 
 MIGRATING = "A" * 22
-"""the directory id of a replica whose directory is not known"""
+"""directory id of a replica whose directory is unknown"""
 _NO_LEADER_CHANGE = -2
 _KRAFT_VERSION = "kraft.version"
 _RESOURCES = {2: "topic", 4: "broker", 8: "broker_logger", 16: "client_metrics", 32: "group"}
@@ -29,7 +29,7 @@ Fields = Mapping[str, Any]
 
 
 class PartitionImage(Struct, frozen=True):
-    """`PartitionRegistration`."""
+    """A partition (`PartitionRegistration`)."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -45,7 +45,7 @@ class PartitionImage(Struct, frozen=True):
 
     @property
     def recovering(self) -> bool:
-        """Whether the leader was elected uncleanly and has not caught up."""
+        """Whether the leader was elected uncleanly and has not recovered yet."""
         return self.leader_recovery_state != 0
 
 
@@ -58,7 +58,7 @@ class TopicImage(Struct):
 
 
 class Broker(Struct, frozen=True):
-    """`BrokerRegistration`."""
+    """A broker's registration (`BrokerRegistration`)."""
 
     id: int
     epoch: int
@@ -72,16 +72,16 @@ class Broker(Struct, frozen=True):
     features: tuple[tuple[str, int, int], ...] = ()
     """(name, smallest level it supports, largest)"""
     cordoned_directories: tuple[str, ...] = ()
-    """those of `directories` into which no new partition is put (from `metadata.version` 4.3-IV0 on)"""
+    """those of `directories` that get no new partitions (`metadata.version` 4.3-IV0 and later)"""
 
 
 def resource_name(kind: int, name: str) -> str:
-    """`topic:orders`, `broker:` for the cluster's default."""
+    """A resource as text: `topic:orders`; `broker:` for the cluster's default."""
     return f"{_RESOURCES.get(kind, str(kind))}:{name}"
 
 
 def _uuid_order(text: str) -> tuple[int, int]:
-    """The order of `Uuid.compareTo`: two signed longs."""
+    """Sort key of a UUID in the order of `Uuid.compareTo`: two signed longs."""
     data = base64.urlsafe_b64decode(text + "==")
     return int.from_bytes(data[:8], "big", signed=True), int.from_bytes(data[8:], "big", signed=True)
 
@@ -94,7 +94,7 @@ OnChange = Callable[[TopicImage, int, PartitionImage | None, PartitionImage | No
 
 
 class MetadataImage:
-    """Fed with records in order; `problems` are contradictions, one sentence each."""
+    """The image of the records applied so far; `problems` are contradictions, a sentence each."""
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicImage] = {}
@@ -107,22 +107,22 @@ class MetadataImage:
         self.client_quotas: dict[tuple[tuple[str, str | None], ...], dict[str, float]] = {}
         self.acls: dict[str, dict[str, Any]] = {}
         self.scram: dict[tuple[int, str], dict[str, Any]] = {}
-        """(mechanism, user) -> the credential"""
+        """(mechanism, user) -> credential"""
         self.delegation_tokens: dict[str, dict[str, Any]] = {}
         self.next_producer_id = -1
         self.zk_migration_state: int | None = None
         self.problems: list[str] = []
         self.on_change: OnChange | None = None
-        """told of every change of a partition: topic, number, before, after"""
+        """called for every change of a partition with topic, number, before and after"""
         self._transaction: list[FramedRecord] | None = None
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a metadata transaction has begun and not ended: its records are not in the image."""
+        """Whether a metadata transaction is open; its records are not in the image."""
         return self._transaction is not None
 
     def apply(self, record: FramedRecord) -> None:
-        """One record; those that are not understood change nothing."""
+        """Apply a record; one that cannot be parsed changes nothing."""
         name = record.name
         if name == "BeginTransactionRecord":
             if self._transaction is not None:
@@ -208,7 +208,7 @@ class MetadataImage:
         self._set(topic, fields["partition_id"], partition)
 
     def _note_epochs(self, topic: TopicImage, number: int, after: PartitionImage) -> None:
-        """A whole record of a partition that is known already must not take its epochs back."""
+        """Report a whole record of a known partition that decreases one of its epochs."""
         before = topic.partitions.get(number)
         if before is None:
             return
@@ -424,4 +424,4 @@ _HANDLERS = {
     "RemoveDelegationTokenRecord": "_remove_token",
     "ZkMigrationStateRecord": "_zk_migration",
 }
-"""Record -> the method that applies it; the others change nothing."""
+"""Record type -> method that applies it; other types change nothing."""

@@ -168,7 +168,7 @@ def _broker(broker: Broker) -> BrokerJson:
 
 
 def _entity(entity: tuple[tuple[str, str | None], ...]) -> str:
-    """As Java prints a map: `{client-id=null, user=alice}`."""
+    """Format an entity as Java prints a map: `{client-id=null, user=alice}`."""
     return "{" + ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in entity) + "}"
 
 

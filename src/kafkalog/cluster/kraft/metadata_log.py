@@ -1,7 +1,9 @@
-"""`__cluster_metadata-0`: snapshots, log, and the image they add up to (`KafkaMetadataLog`, `MetadataLoader`).
+"""Snapshots and log of `__cluster_metadata-0`, and the image that they add up to (`KafkaMetadataLog`,
+`MetadataLoader`).
 
-A snapshot holds everything below its offset and numbers its own records from 0.  Only one with a footer is whole; the
-newest whole one counts.  The tail of the log may never have been committed: nothing on one disk says so.
+A snapshot holds everything below its offset and numbers its own records from 0.  Only a snapshot with a footer is
+complete; the newest complete one is used.  The end of the log may be uncommitted: the files of one node do not show
+that.
 """
 
 from __future__ import annotations
@@ -31,11 +33,11 @@ from kafkalog.log.walk.on_damage import STOP
 __all__ = ["UNCOMMITTED_TAILS", "ControllerTerm", "MetadataEvent", "MetadataLog", "MetadataState"]
 
 UNCOMMITTED_TAILS = codes_with(Trait.TAIL)
-"""Findings about an end of the log that was being written; nothing in it was committed."""
+"""Findings about an unfinished end of the log; nothing in it was committed."""
 
 
 class MetadataEvent(Struct, frozen=True):
-    """One record of the log or of a snapshot."""
+    """A record of the log or of a snapshot."""
 
     offset: int
     timestamp: int
@@ -44,13 +46,13 @@ class MetadataEvent(Struct, frozen=True):
     is_control: bool
 
     def says(self, kind: ControlType) -> dict[str, Any] | None:
-        """The fields of a control record of that type; None for any other record, and where it was not understood."""
+        """Fields of a control record of this type; None for any other record, and if it cannot be parsed."""
         decoded = self.record.decoded if self.is_control and self.record.type == kind else None
         return None if decoded is None else decoded.fields
 
 
 class ControllerTerm(Struct, frozen=True):
-    """One leadership of the quorum, from its LeaderChange record on."""
+    """A leadership of the quorum, from its LeaderChange record on."""
 
     leader: int
     epoch: int
@@ -59,12 +61,12 @@ class ControllerTerm(Struct, frozen=True):
     voters: tuple[int, ...]
     granting_voters: tuple[int, ...]
     to_offset: int | None = None
-    """where the next one begins; None for the last"""
+    """offset at which the next leadership begins; None for the last one"""
     to_time: int | None = None
 
 
 class MetadataState(Struct, kw_only=True):
-    """The image and how it came about."""
+    """An image, and the files that it was built from."""
 
     image: MetadataImage
     snapshot: str | None
@@ -79,14 +81,14 @@ class MetadataState(Struct, kw_only=True):
     def damage(self) -> Finding | None:
         """The first error that may hide committed metadata; None if there is none.
 
-        A torn or zeroed end is what a crash leaves: what it held was not committed.
+        A torn or zeroed end does not count: a crash leaves it, and nothing in it was committed.
         """
         errors = (finding for finding in self.findings if finding.severity is Severity.ERROR)
         return next((finding for finding in errors if finding.code not in UNCOMMITTED_TAILS), None)
 
 
 class MetadataLog:
-    """The files of one metadata partition; `findings` grows with what is read."""
+    """The files of a metadata partition; reading adds to `findings`."""
 
     def __init__(self, partition: Partition, limits: Limits = DEFAULT_LIMITS) -> None:
         self.partition = partition
@@ -99,17 +101,17 @@ class MetadataLog:
                 if name is not None and kraft_snapshot_file(name.end_offset, name.epoch) == os.path.basename(path)
             )
         )
-        """(end offset, epoch, path), ordered"""
+        """(end offset, epoch, path) in ascending order"""
 
     def events(self, findings: list[Finding], start_offset: int | None = None) -> Iterator[MetadataEvent]:
-        """Records of the log, control records too."""
+        """Records of the log, control records included."""
         reader = self.partition.records(
             RecordFilter(start_offset=start_offset), include_control=True, on_damage=STOP, limits=self.limits
         )
         yield from _events(reader, findings)
 
     def snapshot_events(self, path: str, findings: list[Finding]) -> list[MetadataEvent]:
-        """Records of a snapshot."""
+        """Records of the snapshot at `path`."""
         return list(
             _events(open_segment(path).records(include_control=True, on_damage=STOP, limits=self.limits), findings)
         )
@@ -130,9 +132,9 @@ class MetadataLog:
         return None
 
     def state(self, until: int | None = None, *, use_snapshot: bool = True) -> MetadataState:
-        """The image below offset `until`, or of everything: newest whole snapshot and the log after it.
+        """The image below offset `until`, or of the whole log: the newest complete snapshot and the log after it.
 
-        Without `use_snapshot` from the log alone, which is whole only if nothing was ever deleted from it.
+        Without `use_snapshot` from the log alone, which is complete only if nothing was ever deleted from it.
         """
         findings: list[Finding] = []
         chosen = self._newest_snapshot(until, findings) if use_snapshot else None
@@ -159,9 +161,10 @@ class MetadataLog:
         return state
 
     def offset_at(self, time: int) -> int | None:
-        """The offset of the first record later than `time` (ms), to which the state at that time reaches; None without.
+        """Offset of the first record later than `time` (ms since 1970); None if there is none.
 
-        `UsageError` for a time before all that the log still has, which begins with a snapshot that has no times.
+        Raises `UsageError` if `time` lies before all records that the log still has: the snapshot before them has no
+        times.
         """
         first = True
         for event in self.events([]):
@@ -174,7 +177,7 @@ class MetadataLog:
         return None
 
     def terms(self, findings: list[Finding]) -> list[ControllerTerm]:
-        """Every election that the log still has a record of, in order."""
+        """All elections that the log still has a record of, in order."""
         found: list[ControllerTerm] = []
         for event in self.events(findings):
             fields = event.says(ControlType.LEADER_CHANGE)
@@ -190,7 +193,7 @@ class MetadataLog:
         return found
 
     def quorum_state(self, findings: list[Finding]) -> dict[str, Any] | None:
-        """What `quorum-state` says of the latest election; None if there is none."""
+        """Fields of the file `quorum-state`; None if there is none."""
         path = os.path.join(self.partition.path, QUORUM_STATE)
         try:
             found = json.loads(read_small(path, self.limits.checkpoint_bytes))
@@ -204,7 +207,7 @@ class MetadataLog:
 
 
 def gap(expected: int, offset: int, path: str) -> Finding:
-    """Offsets from the one that is expected up to the next one there is are missing in a metadata log."""
+    """A finding: offsets from `expected` up to, not including, `offset` are missing in a metadata log."""
     detail = f"offset {expected} is followed by {offset}: what lies between is lost"
     return Finding.of(FindingCode.METADATA_GAP, None, expected, detail, path)
 

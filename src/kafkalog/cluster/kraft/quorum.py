@@ -1,7 +1,7 @@
-"""Several nodes' copies of one metadata log side by side: which goes furthest, who is missing, what may be lost.
+"""Compare several nodes' copies of a metadata log: which one is longest, which voters are missing, what may be lost.
 
-An election goes to the copy with the later last epoch, then the longer log (`ReplicatedLog.endOffset` in a vote).  What
-was committed is on a majority of the voters, and nothing in the files of fewer says how much that was.
+An election is won by the copy with the higher last epoch, then the longer log (`ReplicatedLog.endOffset` in a vote).
+Committed records are on a majority of the voters; the files of fewer do not show how many there were.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 NO_OPS = frozenset({"NoOpRecord", "LeaderChange"})
-"""what changes nothing in the metadata"""
+"""Record types that change nothing in the metadata."""
 _FEW = 6
 
 
@@ -45,40 +45,42 @@ class KnownVoter(Struct, frozen=True):
 
     node: int
     directory_id: str | None
-    """None with static voters"""
+    """id of the voter's metadata directory; None with static voters"""
     endpoints: tuple[tuple[str, str, int], ...]
     """(listener, host, port)"""
     is_in_force: bool
-    """in the voter set of the best copy"""
+    """whether it is in the voter set of the best copy"""
     is_given: bool
 
 
 class QuorumSurvivor(Struct, kw_only=True):
-    """One copy, compared with the best one."""
+    """A copy, compared with the best one."""
 
     log: QuorumLog
     common_end: int | None = None
-    """up to here it is the same as the best one; None if their logs do not meet"""
+    """offset up to which it equals the best copy; None if their logs do not overlap"""
     lacks: Counter[str] | None = None
-    """records of the best one that are not in it, by kind; None if not known"""
+    """records of the best copy that it lacks, by kind; None if unknown"""
     has_more: Counter[str] = field(default_factory=Counter)
-    """records in it that the best one does not have: they go when it follows"""
+    """records that the best copy does not have; it truncates them when it follows"""
     contradicts: tuple[int, int] | None = None
-    """offset and epoch at which it holds another batch than the best one: no quorum writes two in one epoch"""
+    """offset and epoch at which it has another batch than the best copy, which no single quorum writes; None if there
+    is none
+    """
 
     @property
     def only_no_ops(self) -> bool | None:
-        """What the best one has more is nothing but no-op records and elections; None if not known."""
+        """Whether the best copy has only no-op records and elections beyond it; None if unknown."""
         return None if self.lacks is None else set(self.lacks) <= NO_OPS
 
     @property
     def is_diverged(self) -> bool:
-        """Whether it holds records that the best one does not."""
+        """Whether it has records that the best copy does not have."""
         return bool(self.has_more)
 
 
 class Quorum(Struct, kw_only=True):
-    """The copies of one cluster, best first."""
+    """The copies of a cluster's metadata log, best first."""
 
     cluster_id: str | None
     survivors: tuple[QuorumSurvivor, ...]
@@ -87,7 +89,7 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def best(self) -> QuorumLog:
-        """The copy that goes furthest."""
+        """The copy that wins an election."""
         return self.survivors[0].log
 
     @property
@@ -97,17 +99,17 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def missing(self) -> tuple[KnownVoter, ...]:
-        """Voters that some file names and that are not among the given."""
+        """Voters that some file names and that are not among the given copies."""
         return tuple(each for each in self.voters if not each.is_given)
 
     @property
     def majority(self) -> int:
-        """How many voters an election takes."""
+        """Number of voters that an election needs."""
         return len(self.in_force) // 2 + 1
 
     @property
     def contradictions(self) -> list[str]:
-        """Copies that cannot both be what a quorum wrote, each in a sentence."""
+        """A sentence for each pair of copies that cannot both be written by one quorum."""
         return [
             f"{self.best.root} and {each.log.root} hold different records at offset {each.contradicts[0]} of the same "
             f"epoch {each.contradicts[1]}, which no quorum writes: one of them was changed by something else than Kafka"
@@ -117,7 +119,7 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def has_majority(self) -> bool:
-        """Whether as many of the voters are here, undamaged, as an election takes."""
+        """Whether enough voters for an election are here and undamaged."""
         if any(each.contradicts is not None for each in self.survivors):
             return False
         logs = [each.log for each in self.survivors if each.log.is_voter]
@@ -127,10 +129,10 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def lagging(self) -> tuple[QuorumSurvivor, ...]:
-        """The voters' copies, if all of them lack metadata that another node has: they are older than it; else none.
+        """Copies of the voters, if each of them lacks metadata that another node has, so that it is older; else empty.
 
-        Whoever does not vote has what it has from a voter.  If voters are missing, it may be from one of these, and not
-        committed, unless a snapshot shows it.
+        A node that does not vote gets its records from a voter.  If voters are missing, the records may come from one
+        of them and be uncommitted, unless a snapshot has them.
         """
         voters = tuple(each for each in self.survivors if each.log.is_voter)
         is_shown = all(each.is_given for each in self.in_force) or (
@@ -141,18 +143,18 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def committed_at_least(self) -> int:
-        """Metadata below this offset was committed, as far as the files say."""
+        """Offset below which the files show the metadata to be committed."""
         ends = [each.log.committed_at_least for each in self.survivors if each.common_end is not None]
         return min(max(ends, default=0), self.best.end)
 
     @property
     def later_epoch(self) -> int | None:
-        """An election after the best copy's last record, of which somebody knows; None if nobody does."""
+        """Latest epoch that a file knows beyond the best copy's last record; None if there is none."""
         latest = max(each.log.latest_epoch for each in self.survivors)
         return latest if latest > self.best.epoch else None
 
     def loss(self) -> str:
-        """What may be lost if the best of the given is not the best that ever was; one sentence."""
+        """A sentence: what may be lost if a better copy than the best given one existed."""
         given = len({each.node for each in self.in_force if each.is_given})
         best, total = self.best, len(self.in_force)
         if self.contradictions:
@@ -195,7 +197,9 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def _unknown_of_former_voters(self) -> str:
-        """What is not known if former voters, who could commit without those in force, are missing; else empty."""
+        """Text about what is unknown because former voters are missing that could commit without the present ones; or
+        empty.
+        """
         in_force = {each.node for each in self.in_force}
         former = sorted({each.node for each in self.missing if not each.is_in_force} - in_force)
         if len(former) <= (len(former) + len(in_force)) // 2:
@@ -207,7 +211,7 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def _unsound(self) -> str:
-        """How many of the voters that are here are damaged, or would not start."""
+        """Number of present voters that are damaged or would not start, as words."""
         given = {each.node for each in self.in_force if each.is_given}
         logs = [each.log for each in self.survivors if each.log.is_voter]
         sound = {log.node for log in logs if log.refusal is None and not log.is_damaged}
@@ -216,22 +220,22 @@ class Quorum(Struct, kw_only=True):
 
 
 class LeftOut(Struct, frozen=True):
-    """A path that holds no metadata log that could be compared."""
+    """A path without a metadata log that could be compared."""
 
     path: str
     why: str
-    """one sentence, with the path"""
+    """a sentence with the path"""
     is_unreadable: bool
-    """the operating system is why"""
+    """whether the operating system refused to read it"""
 
     def finding(self) -> Finding:
-        """What was left out, as a finding."""
+        """The finding that the path was skipped."""
         code = FindingCode.UNREADABLE if self.is_unreadable else FindingCode.METADATA_INCONSISTENT
         return Finding(code, Severity.ERROR, None, None, f"left out: {self.why}", self.path)
 
 
 def best_first(logs: Iterable[QuorumLog]) -> list[QuorumLog]:
-    """As an election ranks them; of equals those that would start at all, that are voters, then by node."""
+    """Copies in the order of an election; of equal ones first those that would start, then voters, then by node id."""
 
     def rank(log: QuorumLog) -> tuple[bool, int, int, bool, int]:
         return log.refusal is not None, -log.epoch, -log.end, not log.is_voter, log.node or 0
@@ -240,9 +244,9 @@ def best_first(logs: Iterable[QuorumLog]) -> list[QuorumLog]:
 
 
 def common_end(one: QuorumLog, other: QuorumLog) -> int | None:
-    """Up to which offset two copies hold the same batches; None where their logs do not meet.
+    """Offset up to which two copies have the same batches; None if their logs do not overlap.
 
-    Followers copy batches as they are, so that the same base offset, epoch and checksum are the same bytes.
+    Followers copy batches unchanged, so the same base offset, epoch and checksum mean the same bytes.
     """
     first, second = (one, other) if one.start <= other.start else (other, one)
     a, b = first.batches, second.batches
@@ -263,7 +267,7 @@ def common_end(one: QuorumLog, other: QuorumLog) -> int | None:
 
 
 def _reaches(log: QuorumLog, position: tuple[int, int]) -> bool:
-    """Whether a log holds the last record that another's snapshot includes."""
+    """Whether a log has the last record that a snapshot of another copy includes."""
     if log.position == position:
         return True
     number = bisect_left(log.batches.end, position[1])
@@ -271,16 +275,18 @@ def _reaches(log: QuorumLog, position: tuple[int, int]) -> bool:
 
 
 def _batch_at(log: QuorumLog, offset: int) -> tuple[int, int, int, int] | None:
-    """The batch that begins at an offset."""
+    """The batch that begins at an offset (`BatchColumns.row`); None if there is none."""
     number = bisect_left(log.batches.base, offset)
     is_there = number < len(log.batches) and log.batches.base[number] == offset
     return log.batches.row(number) if is_there else None
 
 
 def _contradiction(one: QuorumLog, other: QuorumLog, offset: int) -> tuple[int, int] | None:
-    """Offset and epoch where both hold a batch of one epoch and not the same, in the middle of a leadership.
+    """Offset and epoch at which both have different batches of one epoch, not at its beginning; None if there is no
+    such place.
 
-    The leader of an epoch writes each batch once.  Where the epoch begins, two quorums may have had it, each its own.
+    The leader of an epoch writes each batch once.  At the beginning of an epoch two separate quorums may have had a
+    leader each.
     """
     epoch = _epoch_of_both(one, other, offset)
     batches = [(log.batches, bisect_left(log.batches.base, offset)) for log in (one, other)]
@@ -289,7 +295,7 @@ def _contradiction(one: QuorumLog, other: QuorumLog, offset: int) -> tuple[int, 
 
 
 def _epoch_of_both(one: QuorumLog, other: QuorumLog, offset: int) -> int | None:
-    """The epoch in which two logs hold different batches at an offset; None if it is not the same."""
+    """Epoch in which two logs have different batches at an offset; None if the epochs differ."""
     here, there = _batch_at(one, offset), _batch_at(other, offset)
     if here is None or there is None or here == there or here[2] != there[2]:
         return None
@@ -306,7 +312,7 @@ def read_quorum(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> l
 
 
 def read_what_is_left(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> tuple[list[Quorum], list[LeftOut]]:
-    """The quorums, and the paths that hold no metadata log or cannot be read; an error only if all of them are such."""
+    """The quorums, and the paths without a readable metadata log; raises the error of the first one if all are such."""
     logs: list[QuorumLog] = []
     left_out: list[LeftOut] = []
     first: UsageError | StorageError | None = None
@@ -331,7 +337,7 @@ def _by_cluster(logs: Sequence[QuorumLog], limits: Limits) -> list[Quorum]:
 
 
 def quorum_of(logs: Sequence[QuorumLog], limits: Limits = DEFAULT_LIMITS) -> Quorum:
-    """Copies of one cluster, compared."""
+    """Compare the copies of one cluster."""
     survivors = _beside_the_first(best_first(logs))
     if any(each.contradicts is not None for each in survivors):
         survivors = _beside_the_first(_agreed_first(survivors))
@@ -357,7 +363,7 @@ def _of_lagging(log: QuorumLog, best: QuorumLog) -> Finding:
 
 
 def _beside_the_first(ranked: Sequence[QuorumLog]) -> list[QuorumSurvivor]:
-    """Each with what it has in common with the first."""
+    """Each copy with what it has in common with the first."""
     best = ranked[0]
     survivors = [QuorumSurvivor(log=best, common_end=best.end, lacks=Counter())]
     for log in ranked[1:]:
@@ -369,9 +375,9 @@ def _beside_the_first(ranked: Sequence[QuorumLog]) -> list[QuorumSurvivor]:
 
 
 def _agreed_first(survivors: Sequence[QuorumSurvivor]) -> list[QuorumLog]:
-    """Where copies contradict each other within an epoch, those come first of which there are more alike.
+    """Copies in an order in which, of those that contradict each other within an epoch, the larger group comes first.
 
-    Copies are made one from another, so that what several hold was there before what only one holds.
+    Copies are made from one another, so what several have was there before what only one has.
     """
     offset, _epoch = min(each.contradicts for each in survivors if each.contradicts is not None)
     at = {each.log.root: _batch_at(each.log, offset) for each in survivors}
@@ -382,7 +388,7 @@ def _agreed_first(survivors: Sequence[QuorumSurvivor]) -> list[QuorumLog]:
 
 
 def _same_identity(logs: Sequence[QuorumLog]) -> Iterator[Finding]:
-    """Directories of which only one can be what its `meta.properties` says."""
+    """Findings about directories whose `meta.properties` name the same node or directory."""
     for number, log in enumerate(logs):
         for other in logs[:number]:
             if log.directory_id is not None and log.directory_id == other.directory_id:
@@ -396,7 +402,7 @@ def _same_identity(logs: Sequence[QuorumLog]) -> Iterator[Finding]:
 
 
 def _voters(ranked: Sequence[QuorumLog]) -> tuple[KnownVoter, ...]:
-    """Everybody whom a file names, those in force first."""
+    """All voters that some file names, those in force first."""
     best = ranked[0]
     given = {(log.node, log.directory_id) for log in ranked}
     if best.is_static:
@@ -425,7 +431,9 @@ def _terms_after(log: QuorumLog, offset: int) -> list[Term]:
 
 
 def _of_divergence(best: QuorumLog, other: QuorumSurvivor) -> Finding | None:
-    """A copy with records of its own: the tail of a deposed leader, or a second quorum."""
+    """The finding for a copy with records of its own: the end of a deposed leader's log, or a second quorum; None if it
+    has none.
+    """
     if not other.is_diverged or other.common_end is None:
         return None
     log, at = other.log, other.common_end

@@ -1,8 +1,8 @@
-"""One node's copy of the metadata log, as a quorum looks at it: how far it goes, who votes, what it has voted.
+"""One node's copy of the metadata log: where it ends, who votes, what the node has voted.
 
-A voter set counts from the moment it is in the log, committed or not; the last one in the log is in force, else the one
-in the newest snapshot (`KRaftControlRecordStateMachine`).  A cluster with static voters has none in its files
-but in `quorum-state`, which does not decide.  No file says how far the log was committed.
+A voter set is in force as soon as it is in the log, committed or not.  The last one in the log is used, else the one in
+the newest snapshot (`KRaftControlRecordStateMachine`).  With static voters the only trace in the files is
+`quorum-state`, which decides nothing.  No file says how far the log was committed.
 """
 
 from __future__ import annotations
@@ -67,58 +67,60 @@ class Term(Struct, frozen=True):
 
 @dataclass(slots=True)
 class QuorumLog:
-    """What the files of one node say."""
+    """Contents of one node's files."""
 
     root: str
     """the log directory"""
     directory: str
-    """its `__cluster_metadata-0`"""
+    """path of its `__cluster_metadata-0`"""
     cluster_id: str | None
     node: int | None
     directory_id: str | None
     state: QuorumState | None
     snapshots: tuple[MetadataSnapshot, ...] = ()
-    """as a start orders them: by epoch, then by end"""
+    """in the order of a start: by epoch, then by end offset"""
     start: int = 0
     end: int = 0
     """log end offset, before the first damage"""
     epoch: int = -1
-    """of the last batch, or of the snapshot that the log begins with"""
+    """leader epoch of the last batch, or of the snapshot that the log begins with"""
     last_time: int = -1
     kraft_version: int = 0
     voters: tuple[VoterNode, ...] = ()
-    """those in force; none with static voters"""
+    """voters in force; empty with static voters"""
     voters_offset: int | None = None
-    """where in the log they are; None: in a snapshot"""
+    """offset of the record with the voters; None if they are in a snapshot"""
     known: dict[tuple[int, bytes], VoterNode] = field(default_factory=dict)
-    """every voter of every voter set, by id and directory id, as last seen"""
+    """every voter of every voter set, by id and directory id, as last named"""
     terms: list[Term] = field(default_factory=list)
     batches: BatchColumns = field(default_factory=BatchColumns, repr=False)
     findings: list[Finding] = field(default_factory=list)
     records_behind_damage: int = 0
-    """records of sound batches after the first damage: a node's start cuts them off"""
+    """records of sound batches after the first damage; a start truncates them"""
     hole: tuple[int, int] | None = None
-    """offsets from the first up to the second are in no snapshot and missing in the log, which ends here for that"""
+    """first offset that is missing in log and snapshots, and the next one that exists: the log ends before the gap;
+    None without a gap
+    """
     log_end: tuple[int, int] = (-1, 0)
-    """epoch and end of the log by itself, without the snapshots"""
+    """epoch and end offset of the log without the snapshots"""
     drops_log: bool = False
-    """a start deletes the log, because the newest snapshot goes further"""
+    """a start deletes the log, because the newest snapshot ends after it"""
     first_batches: FirstBatches = field(default_factory=FirstBatches, repr=False, compare=False)
     known_as: int | None = None
-    """the node as which the voter set knows this directory, where that is not the one of `meta.properties`"""
+    """node id that the voter set has for this directory, if `meta.properties` has another; else None"""
     refusal: str | None = None
-    """why no node would start on it, whatever the quorum"""
+    """reason why no node would start on it, whatever the other voters have; None if there is none"""
     started_over: StartedOver | None = None
-    """where a controller took the metadata for empty and started it over; None if that has not happened"""
+    """place at which a controller took the metadata for empty and began it again; None if that did not happen"""
 
     @property
     def newest_snapshot(self) -> MetadataSnapshot | None:
-        """The snapshot that stands for the beginning of the log."""
+        """The snapshot that replaces the beginning of the log; None if there is none."""
         return latest(each for each in self.snapshots if each.counts)
 
     @property
     def is_static(self) -> bool:
-        """The voters are those in the configuration."""
+        """Whether the voters are those of the configuration."""
         return self.kraft_version == 0
 
     @property
@@ -137,12 +139,12 @@ class QuorumLog:
 
     @property
     def is_damaged(self) -> bool:
-        """Something other than a torn end."""
+        """Whether there is damage other than a torn end."""
         return any(each.severity is Severity.ERROR and each.code not in _NO_DAMAGE for each in self.findings)
 
     @property
     def ends_in_damage(self) -> bool:
-        """Whether its log ends in damage other than a torn end, and nothing sound comes after it."""
+        """Whether the log ends in damage other than a torn end, with nothing sound after it."""
         codes = {each.code for each in self.findings if each.severity is Severity.ERROR}
         beside = {
             *_NO_DAMAGE,
@@ -154,12 +156,12 @@ class QuorumLog:
 
     @property
     def is_torn(self) -> bool:
-        """The log ends in bytes that a start cuts off."""
+        """Whether the log ends in bytes that a start truncates."""
         return any(each.code in UNCOMMITTED_TAILS for each in self.findings)
 
     @property
     def is_voter(self) -> bool:
-        """Whether it is one of the voters in force: with dynamic voters by its directory's id too."""
+        """Whether the node is one of the voters in force; dynamic voters are compared by directory id too."""
         if self.is_static:
             return self.node in self.static_voters
         ids = {(each.voter_id, encode_uuid(each.directory_id)) for each in self.voters}
@@ -167,7 +169,7 @@ class QuorumLog:
 
     @property
     def finding_of_starting_over(self) -> Finding | None:
-        """That the metadata starts over, which does not damage the log; None if it does not."""
+        """The finding that the metadata begins again, which is not damage; None if it does not."""
         if self.started_over is None:
             return None
         code = FindingCode.METADATA_INCONSISTENT
@@ -175,21 +177,21 @@ class QuorumLog:
 
     @property
     def latest_epoch(self) -> int:
-        """The latest election that it knows of: where its log ends, or what it has voted in since."""
+        """Latest epoch that the node knows: that of the log's end, or one in which it has voted since."""
         return max(self.epoch, -1 if self.state is None else self.state.leader_epoch)
 
     @property
     def position(self) -> tuple[int, int]:
-        """What an election compares (`OffsetAndEpoch`)."""
+        """Epoch and end offset, which an election compares (`OffsetAndEpoch`)."""
         return self.epoch, self.end
 
     @property
     def committed_at_least(self) -> int:
-        """A snapshot is made of what was committed."""
+        """Largest end offset of a valid snapshot, because snapshots hold only committed records; 0 without one."""
         return max((each.end for each in self.snapshots if each.counts), default=0)
 
     def records_between(self, start: int, end: int, limits: Limits = DEFAULT_LIMITS) -> Counter[str]:
-        """How many records of each kind are at offsets from `start` up to `end`."""
+        """Number of records of each kind at offsets from `start` up to, not including, `end`."""
         found: Counter[str] = Counter()
         for batch in open_partition(self.directory, limits=limits).batches(
             start_offset=start, on_damage=STOP, limits=limits
@@ -207,7 +209,7 @@ class QuorumLog:
 
 
 def root_of_metadata(path: PathLike) -> tuple[str, str]:
-    """The log directory and its metadata directory, of which either may be given; `UsageError` if it is neither."""
+    """Log directory and metadata directory of a path that is either of them; raises `UsageError` if it is neither."""
     given = os.fspath(path)
     if not given:
         raise UsageError("an empty path names no log directory")
@@ -236,7 +238,7 @@ def root_of_metadata(path: PathLike) -> tuple[str, str]:
 
 
 def _log_dirs_in(path: str) -> list[str]:
-    """The first directories in another one that hold a metadata log."""
+    """The first directories below `path` that hold a metadata log."""
     found = (
         entry.name
         for entry in sorted(scan_directory(path), key=lambda each: each.name)
@@ -246,9 +248,9 @@ def _log_dirs_in(path: str) -> list[str]:
 
 
 def read_quorum_log(path: PathLike, limits: Limits = DEFAULT_LIMITS) -> QuorumLog:
-    """Read one node's metadata log; what is wrong with it is a finding.
+    """Read one node's metadata log; damage becomes a finding.
 
-    `UsageError` for a path that holds none, `StorageError` for I/O.
+    Raises `UsageError` if the path holds no metadata log, `StorageError` for I/O errors.
     """
     root, directory = root_of_metadata(path)
     findings = findings_of_half_done(root)
@@ -312,7 +314,7 @@ def _control(record: Record) -> KRaftRecord | None:
 
 
 def _read_log(found: QuorumLog, partition: Partition, limits: Limits) -> None:
-    """Read the log by the snapshots that can be of it; one that cannot is known when the log has been read."""
+    """Read the log from the snapshots that fit it; which do not fit is known only after reading."""
     before = list(found.findings)
     while True:
         found.findings = list(before)
@@ -348,7 +350,7 @@ def _read_log(found: QuorumLog, partition: Partition, limits: Limits) -> None:
 
 
 def _drop_log(found: QuorumLog, newest: MetadataSnapshot) -> None:
-    """What a start makes of a log that ends before the newest snapshot: nothing of it is left."""
+    """Drop a log that ends before the newest snapshot, as a start does."""
     if len(found.batches):
         epoch, end = found.log_end
         found.drops_log = True
@@ -410,9 +412,10 @@ def _walk(found: QuorumLog, partition: Partition, limits: Limits) -> None:
 
 
 def _is_of_metadata(batch: RecordBatch, partition: Partition, limits: Limits) -> bool:
-    """Whether a batch holds records of the metadata; False for control records, which say nothing of that.
+    """Whether a batch holds metadata records; False for control records, which any log may have.
 
-    `UsageError` if it cannot: controllers write without a producer id, without keys, and each value in a frame.
+    Raises `UsageError` if it cannot belong to a metadata log: controllers write without producer id and keys, and frame
+    each value.
     """
     header = batch.header
     if not isinstance(header, BatchHeader):
@@ -429,7 +432,9 @@ def _is_of_metadata(batch: RecordBatch, partition: Partition, limits: Limits) ->
 
 
 def _refuse_other_topic(partition: Partition) -> None:
-    """A start compares the topic's id too (`UnifiedLog`, `InconsistentTopicIdException`)."""
+    """Raise `UsageError` if the topic id is not that of the metadata topic, which a start compares (`UnifiedLog`,
+    `InconsistentTopicIdException`).
+    """
     if partition.metadata is not None and partition.metadata.topic_id != CLUSTER_METADATA_TOPIC_ID:
         raise UsageError(
             f"{partition.path} is a partition of another topic under that name: its partition.metadata has topic id "
@@ -457,7 +462,7 @@ def _note_voters(found: QuorumLog, voters: tuple[VoterNode, ...]) -> None:
 
 
 def _judge_identity(found: QuorumLog) -> None:
-    """A voter is known by its node id together with its directory's id (`VoterSet.isVoter`)."""
+    """Compare node id and directory id with the voter set (`VoterSet.isVoter`)."""
     if found.is_static or found.directory_id is None:
         return
     path = os.path.join(found.root, META_PROPERTIES)
@@ -480,7 +485,7 @@ def _judge_identity(found: QuorumLog) -> None:
 
 
 def _judge(found: QuorumLog) -> None:
-    """Whether a node would start on it at all (`KafkaRaftLog.recoverSnapshots`, `UnifiedLog`)."""
+    """Set `refusal` if no node would start on it (`KafkaRaftLog.recoverSnapshots`, `UnifiedLog`)."""
     believed = latest(found.snapshots)
     if believed is not None and not believed.is_whole:
         found.refusal = f"its newest snapshot {believed.file} is damaged, and a controller stops when it reads that"

@@ -57,12 +57,12 @@ class MetadataSnapshot(Struct, frozen=True, kw_only=True):
 
     @property
     def position(self) -> tuple[int, int]:
-        """What a start compares."""
+        """Position by which a start compares snapshots."""
         return self.epoch, self.end
 
 
 class LogEnd(Struct, frozen=True, kw_only=True):
-    """What is known of the log that snapshots are compared with."""
+    """End of the log with which snapshots are compared."""
 
     start: int
     end: int

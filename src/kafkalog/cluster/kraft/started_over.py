@@ -25,7 +25,7 @@ _TRANSACTION, _VERSION = "Bootstrap records", "metadata.version"
 
 
 class StartedOver(Struct, frozen=True, kw_only=True):
-    """Where the metadata starts over, and what it held before."""
+    """Offset at which the metadata starts over, and its earlier contents."""
 
     offset: int
     """of the change of leader after which the bootstrap records come"""
@@ -51,7 +51,7 @@ class FirstBatches:
         self._has_records = False
 
     def note(self, batch: RecordBatch, *, is_change_of_leader: bool, limits: Limits) -> None:
-        """One more batch."""
+        """Add a batch."""
         header = batch.header
         if not isinstance(header, BatchHeader):
             return

@@ -109,7 +109,7 @@ class _Walk:
         self._online = self._with_directory(partition)
 
     def _with_directory(self, partition: PartitionImage) -> frozenset[int]:
-        """Who has the replica's directory (`LeaderAcceptor`)."""
+        """Brokers that have the replica's directory (`LeaderAcceptor`)."""
         place = dict(zip(partition.replicas, partition.directories, strict=False))
         brokers = self._starts.image.brokers
         return frozenset(

@@ -1,4 +1,4 @@
-"""Which records there are in internal topics and in ZooKeeper's files, and how their bytes are laid out.
+"""Layouts of the records of internal topics and of ZooKeeper's files.
 
-The layouts of Kafka's records are its own schemas (`codec.messages`), read when a type is first met.
+The layouts of Kafka's records are Kafka's own schemas (`codec.messages`), read on first use of a type.
 """

@@ -1,7 +1,7 @@
-"""What consumers put into a group's subscriptions and assignments.
+"""Layouts of consumers' subscriptions and assignments in classic groups.
 
-After a version that is written first; never flexible.  A later version than the newest known one is read as that one.
-Of the user data of `StickyAssignor` and `CooperativeStickyAssignor` there is no published schema: they declare it in
+A version comes first, and they are never flexible.  A later version than the newest known one is read as that one.
+There is no published schema for the user data of `StickyAssignor` and `CooperativeStickyAssignor`: they declare it in
 code, and it is declared here in the notation of the others.
 """
 

@@ -1,4 +1,4 @@
-"""The record types of a topic with their layouts, which are read when a type is first asked for."""
+"""The record types of a topic with their layouts, which are read on first use of a type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Layouts = TypeVar("Layouts")
 
 
 class RecordTypes(Mapping[int, Layouts]):
-    """Record type -> its layouts, made of the type's name when they are first asked for."""
+    """Record type -> its layouts, created from the type's name on first use."""
 
     def __init__(self, names: Callable[[], Mapping[int, str]], layouts_of: Callable[[str], Layouts]) -> None:
         self._names = names
@@ -41,13 +41,10 @@ KeyedTypes = RecordTypes[tuple[str, Message, tuple[Message, ...]]]
 
 
 def framed_types(topic: str) -> RecordTypes[tuple[Message, ...]]:
-    """The types of a topic without keys: the layouts of a value, from the newest to the oldest."""
+    """Types of a topic without keys: the layouts of a value, newest first."""
     return RecordTypes(lambda: record_types(topic), layouts)
 
 
 def keyed_types(topic: str) -> KeyedTypes:
-    """The types of a coordinator's topic.
-
-    A type's name, the layout of its key, and those of its value from the newest on.
-    """
+    """Types of a coordinator's topic: a type's name, the layout of its key, and those of its value, newest first."""
     return RecordTypes(lambda: record_types(topic), lambda name: (name, newest(f"{name}Key"), layouts(f"{name}Value")))

@@ -1,1 +1,1 @@
-"""Records of the cluster's own topics as values and as JSON."""
+"""Records of internal topics as values and as JSON."""

@@ -1,4 +1,4 @@
-"""What the checkpoints of a log directory say, beside a partition that is in it."""
+"""Checkpoints of the log directory that contains a partition."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kafkalog.log.disk.files import read_small
 __all__ = ["checkpoint_in"]
 
 _KEPT = 4
-"""Files that were read last: each partition of a coordinator's topic asks for the same ones."""
+"""Cache of the files that were read last; all partitions of a coordinator's topic ask for the same ones."""
 
 
 def checkpoint_in(root: str, name: str) -> Mapping[tuple[str, int], int] | None:
-    """(topic, partition) -> offset; None where there is no such file, or none that can be read."""
+    """(topic, partition) -> offset; None if the file does not exist or cannot be read."""
     path = os.path.join(root, name)
     try:
         return _offsets(read_small(path, DEFAULT_LIMITS.checkpoint_bytes))

@@ -1,7 +1,7 @@
-"""What consumers of classic groups say to each other: subscriptions, assignments and the sticky assignors' user data.
+"""Embedded consumer protocol of classic groups: subscriptions, assignments and the sticky assignors' user data.
 
-Decided by `ConsumerProtocol`, `StickyAssignor` and `CooperativeStickyAssignor`.  A version above the newest known one
-is read as that one, because later versions only append.
+Follows `ConsumerProtocol`, `StickyAssignor` and `CooperativeStickyAssignor`.  A version above the newest known one is
+read as that one, because later versions only append.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ __all__ = [
 ]
 
 CONSUMER_PROTOCOL = "consumer"
-"""Protocol type of groups whose members are consumers; others (connect) have payloads of their own"""
+"""Protocol type of groups of consumers; others (connect) have their own payloads"""
 _VERSION = Struct(">h")
 
 TopicPartition = tuple[str, int]
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
-    """What a member asked for, and what it had before."""
+    """Topics that a member subscribed to, and the partitions that it owned."""
 
     topics: tuple[str, ...]
     owned: tuple[TopicPartition, ...] = ()
-    """in the order in which the member gave them"""
+    """in the order in which the member listed them"""
     generation: int = -1
-    """of `owned`; -1 unknown"""
+    """generation of `owned`; -1 if unknown"""
     rack: str | None = None
     user_data: bytes | None = None
     version: int = 3
-    """0 up to clients of 2.3, 1 up to 3.3, 3 since"""
+    """0 for clients up to 2.3, 1 up to 3.3, 3 since"""
 
 
 def _versioned(layout: Message, data: bytes) -> Decoded:
@@ -62,12 +62,12 @@ def _versioned(layout: Message, data: bytes) -> Decoded:
 
 
 def decode_subscription(data: bytes) -> Decoded:
-    """`ConsumerProtocolSubscription`; raises `FormatError`."""
+    """Decode `ConsumerProtocolSubscription`; raises `FormatError`."""
     return _versioned(subscription_layout(), data)
 
 
 def decode_assignment(data: bytes) -> Decoded:
-    """`ConsumerProtocolAssignment`; raises `FormatError`."""
+    """Decode `ConsumerProtocolAssignment`; raises `FormatError`."""
     return _versioned(assignment_layout(), data)
 
 
@@ -76,15 +76,15 @@ def _pairs(topics: list[dict[str, Any]]) -> tuple[TopicPartition, ...]:
 
 
 def read_assignment(data: bytes) -> frozenset[TopicPartition]:
-    """The partitions of an assignment; none for a member that was given no bytes.  Raises `FormatError`."""
+    """Partitions of an assignment; empty for a member that was given no bytes.  Raises `FormatError`."""
     return frozenset(_pairs(decode_assignment(data).fields["assigned_partitions"]) if data else ())
 
 
 def read_subscription(data: bytes, protocol: str | None) -> Subscription:
-    """A subscription with what the user data of `protocol` adds; raises `FormatError`.
+    """Decode a subscription with the additions in the user data of `protocol`; raises `FormatError`.
 
-    Eager sticky keeps previous partitions and generation in the user data; cooperative-sticky its generation, unless
-    the subscription has a field for it.
+    Eager sticky keeps the previous partitions and their generation in the user data; cooperative-sticky its generation,
+    unless the subscription has a field for it.
     """
     decoded = decode_subscription(data)
     fields = decoded.fields
@@ -109,7 +109,7 @@ def read_subscription(data: bytes, protocol: str | None) -> Subscription:
 
 
 def _sticky_memory(user_data: bytes | None) -> tuple[tuple[TopicPartition, ...], int]:
-    """What `StickyAssignor.memberData` makes of it: version 1, else 0, else nothing."""
+    """User data as `StickyAssignor.memberData` reads it: as version 1, else version 0, else as empty."""
     if not user_data:
         return (), -1
     for version in (1, 0):

@@ -1,7 +1,8 @@
-"""Records of the coordinators' topics: a key that begins with its type, a value that begins with its version.
+"""Records of coordinator topics: a key that begins with its type, a value that begins with its version.
 
-Decided by `CoordinatorRecordSerde` and, before it, by `GroupMetadataManager` and `TransactionLog`.  A value's layout
-follows from its key's type, never from its version alone.  Unknown types and versions are kept as bytes with a finding.
+Follows `CoordinatorRecordSerde` and, before it, `GroupMetadataManager` and `TransactionLog`.  The layout of a value is
+determined by the type of its key, never by its version alone.  Unknown types and versions are kept as bytes, with a
+finding.
 """
 
 from __future__ import annotations
@@ -35,18 +36,18 @@ __all__ = [
 ]
 
 TOPICS: dict[str, KeyedTypes] = {topic: keyed_types(topic) for topic in COORDINATOR_TOPICS}
-"""Topic -> key type -> name, key layout, value layouts from the newest to the oldest."""
+"""Topic -> key type -> name, key layout, value layouts, newest first."""
 
 _SHORT = Struct(">h")
 _REMOVED_TYPE = 18
-"""Streams partition metadata: written by development builds only"""
+"""Streams partition metadata, which only development builds wrote"""
 
 
 class CoordinatorRecord(msgspec.Struct, frozen=True):
-    """One record, as far as it is understood.
+    """One record, as far as it could be decoded.
 
-    `type` is None where even that cannot be read; `key` and `value` are None where they are not understood, and `value`
-    also where it is a tombstone: `raw_value` is None then.
+    `type` is None if even that cannot be read; `key` and `value` are None if they cannot be decoded.  `value` is None
+    for a tombstone, too; then `raw_value` is None.
     """
 
     type: int | None
@@ -61,16 +62,16 @@ class CoordinatorRecord(msgspec.Struct, frozen=True):
 
     @property
     def is_tombstone(self) -> bool:
-        """Whether it removes what its key names."""
+        """Whether the record removes what its key names."""
         return self.raw_value is None
 
     @property
     def understood(self) -> bool:
-        """Whether key and value (or tombstone) could be read."""
+        """Whether key and value (or tombstone) were decoded."""
         return self.key is not None and (self.value is not None or self.is_tombstone)
 
     def key_field(self, name: str) -> Any:
-        """A field of the key; None where the key is not understood."""
+        """A field of the key; None if the key was not decoded."""
         return None if self.key is None else self.key.fields[name]
 
 
@@ -83,7 +84,7 @@ def _invalid(error: FormatError) -> Finding:
 
 
 def decode_record(topic: str, key: bytes | None, value: bytes | None) -> CoordinatorRecord:
-    """A record of one of `TOPICS`; never raises for bad data."""
+    """Decode a record of one of `TOPICS`; never raises for bad data."""
     layouts = TOPICS[topic]
     if key is None or len(key) < _SHORT.size:
         found = _finding(FindingCode.TYPED_RECORD_INVALID, "the key is missing or too short", Severity.ERROR)
@@ -136,7 +137,7 @@ def _with_value(
 
 
 def encode_record(record: CoordinatorRecord) -> tuple[bytes | None, bytes | None]:
-    """Key and value as bytes; what was not understood as it was."""
+    """Encode key and value; parts that were not decoded are kept as they were."""
     key, value = record.raw_key, record.raw_value
     if record.key is not None and record.type is not None:
         key = (

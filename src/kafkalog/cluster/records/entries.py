@@ -1,7 +1,7 @@
-"""What an internal topic's partition holds, record by record, as its coordinator meets it when it loads the partition.
+"""Records and markers of an internal topic's partition, in the order in which its coordinator loads them.
 
-From the log start offset to the end of the log, aborted transactions included: what a marker means is the reader's
-business.  Decided by `CoordinatorLoaderImpl` and, before it, by `GroupMetadataManager.doLoadGroupsAndOffsets`.
+From the log start offset to the end of the log, including aborted transactions; the caller interprets the markers.
+Follows `CoordinatorLoaderImpl` and, before it, `GroupMetadataManager.doLoadGroupsAndOffsets`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Entry", "Marker", "entries"]
 
 
 class Entry(Struct, frozen=True):
-    """One record, decoded; `producer_id` is that of its transaction, or -1."""
+    """A decoded record; `producer_id` is that of its transaction, or -1."""
 
     record: CoordinatorRecord
     offset: int
@@ -38,7 +38,7 @@ class Entry(Struct, frozen=True):
 
 
 class Marker(Struct, frozen=True):
-    """The end of a producer's transaction."""
+    """End of a producer's transaction."""
 
     producer_id: int
     committed: bool
@@ -48,7 +48,7 @@ class Marker(Struct, frozen=True):
 
 
 def entries(partition: Partition, findings: list[Finding], limits: Limits) -> Iterator[Entry | Marker]:
-    """Records and markers in offset order; what is wrong goes to `findings`.  Raises `StorageError` only."""
+    """Yield records and markers in offset order; damage is added to `findings`.  Raises `StorageError` only."""
     topic = partition.topic or ""
     reader = partition.records(include_control=True, on_damage=STOP, limits=limits)
     reached, between = partition.log_start_offset, list[tuple[int, int]]()
@@ -85,10 +85,10 @@ def entries(partition: Partition, findings: list[Finding], limits: Limits) -> It
 
 
 def _gone(partition: Partition, between: Sequence[tuple[int, int]]) -> Iterator[Finding]:
-    """What is missing between two segments and the cleaner has not reached, where that is known.
+    """Findings for offsets that are missing between two segments where the cleaner has not been, if that is known.
 
-    What it has reached may begin and end anywhere; a broker that copies a compacted log begins a segment where the one
-    before it ends, like every other (`UnifiedLog.roll`).
+    Segments that it has cleaned may begin and end anywhere; a broker that copies a compacted log begins a segment where
+    the previous one ends, like every broker (`UnifiedLog.roll`).
     """
     if not between or partition.name is None:
         return

@@ -1,7 +1,7 @@
-"""Records after a frame: `__cluster_metadata` with its snapshots, and `__remote_log_metadata`.
+"""Framed records: `__cluster_metadata` with its snapshots, and `__remote_log_metadata`.
 
 A value is a frame version, a type and a version, all unsigned varints, then the message and nothing more; the key is
-null.  Decided by `AbstractApiMessageSerde`.  Control records of KRaft have no frame.
+null.  Follows `AbstractApiMessageSerde`.  KRaft's control records have no frame.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LARGEST = 0x7FFF
 
 
 class FramedRecord(Struct, frozen=True):
-    """One record, as far as it is understood: `decoded` is None where it is not."""
+    """One record; `decoded` is None if it could not be decoded."""
 
     type: int | None
     version: int | None
@@ -95,17 +95,17 @@ def _decode(layouts: Mapping[int, tuple[Message, ...]], value: bytes | None) -> 
 
 
 def decode_metadata(value: bytes | None) -> FramedRecord:
-    """A record of `__cluster_metadata` or of a snapshot; never raises for bad data."""
+    """Decode a record of `__cluster_metadata` or of a snapshot; never raises for bad data."""
     return _decode(cluster_metadata.VALUES, value)
 
 
 def decode_remote_log_metadata(value: bytes | None) -> FramedRecord:
-    """A record of `__remote_log_metadata`; never raises for bad data."""
+    """Decode a record of `__remote_log_metadata`; never raises for bad data."""
     return _decode(remote_log_metadata.VALUES, value)
 
 
 def encode_framed(record: FramedRecord) -> bytes | None:
-    """The value as bytes; what was not understood as it was."""
+    """Encode the value; a record that was not decoded is kept as it was."""
     if record.decoded is None or record.type is None:
         return record.raw
     stream = Input()
@@ -115,7 +115,7 @@ def encode_framed(record: FramedRecord) -> bytes | None:
 
 
 def encode_remote_log_metadata(name: str, fields: Mapping[str, Any]) -> bytes:
-    """A record of `__remote_log_metadata` as a broker of today writes it, by the name of its schema."""
+    """Encode a record of `__remote_log_metadata` in its current version, by the name of its schema."""
     kind, message = next(
         (kind, each) for kind, known in remote_log_metadata.VALUES.items() for each in known if each.name == name
     )
@@ -126,7 +126,7 @@ def encode_remote_log_metadata(name: str, fields: Mapping[str, Any]) -> bytes:
 
 
 def decode_control(kind: int, value: bytes | None) -> FramedRecord:
-    """A control record of KRaft, whose type is in its key; its layout's version is what its first field says."""
+    """Decode a KRaft control record; its type is in its key, the version of its layout in its first field."""
     layout = kraft_control.VALUES.get(kind)
     if layout is None:
         detail = f"control record type {kind} is not one of KRaft's"

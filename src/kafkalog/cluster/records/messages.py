@@ -1,7 +1,7 @@
-"""Decoding and encoding one message whose layout and version are known, and Kafka's JSON words for it.
+"""Decode and encode one message of known layout and version, and convert it to Kafka's JSON.
 
-The JSON is that of Kafka's generated `…JsonConverter` classes, which its own tools print: camel case, bytes as base64,
-tagged fields only where they are not at their default.
+The JSON is that of Kafka's generated `…JsonConverter` classes, which its tools print: camel case, bytes as base64,
+tagged fields only if they differ from their default.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_MESSAGE_BYTES = 1 << 27
 
 
 class Decoded(Struct, frozen=True):
-    """A message: its layout, its fields by name, and how many bytes it took."""
+    """A decoded message: its layout, its fields by name, and its size in bytes."""
 
     message: Message
     version: int
@@ -34,7 +34,7 @@ class Decoded(Struct, frozen=True):
 
 
 def decode(message: Message, version: int, data: bytes, *, position: int = 0) -> Decoded:
-    """The message at `position`; raises `FormatError` if the bytes are not one.  What comes after it is left."""
+    """Decode the message at `position` and ignore what follows; raises `FormatError` for invalid bytes."""
     if len(data) > MAX_MESSAGE_BYTES:
         raise FormatError(f"a message of {len(data)} bytes", code="limit_exceeded")
     stream = Input(data)
@@ -44,7 +44,7 @@ def decode(message: Message, version: int, data: bytes, *, position: int = 0) ->
 
 
 def read(message: Message, version: int, stream: Input) -> dict[str, Any]:
-    """The fields of a message that begins where `stream` stands; raises `FormatError`."""
+    """Read the fields of a message at the position of `stream`; raises `FormatError`."""
     stream.elements_left = ELEMENTS
     try:
         fields: dict[str, Any] = message.construct(version).parse_stream(stream)
@@ -60,7 +60,7 @@ def read(message: Message, version: int, stream: Input) -> dict[str, Any]:
 
 
 def encode(message: Message, version: int, fields: Mapping[str, Any]) -> bytes:
-    """The bytes of a message; fields that are left out get their defaults.  Raises `FormatError`."""
+    """Encode a message; missing fields get their defaults.  Raises `FormatError`."""
     stream = Input()
     try:
         message.construct(version).build_stream(fields, stream)
@@ -70,10 +70,10 @@ def encode(message: Message, version: int, fields: Mapping[str, Any]) -> bytes:
 
 
 def choose(messages: Sequence[Message], version: int, data: bytes, *, position: int = 0) -> tuple[Decoded, bool]:
-    """Which of several layouts of one version the bytes are, and whether others would do as well.
+    """Find the layout, of several of one version, that the bytes have, and whether another one fits as well.
 
-    The newest that takes all bytes; if none does, the newest that can be read at all.  Raises `FormatError` of the
-    newest.
+    The result is the newest layout that consumes all bytes; if there is none, the newest that can be read at all.
+    Raises the `FormatError` of the newest.
     """
     whole: list[Decoded] = []
     partly: list[Decoded] = []
@@ -99,11 +99,11 @@ def camel(name: str) -> str:
 
 
 Hook = Callable[[Field, Any], Any]
-"""Shows a value its own way: given its field, returns the value or a replacement."""
+"""Replaces a value for display: takes its field and the value, returns the value or a replacement."""
 
 
 def json_of(decoded: Decoded, hook: Hook | None = None) -> dict[str, Any]:
-    """A message in the words of Kafka's tools."""
+    """A message as Kafka's tools print it in JSON."""
     return _json(decoded.message.fields, decoded.version, decoded.fields, hook)
 
 

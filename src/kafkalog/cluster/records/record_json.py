@@ -1,4 +1,4 @@
-"""Typed records as JSON in the words of Kafka's dump tool, secrets hidden unless they are asked for."""
+"""Typed records as JSON in the form of Kafka's dump tool; secrets are hidden unless requested."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _base64(data: bytes | None) -> str | None:
 
 
 def _consumer_payloads(field: Field, value: Any) -> Any:
-    """Subscriptions and assignments of consumers, decoded; Connect's and others stay bytes."""
+    """Decode subscriptions and assignments of consumers; those of Connect and others stay bytes."""
     decoder = {"subscription": decode_subscription, "assignment": decode_assignment}.get(field.name)
     if decoder is None or not value:
         return value
@@ -34,7 +34,7 @@ def _consumer_payloads(field: Field, value: Any) -> Any:
 
 
 def coordinator_json(record: CoordinatorRecord) -> dict[str, Any]:
-    """`{"key": …, "value": …}` of a record of a coordinator's topic; a tombstone's value is null."""
+    """`{"key": …, "value": …}` of a record of a coordinator's topic; the value of a tombstone is null."""
     key: object = _base64(record.raw_key)
     if record.key is not None:
         key = {"type": str(record.type), "data": json_of(record.key)}
@@ -49,7 +49,7 @@ def coordinator_json(record: CoordinatorRecord) -> dict[str, Any]:
 
 
 def framed_json(record: FramedRecord, *, show_secrets: bool = False) -> dict[str, Any]:
-    """`{"type": …, "version": …, "data": …}` of a metadata record; `raw` in place of `data` if it is not understood."""
+    """`{"type": …, "version": …, "data": …}` of a metadata record; `raw` in place of `data` if it was not decoded."""
     if record.decoded is None:
         return {"type": record.type, "version": record.version, "raw": _base64(record.raw)}
     data = json_of(record.decoded, None if show_secrets else hide_fields)
@@ -59,6 +59,6 @@ def framed_json(record: FramedRecord, *, show_secrets: bool = False) -> dict[str
 
 
 def control_json(record: FramedRecord) -> dict[str, Any]:
-    """The fields of a KRaft control record under its name."""
+    """Fields of a KRaft control record under its name."""
     data: object = {"raw": _base64(record.raw)} if record.decoded is None else json_of(record.decoded)
     return {record.name: data}

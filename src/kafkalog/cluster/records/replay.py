@@ -1,9 +1,9 @@
-"""An internal topic's partition replayed to its end, or to an earlier moment.
+"""Replay an internal topic's partition to its end, or to an earlier moment.
 
-An earlier moment is told from what is there today, and the cleaner has been at work since: a record that it removed
-because a later one has its key is missing in what was before that moment.  Segments that it replaced lie beside the new
-ones as `.deleted` for a minute, or until somebody starts the broker again, and are read too; what is still missing then
-is said (`Cleaner.cleanInto`, `LogCleanerManager`).
+An earlier moment is rebuilt from the records that exist now.  The cleaner may have removed a record since, because a
+later one has the same key; then it is missing from the earlier state.  Segments that the cleaner replaced stay as
+`.deleted` for a minute, or until the broker is started again, and are read too; a finding names what is still missing
+(`Cleaner.cleanInto`, `LogCleanerManager`).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from kafkalog.log.directories.partition import Partition
 __all__ = ["Entry", "Marker", "Until", "partitions_of", "replay"]
 
 _NAMED = 5
-"""partitions of one group that a finding names"""
+"""most partitions of a group that a finding names"""
 
 
 class Until(Struct, frozen=True):
-    """Where to end: before the first record at this offset, or with a later timestamp (ms)."""
+    """Where to stop: before the first record at this offset, or with a later timestamp (ms)."""
 
     offset: int | None = None
     timestamp: int | None = None
@@ -43,7 +43,7 @@ class Until(Struct, frozen=True):
         return self.offset is None and self.timestamp is None
 
     def excludes(self, offset: int, timestamp: int) -> bool:
-        """Whether a record comes too late."""
+        """Whether a record comes after the requested moment."""
         return (self.offset is not None and offset >= self.offset) or (
             self.timestamp is not None and timestamp > self.timestamp
         )
@@ -57,9 +57,9 @@ def partitions_of(partitions: Iterable[Partition], topic: str) -> list[Partition
 def replay(
     partition: Partition, findings: list[Finding], *, until: Until | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[Entry | Marker]:
-    """Records and markers in offset order, up to `until`; what is wrong, or cannot be known of then, is in `findings`.
+    """Yield records and markers in offset order, up to `until`.
 
-    Raises `StorageError` only.
+    Damage, and what is unknown about an earlier moment, is added to `findings`.  Raises `StorageError` only.
     """
     if until is None or until.is_now:
         yield from entries(partition, findings, limits)
@@ -77,10 +77,10 @@ def replay(
 
 
 def _with_deleted(partition: Partition, findings: list[Finding], limits: Limits) -> Iterator[Entry | Marker]:
-    """With what only the `.deleted` segments still hold.
+    """Records and markers including those that only `.deleted` segments still have.
 
-    A broker that follows another one deletes segments too, whose records never counted: what lies between two records
-    has an epoch between theirs.
+    A follower deletes segments whose records were never committed, too; a deleted record between two others counts if
+    its epoch is between theirs.
     """
     old = heapq.merge(
         *(
@@ -102,10 +102,11 @@ def _with_deleted(partition: Partition, findings: list[Finding], limits: Limits)
 
 
 class _Forgotten:
-    """What cannot be told of the moment that lies between `before` and `after`.
+    """What is unknown about the moment between `before` and `after`.
 
-    The cleaner keeps the last record of a key below where it has come.  So one that was before the moment can be
-    missing only if offsets are, and a later one of its key is there, or was (a tombstone) and is missing too.
+    Below its checkpoint the cleaner keeps the last record of each key.  So a record from before the moment can be
+    missing only if offsets are missing, and a later record of its key exists, or existed (a tombstone) and is missing
+    too.
     """
 
     def __init__(self, partition: Partition) -> None:
@@ -163,7 +164,7 @@ def _owner(record: CoordinatorRecord) -> str:
 
 
 def _words(later: list[Entry]) -> str:
-    """What the records that followed say is not known of the time before them."""
+    """Sentence that names what is unknown about the earlier moment, from the records that followed."""
     places = []
     for each in later:
         fields = each.record.key.fields if each.record.key is not None else {}
@@ -179,7 +180,7 @@ def _words(later: list[Entry]) -> str:
 
 
 def _cleaned_to(partition: Partition) -> int:
-    """Below which offset the cleaner has been: what the checkpoint says, else all but the active segment."""
+    """Offset below which the cleaner has been: from its checkpoint, otherwise all but the active segment."""
     if partition.name is not None:
         known = checkpoint_in(os.path.dirname(partition.path), CLEANER_OFFSET_CHECKPOINT) or {}
         offset = known.get((partition.name.topic, partition.name.partition))

@@ -1,1 +1,1 @@
-"""Rules of Kafka's that several rooms need: which value of a setting counts, Java's hashes, what is secret."""
+"""Rules of Kafka that several packages need: precedence of settings, Java's hashes, secrets."""

@@ -1,7 +1,7 @@
-"""The codes of access control entries by the names that `kafka-acls.sh` prints.
+"""Names of the codes in access control entries, as `kafka-acls.sh` prints them.
 
-Of `ResourceType`, `PatternType`, `AclOperation` and `AclPermissionType`, which write their codes into
-`AccessControlEntryRecord`.
+The codes in `AccessControlEntryRecord` are those of `ResourceType`, `PatternType`, `AclOperation` and
+`AclPermissionType`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,6 @@ _NAMES = {
 
 
 def named(entry: Mapping[str, object], field: str) -> object:
-    """The name of the code in a field of an entry; the code itself where no name is known."""
+    """Name of the code in a field of an entry; the code itself if it is unknown."""
     code, names = entry[field], _NAMES[field]
     return names[code] if isinstance(code, int) and 0 <= code < len(names) else code

@@ -1,8 +1,8 @@
-"""Kafka's own defaults, which differ between releases: what counts where nobody has set anything.
+"""Kafka's default settings, which differ between releases.
 
-`schemas/config_defaults.json` is what the classes of recorded releases say (`LogConfig`, `AbstractKafkaConfig`).  Which
-release a broker runs is told by the highest `metadata.version` that it registered with; for a release between two
-recorded ones, what both agree on counts.
+`schemas/config_defaults.json` has the values of the classes of recorded releases (`LogConfig`, `AbstractKafkaConfig`).
+The release of a broker is known from the highest `metadata.version` that it registered with; for a release between two
+recorded ones, only values that both have are used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 __all__ = ["default_settings"]
 
 Value = str | bool | None
-"""None: no value; False: there is no such setting in that release"""
+"""None: no default; False: the setting does not exist in that release"""
 
 
 @cache
@@ -29,9 +29,9 @@ def _table() -> dict[str, Any]:
 
 
 def default_settings(kind: str, levels: Collection[int]) -> dict[str, str]:
-    """Name -> value for `topic` or `broker`; what brokers with these highest `metadata.version` have alike.
+    """Defaults for `topic` or `broker` by name that brokers with these highest `metadata.version` have in common.
 
-    Empty where there is none, or one is older or newer than every recorded release.
+    Empty if `levels` is empty or one of them is older or newer than every recorded release.
     """
     table = _table()
     recorded = {each for level in levels for each in _neighbors(level, table["levels"])}
@@ -47,7 +47,7 @@ def default_settings(kind: str, levels: Collection[int]) -> dict[str, str]:
 
 
 def _neighbors(level: int, recorded: list[int]) -> set[int | None]:
-    """The nearest recorded levels on both sides, or the level itself; None on a side where there is none."""
+    """The nearest recorded levels on both sides, or the level itself; None on a side without one."""
     return {max((each for each in recorded if each <= level), default=None),
             min((each for each in recorded if each >= level), default=None)}  # fmt: skip
 

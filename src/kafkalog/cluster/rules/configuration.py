@@ -40,22 +40,22 @@ class ConfigSource(StrEnum):
 
 
 class Setting(Struct, frozen=True):
-    """One setting as it counts."""
+    """The effective value of a setting, with its source."""
 
     name: str
     value: str
     source: ConfigSource
     given_as: str
-    """the name under which it was set: a topic's setting has others at a broker"""
+    """name under which it was set; a topic's setting has other names at a broker"""
 
 
 _MINUTE_MS = 60 * 1000
 _HOUR_MS = 60 * _MINUTE_MS
 _TRIMMED = "".join(map(chr, range(33)))
-"""what Java's `String.trim` removes"""
+"""characters that Java's `String.trim` removes"""
 
 Synonyms = tuple[tuple[str, int], ...]
-"""(a broker's name, how many of the topic's units one of its units is), first come first"""
+"""(name at a broker, number of the topic's units in one of its units), in order of precedence"""
 
 
 def _log(*names: str) -> dict[str, Synonyms]:
@@ -109,7 +109,7 @@ TOPIC_SYNONYMS: Mapping[str, Synonyms] = {
     "file.delete.delay.ms": (("log.segment.delete.delay.ms", 1),),
     "min.cleanable.dirty.ratio": (("log.cleaner.min.cleanable.ratio", 1),),
 }
-"""A topic's setting -> its names at a broker (`ServerTopicConfigSynonyms.ALL_TOPIC_CONFIG_SYNONYMS`)."""
+"""Setting of a topic -> its names at a broker (`ServerTopicConfigSynonyms.ALL_TOPIC_CONFIG_SYNONYMS`)."""
 
 
 def _layers(
@@ -122,7 +122,7 @@ def _layers(
 
 
 def dynamic_of_broker(resources: Resources, broker: int | None) -> dict[str, str]:
-    """What was set at run time and counts for a broker: its own, else the cluster's default."""
+    """Dynamic settings that apply to a broker: its own, otherwise the cluster's default."""
     return {**resources.get("broker:", {}), **resources.get(f"broker:{broker}", {})}
 
 
@@ -132,7 +132,7 @@ def effective_of_broker(
     static: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
 ) -> dict[str, Setting]:
-    """Every setting of a broker that somebody made, or that has a default, by name."""
+    """Effective settings of a broker by name: all that were set or have a default."""
     found: dict[str, Setting] = {}
     for source, values in (*_layers(resources, broker, static or {}), (ConfigSource.DEFAULT, defaults or {})):
         for name, value in values.items():
@@ -141,7 +141,7 @@ def effective_of_broker(
 
 
 def _converted(value: str, factor: int) -> str:
-    """Into a topic's units; what is not an int counts as 0 there, as in `ConfigSynonym`."""
+    """Convert to a topic's units; text that is not an int counts as 0, as in `ConfigSynonym`."""
     if factor == 1:
         return value
     number = parse_java_long(value.strip(_TRIMMED), 32)
@@ -156,9 +156,9 @@ def effective_of_topic(
     static: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
 ) -> dict[str, Setting]:
-    """Every setting of a topic that somebody made, or that has a default, by name.
+    """Effective settings of a topic by name: all that were set or have a default.
 
-    `broker` is whose own settings are below the topic's.
+    `broker` is the broker whose settings apply where the topic has none.
     """
     own = resources.get(f"topic:{topic}", {})
     found = {name: Setting(name, value, ConfigSource.TOPIC, name) for name, value in own.items()}

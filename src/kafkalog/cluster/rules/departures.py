@@ -1,4 +1,4 @@
-"""What becomes of a partition when a broker leaves: before, after, and whether anybody leads."""
+"""Effect of a broker's departure on a partition: leader before, leader after, and whether there is one."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MIN_ISR = "min.insync.replicas"
 NO_LEADER = -1
 
 StateT = TypeVar("StateT")
-"""what a partition is: `PartitionImage` with KRaft, `PartitionState` with ZooKeeper"""
+"""state of a partition: `PartitionImage` with KRaft, `PartitionState` with ZooKeeper"""
 
 
 class Departure(Struct, Generic[StateT], frozen=True):
-    """One broker leaves, and this is one of the partitions that it led or was in sync for."""
+    """The departure of a broker and one of the partitions that it led or was in sync for."""
 
     broker: int
     topic: str
@@ -28,13 +28,13 @@ class Departure(Struct, Generic[StateT], frozen=True):
     before: StateT
     after: StateT
     outcome: str
-    """`kept`: the leader stays; `clean`; `unclean`: the new leader may lack records; `offline`: nobody may lead"""
+    """`kept`: the leader stays; `clean`; `unclean`: the new leader may lack records; `offline`: there is no leader"""
     unclean_allowed: bool
     chroot: str = ""
 
 
 def departure_result(before: int, after: int, *, unclean: bool) -> str:
-    """The word for it, from the leaders before and after."""
+    """The outcome, from the leaders before and after."""
     if after == NO_LEADER:
         return "offline"
     if unclean:
@@ -43,7 +43,7 @@ def departure_result(before: int, after: int, *, unclean: bool) -> str:
 
 
 def refuse_unregistered(brokers: Sequence[int], known: Collection[int]) -> None:
-    """`UsageError` for a broker that is not there to leave, or has left already."""
+    """Raise `UsageError` for a broker that is not registered, or has already left."""
     for number, each in enumerate(brokers):
         if each in brokers[:number]:
             raise UsageError(f"broker {each} is given twice")

@@ -1,4 +1,4 @@
-"""Settings that a broker gives the topics which it makes for itself."""
+"""Settings that a broker gives to internal topics."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 __all__ = ["COMPACT", "COMPACTED_BY_KAFKA", "INTERNAL_TOPIC_SETTINGS"]
 
 COMPACT = "compact"
-"""Value in a topic's `cleanup.policy`."""
+"""The value `compact` of a topic's `cleanup.policy`."""
 INTERNAL_TOPIC_SETTINGS: Mapping[str, Mapping[str, str]] = {
     topic: {"cleanup.policy": COMPACT, "segment.bytes": str(100 * 1024 * 1024)}
     for topic in (CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC)
 }
 """Settings by topic (`GroupCoordinator.groupMetadataTopicConfigs`, `TransactionCoordinator.transactionTopicConfigs`).
 
-The topic of share groups' state is not compacted: a coordinator deletes its beginning instead.
+The topic of share group state is not compacted: its coordinator deletes the beginning instead.
 """
 COMPACTED_BY_KAFKA = frozenset(INTERNAL_TOPIC_SETTINGS)

@@ -1,7 +1,7 @@
 """Java's hashes and the order of its hash tables, on which some of Kafka's results depend.
 
-`String.hashCode`, Kafka's `Utils.abs`, `TopicPartition.hashCode`, and the iteration order of
-`HashMap` (buckets ascending, insertion order within one, no tree bins).
+`String.hashCode`, Kafka's `Utils.abs`, `TopicPartition.hashCode`, and the iteration order of `HashMap` (buckets
+ascending, insertion order within one, no tree bins).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _MASK = 0xFFFFFFFF
 
 
 def signed(value: int) -> int:
-    """The low 32 bits as Java's int."""
+    """The low 32 bits as a Java int."""
     value &= _MASK
     return value - (1 << 32) if value >> 31 else value
 
 
 def string_hash(text: str) -> int:
-    """`String.hashCode`: over UTF-16 code units."""
+    """`String.hashCode`, over UTF-16 code units."""
     return java_hash_code(text)
 
 
@@ -34,22 +34,22 @@ def topic_partition_hash(topic: str, partition: int) -> int:
 
 
 def coordinator_partition(identity: str, count: int) -> int:
-    """The partition of a coordinator's topic that a group or transactional id belongs to.
+    """Partition of a coordinator's topic to which a group or transactional id belongs.
 
-    By the same hash, made positive by the same `Utils.abs`, as that of a Scala producer's key.
+    The same hash and the same `Utils.abs` apply to the keys of Scala producers.
     """
     return legacy_partition(identity, count)
 
 
 def java_sorted(texts: Iterable[str]) -> list[str]:
-    """Texts in the order of `String.compareTo`: by UTF-16 code units."""
+    """Texts in the order of `String.compareTo`, by UTF-16 code units."""
     return sorted(texts, key=lambda text: text.encode("utf-16-be", "surrogatepass"))
 
 
 def hash_order(items: Sequence[_T], hash_of: Callable[[_T], int], capacity: int = 16) -> list[_T]:
-    """Distinct items in the order in which a `HashMap` (or `HashSet`) gives them, having been put in this order.
+    """Distinct items in the iteration order of a `HashMap` (or `HashSet`) into which they were put in this order.
 
-    `capacity` is what the constructor was asked for; the table doubles when it is more than three quarters full.
+    `capacity` is the argument of the constructor; the table doubles when it is more than three quarters full.
     """
     table = 1
     while table < capacity:

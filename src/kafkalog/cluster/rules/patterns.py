@@ -1,8 +1,8 @@
-"""Which topics match a regular expression, in linear time, whatever somebody thought of: RE2 decides, as in brokers.
+"""Match topics against a regular expression in linear time, by RE2 as brokers do.
 
-Clients of the new protocol of groups send RE2's own syntax.  Consumers of old registered Java's (`Pattern`,
-`String.matches`): what both read alike goes to RE2 as it is, what is only spelled in another
-way is spelled in RE2's, and everything else is refused.
+Clients of the new group protocol send RE2's syntax.  Old consumers registered Java's (`Pattern`, `String.matches`):
+what both read alike is passed to RE2 unchanged, what is only spelled differently is translated, and everything else is
+refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["PatternError", "from_java", "matching"]
 
 _LONGEST = 4096
 _CLASSES = {"Lower": "Ll", "Upper": "Lu", "Alpha": "L", "Digit": "Nd"}
-"""Java's ASCII classes as Unicode's, which are the same among the characters of a topic's name."""
+"""Unicode classes for Java's ASCII classes; both are equal for the characters of topic names."""
 _TOKEN = re.compile(
     r"\\Q(?P<quoted>.*?)(?:\\E|\Z)|\\p\{(?P<kind>\w+)\}|\\u(?P<code>[0-9a-fA-F]{4})|\\(?P<escaped>.)"
     r"|(?P<count>\{\d{1,4}(?:,\d{0,4})?\})|(?P<other>.)",
@@ -24,7 +24,7 @@ _SAME_ESCAPES = frozenset("dDwWsStnrfavxbBA")
 
 
 class PatternError(ValueError):
-    """A pattern that is none, or nothing is installed that could tell."""
+    """The pattern is invalid, or no library that can evaluate it is installed."""
 
 
 @lru_cache(maxsize=32)
@@ -47,7 +47,7 @@ def matching(pattern: str, names: tuple[str, ...]) -> frozenset[str]:
 
 
 def from_java(pattern: str) -> str:
-    """A pattern of Java's in the syntax of RE2; `PatternError` for what only Java reads, or reads otherwise."""
+    """Translate a Java pattern to RE2's syntax; raises `PatternError` if RE2 cannot express it."""
     made: list[str] = []
     in_class = False
     for token in _TOKEN.finditer(pattern):

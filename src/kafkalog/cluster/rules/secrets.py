@@ -1,6 +1,6 @@
-"""What must not be printed unless it is asked for: credentials and passwords, in Kafka's own word for hiding them.
+"""Values that are printed only on request: credentials and passwords, replaced by Kafka's word for hidden values.
 
-SCRAM credentials, delegation tokens and configurations of type PASSWORD; `Password.HIDDEN` is what Kafka prints.
+These are SCRAM credentials, delegation tokens and configurations of type PASSWORD; Kafka prints `Password.HIDDEN`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _SECRET_FIELDS = frozenset({"salt", "stored_key", "server_key", "token_id"})
 
 
 def is_secret_config(name: str) -> bool:
-    """Whether the value of a configuration of that name may be a secret; rather too often than not."""
+    """Whether the value of a configuration may be a secret; doubtful names count as secret."""
     return _SECRET_CONFIG.search(name) is not None
 
 
 def hide_fields(field: Field, value: Any) -> Any:
-    """A hook for `messages.json_of` that hides credentials of typed records."""
+    """Hook for `messages.json_of` that hides credentials in typed records."""
     return HIDDEN if field.name in _SECRET_FIELDS and value is not None else value

@@ -1,4 +1,4 @@
-"""The command of Kafka's that ends a hanging transaction (`TransactionsCommand.AbortTransactionCommand`, KIP-664)."""
+"""Kafka's command that ends a hanging transaction (`TransactionsCommand.AbortTransactionCommand`, KIP-664)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ PLACEHOLDER = "HOST:PORT"
 
 
 def abort_command(found: OpenTransaction, bootstrap_server: str | None = None) -> str:
-    """For brokers of 3.0 and later, which know the producer by where its transaction begins; quoted for a shell."""
+    """Command for brokers of 3.0 and later, which find the producer by the transaction's first offset; quoted for a
+    shell.
+    """
     return shell_line([*_beginning(found, bootstrap_server), "--start-offset", str(found.producer.transaction_start)])
 
 
 def abort_command_before_3_0(found: OpenTransaction, bootstrap_server: str | None = None) -> str:
-    """For older brokers, which have to be told everything.
+    """Command for older brokers, which need all values; quoted for a shell.
 
-    A producer whose first transaction hangs has no coordinator epoch yet; Kafka's own command takes 0 then.
+    A producer whose first transaction hangs has no coordinator epoch yet; Kafka's own command uses 0 then.
     """
     producer = found.producer
     named = {

@@ -1,9 +1,8 @@
-"""Whether a transaction that hangs was decided: its end marker may be lost while its coordinator had written it.
+"""Find out whether a hanging transaction was decided, so that its end marker was lost.
 
-The coordinator writes down that it will commit or abort, and in which partitions, before it sends the markers
-(`TransactionStateManager`, states PrepareCommit and PrepareAbort).  A partition whose last marker of the producer is
-older than that has lost the marker.  If it is newer, the open transaction began after the coordinator had ended its
-own, and truly hangs (KIP-664).
+A coordinator writes its decision and the partitions before it sends the markers (`TransactionStateManager`, states
+PrepareCommit and PrepareAbort).  If the partition's last marker of the producer is older than the decision, the marker
+was lost.  If it is newer, the open transaction began after the coordinator's last one, so it hangs (KIP-664).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ TopicPartition = tuple[str, int]
 
 
 class Decided(enum.StrEnum):
-    """How a transaction ended."""
+    """End of a transaction."""
 
     COMMIT = "commit"
     ABORT = "abort"
@@ -33,29 +32,29 @@ class Decided(enum.StrEnum):
 
 
 class Listed(Struct, frozen=True):
-    """The last record in which a coordinator listed one partition for a producer."""
+    """The last record in which a coordinator names a partition as part of a producer's transaction."""
 
     status: int
     """number of the `TransactionState`"""
     timestamp: int
-    """of the coordinator's clock, ms"""
+    """time of the coordinator's clock, ms since 1970"""
     producer_epoch: int
 
 
 class Decision(Struct, frozen=True):
-    """How a transaction without its marker ended, and where that is written."""
+    """Decision about a transaction that lacks its marker, and the record that shows it."""
 
     decided: Decided
     source: str
 
 
 PREPARED = {2: Decided.COMMIT, 3: Decided.ABORT}
-"""Numbers of the states in which the markers are sent (`TransactionState`)."""
+"""Numbers of the states in which markers are sent (`TransactionState`)."""
 COMPLETE = {4: Decided.COMMIT, 5: Decided.ABORT}
 
 
 def decided_by(status: int) -> Decided | None:
-    """How a transaction ends whose coordinator has written this state; None if it is still open, or there is none."""
+    """Decision that a coordinator's state means; None if the transaction is still open, or there is none."""
     return PREPARED.get(status) or COMPLETE.get(status)
 
 
@@ -65,10 +64,10 @@ def decision_of(
     last_state: Listed | None,
     elsewhere: Mapping[TopicPartition, LastMarker],
 ) -> Decision | None:
-    """How a producer's open transaction was decided; None if nothing tells, or if it began after the last decision.
+    """Decision about a producer's open transaction; None if nothing shows it, or if the transaction began after it.
 
-    * `listed`: the last that the coordinator's log says of the partition, None if it never lists it
-    * `last_state`: the last that it says of the producer
+    * `listed`: last record of the coordinator's log that names the partition, None if there is none
+    * `last_state`: last record of the coordinator's log about the producer
     * `elsewhere`: the producer's last markers in other partitions
     """
     marker = producer.last_marker
@@ -84,7 +83,9 @@ def decision_of(
 
 
 def _by_markers(producer: Producer, elsewhere: Mapping[TopicPartition, LastMarker]) -> Decision | None:
-    """The decision that markers of the same transaction in other partitions show; a commit counts before an abort."""
+    """Decision shown by markers of the same transaction in other partitions, None if there are none; a commit outweighs
+    an abort.
+    """
     since = -1 if producer.last_marker is None else producer.last_marker.timestamp
     found: dict[Decided, TopicPartition] = {}
     for place, marker in elsewhere.items():
@@ -99,12 +100,14 @@ def _by_markers(producer: Producer, elsewhere: Mapping[TopicPartition, LastMarke
 
 
 def _is_of(producer: Producer, epoch: int) -> bool:
-    """Whether a marker with this epoch can end the producer's transaction: since KIP-890 its epoch is one higher."""
+    """Whether a marker with this epoch can end the producer's transaction; since KIP-890 the marker's epoch is one
+    higher.
+    """
     return epoch in (producer.producer_epoch, producer.producer_epoch + 1)
 
 
 def _had_begun(producer: Producer, timestamp: int) -> bool:
-    """Whether the transaction had begun by then; true too if its first timestamp is unknown."""
+    """Whether the transaction had begun at `timestamp` (ms since 1970); True if its first timestamp is unknown."""
     begun = producer.transaction_started_at
     return begun is None or begun <= timestamp
 
@@ -112,7 +115,7 @@ def _had_begun(producer: Producer, timestamp: int) -> bool:
 def markers_of(
     producer_id: int, places: Iterable[tuple[TopicPartition, Iterable[Producer]]]
 ) -> dict[TopicPartition, LastMarker]:
-    """The last marker of a producer in each partition that has one."""
+    """Last marker of a producer by partition, for partitions that have one."""
     return {
         place: each.last_marker
         for place, producers in places

@@ -1,8 +1,8 @@
-"""Producer ids in the logs against the blocks of them that the cluster has given out.
+"""Compare producer ids in the logs with the blocks of ids that the cluster has allocated.
 
-An id comes from a block, and a block is written down before one of its ids is used: `ProducerIdsRecord` in the metadata
-log (`ProducerIdControlManager`), `/latest_producer_id_block` in ZooKeeper (`ZkProducerIdManager`).  An id at or above
-the next block was therefore given out by another cluster, or the metadata is older than the log.
+A block is recorded before one of its ids is used: `ProducerIdsRecord` in the metadata log (`ProducerIdControlManager`),
+`/latest_producer_id_block` in ZooKeeper (`ZkProducerIdManager`).  So an id at or above the next block comes from
+another cluster, or the metadata is older than the log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["next_block_of_zookeeper", "not_given_out"]
 
 
 def next_block_of_zookeeper(tree: Tree, chroot: str = "") -> int | None:
-    """First id of the next block; 0 where none was given out, None before 0.11 and where it cannot be read."""
+    """First id of the next block; 0 if none was allocated, None before 0.11 and if it cannot be read."""
     node = tree.nodes.get(f"{chroot}/latest_producer_id_block")
     if node is None:
         return None
@@ -31,7 +31,7 @@ def next_block_of_zookeeper(tree: Tree, chroot: str = "") -> int | None:
 
 
 def not_given_out(places: Iterable[PartitionProducers], next_block: int) -> list[Finding]:
-    """A finding for each partition with producers whose ids are at or above `next_block`; -1 for no block yet."""
+    """A finding for each partition with producer ids at or above `next_block`; -1 means that no block was allocated."""
     least = max(next_block, 0)
     findings = []
     for place in places:

@@ -1,7 +1,7 @@
-"""What every partition knows of its producers: epoch, last sequence, open transaction (`ProducerStateManager`).
+"""Producers of every partition: epoch, last sequence, open transaction (`ProducerStateManager`).
 
-Rebuilt from the log as a broker does while it recovers; producers that only a producer snapshot still knows, because
-retention removed their records, are taken from there.
+Rebuilt from the log as a broker does during recovery.  Producers whose records retention removed are taken from the
+newest producer snapshot.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ __all__ = ["LastMarker", "PartitionProducers", "Producer", "read_producers"]
 
 
 class LastMarker(Struct, frozen=True):
-    """The last control record with which a transaction of a producer ended in one partition."""
+    """The control record that ended a producer's last transaction in a partition."""
 
     is_commit: bool
     timestamp: int
-    """of the broker that wrote it, ms"""
+    """time of the broker that wrote it, ms since 1970"""
     producer_epoch: int
 
 
 class Producer(Struct, frozen=True, kw_only=True):
-    """One producer in one partition; `coordinator_epoch` and `transaction_start` are None where there is none."""
+    """A producer in a partition; `coordinator_epoch` and `transaction_start` are None if there is none."""
 
     producer_id: int
     producer_epoch: int
@@ -48,25 +48,25 @@ class Producer(Struct, frozen=True, kw_only=True):
     transaction_start: int | None
     """first offset of its open transaction"""
     transaction_started_at: int | None = None
-    """timestamp of that first batch, ms; None where only a snapshot knows of it"""
+    """timestamp of the first batch of its open transaction, ms since 1970; None if only a snapshot knows of it"""
     last_marker: LastMarker | None = None
-    """of the last transaction that ended in this log; None if its log holds no marker of this producer"""
+    """marker of the last transaction that ended in this log; None if the log has no marker of this producer"""
 
 
 class PartitionProducers(Struct, frozen=True, kw_only=True):
-    """The producers of one partition, by id."""
+    """The producers of one partition, ascending by id."""
 
     partition: Partition
     producers: tuple[Producer, ...]
     last_stable_offset: int
     log_end_offset: int
     last_timestamp: int
-    """largest timestamp in the log, ms; -1 where it is empty"""
+    """largest timestamp in the log, ms since 1970; -1 if the log is empty"""
     findings: tuple[Finding, ...]
 
 
 class _Tracker:
-    """What a broker's own state says of each producer, fed with batches that may be damaged (`ProducerStateEntry`)."""
+    """Producer state built from batches that may be damaged (`ProducerStateEntry`)."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -121,7 +121,7 @@ class _Tracker:
 def _from_snapshots(
     partition: Partition, end: int, known: dict[int, ProducerStateEntry], limits: Limits
 ) -> list[Finding]:
-    """Add what the newest readable snapshot within the log knows and the log does not."""
+    """Add producers of the newest readable snapshot within the log that the log does not have."""
     findings = []
     for path in reversed(partition.snapshots):
         parsed = parse_segment_file(path.rsplit("/", 1)[-1])
@@ -167,5 +167,5 @@ def _read(partition: Partition, limits: Limits) -> PartitionProducers:
 
 
 def read_producers(partitions: Iterable[Partition], *, limits: Limits = DEFAULT_LIMITS) -> list[PartitionProducers]:
-    """The producers of every partition, in the order given.  Raises `StorageError` only."""
+    """Producers of every partition, in the given order.  Raises `StorageError` only."""
     return [_read(each, limits) for each in partitions]

@@ -1,7 +1,7 @@
-"""Transactions: what the coordinator's log says of every transactional id, and which partitions hang.
+"""State of every transactional id by the coordinator's log, and partitions in which transactions hang.
 
-`__transaction_state` is replayed as `TransactionStateManager` loads it: the last record of an id wins, a null value
-removes it.  A transaction hangs (KIP-664) where a partition holds it open and no coordinator knows of it as ongoing.
+`__transaction_state` is replayed as `TransactionStateManager` loads it: the last record of an id is used, a null value
+removes it.  A transaction hangs (KIP-664) if a partition has it open and no coordinator has it as ongoing.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ class TransactionState(enum.IntEnum):
 
     @property
     def label(self) -> str:
-        """Kafka's name."""
+        """Kafka's name of the state."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
 _DEFAULT_PARTITIONS = 50
-"""`transaction.state.log.num.partitions`"""
+"""default of `transaction.state.log.num.partitions`"""
 _MOST_TRIED = 1000
 _STATES = frozenset(TransactionState)
 _UNDECIDED = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
 
 class TransactionalId(Struct, frozen=True, kw_only=True):
-    """The last that a coordinator wrote of one transactional id."""
+    """The last record that a coordinator wrote about a transactional id."""
 
     transactional_id: str
     producer_id: int
@@ -62,10 +62,10 @@ class TransactionalId(Struct, frozen=True, kw_only=True):
     timeout_ms: int
     status: int
     partitions: tuple[TopicPartition, ...]
-    """in the order in which Kafka's admin client gives them"""
+    """in the order of Kafka's admin client"""
     last_update_timestamp: int
     start_timestamp: int
-    """-1 where there was none"""
+    """ms since 1970; -1 if there was no transaction"""
     log_partition: int
     log_offset: int
     previous_producer_id: int = -1
@@ -91,14 +91,14 @@ class TransactionalIds(Struct, frozen=True):
     findings: tuple[Finding, ...]
     logs: CoordinatorLogs
     listed: Mapping[tuple[int, TopicPartition], Listed]
-    """by producer id and partition, the last record that names the partition as part of a transaction"""
+    """by producer id and partition: the last record that names the partition as part of a transaction"""
 
     @property
     def are_all(self) -> bool:
-        """Whether every partition of the coordinator's topic was read whole.
+        """Whether every partition of the coordinator's topic was read completely.
 
-        Where no metadata says how many there are, those that are here are all if they are as many as Kafka makes, or if
-        no larger number puts every id where it is.
+        If no metadata gives their number, the present ones are taken for all if they are as many as Kafka creates, or
+        if no larger number would put every id into the partition that it is in.
         """
         logs = self.logs
         if logs.count is not None or not logs.are_whole or not logs.read:
@@ -110,7 +110,7 @@ class TransactionalIds(Struct, frozen=True):
         return count == _DEFAULT_PARTITIONS or not any(_fits(places, each) for each in range(count + 1, _MOST_TRIED))
 
     def why_unknown(self, name: str | None) -> str | None:
-        """Why a transactional id that was not found may exist, or any for None; None where there is none."""
+        """Reason why a transactional id (None: any) may exist although it was not found; None if there is none."""
         if self.are_all:
             return None
         why = self.logs.why_unknown(name)
@@ -145,7 +145,7 @@ def _transactional_id(entry: Entry, values: dict[str, Any], number: int) -> Tran
 def read_transactions(
     partitions: Iterable[Partition], *, until: Until | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> TransactionalIds:
-    """Every transactional id that the given partitions of `__transaction_state` know.  Raises `StorageError` only."""
+    """Every transactional id in the given partitions of `__transaction_state`.  Raises `StorageError` only."""
     partitions = tuple(partitions)
     found: dict[str, TransactionalId] = {}
     listed: dict[tuple[int, TopicPartition], Listed] = {}
@@ -169,9 +169,9 @@ def read_transactions(
 
 
 class OpenTransaction(Struct, frozen=True, kw_only=True):
-    """A transaction without its marker in one partition.
+    """A transaction without its marker in a partition.
 
-    `hanging` is None if no coordinator's log that could know was read whole.
+    `hanging` is None if no coordinator's log that could know it was read completely.
     """
 
     topic: str
@@ -180,20 +180,20 @@ class OpenTransaction(Struct, frozen=True, kw_only=True):
     transactional_id: str | None
     hanging: bool | None
     age_ms: int | None
-    """from its last batch until now"""
+    """ms from its last batch until now"""
     decision: Decision | None = None
-    """how it ended, if its marker was lost; None if nothing here tells, or if it has not ended"""
+    """its decision, if the marker was lost; None if nothing shows one"""
     coordinator_state: str | None = None
-    """Kafka's name of the state that the coordinator wrote last; None if it is not known here"""
+    """Kafka's name of the coordinator's last state; None if unknown"""
 
     @property
     def may_be_aborted(self) -> bool:
-        """Whether nobody will end it, and nothing says that it was committed."""
+        """Whether no coordinator will end it and nothing shows that it was committed."""
         return bool(self.hanging) and (self.decision is None or self.decision.decided is Decided.ABORT)
 
     @property
     def sentence(self) -> str:
-        """What became of it, what belongs there, and what its coordinator does when it starts."""
+        """A sentence: what became of it, which marker belongs there, and what its coordinator does at its start."""
         producer = self.producer
         text = f"producer {producer.producer_id} holds a transaction open from offset {producer.transaction_start} on"
         if self.decision is None:
@@ -215,8 +215,8 @@ def open_transactions(
 ) -> tuple[list[OpenTransaction], list[Finding]]:
     """Open transactions of all partitions, and a finding for each that hangs.
 
-    `others` gives the producers of the partitions that are not among `producers`; it is called only if a transaction
-    hangs.  `now_ms` is the time that ages are counted to, None for the clock's.
+    `others` returns producers of the partitions that are not among `producers`; it is called only if a transaction
+    hangs.  `now_ms` is the time that ages count to, None for the clock's.
     """
     producers = list(producers)
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
@@ -272,7 +272,9 @@ def _decision(
     coordinator: TransactionalIds,
     everywhere: Iterable[PartitionProducers],
 ) -> Decision | None:
-    """How a hanging transaction of `place` was decided, by the coordinator's log and by markers in other partitions."""
+    """Decision about a hanging transaction of `place`, by the coordinator's log and by markers in other partitions;
+    None if unknown.
+    """
     last = None if known is None else Listed(known.status, known.last_update_timestamp, known.producer_epoch)
     pairs = (((each.partition.topic or "", each.partition.partition or 0), each.producers) for each in everywhere)
     markers = markers_of(producer.producer_id, (pair for pair in pairs if pair[0] != place))

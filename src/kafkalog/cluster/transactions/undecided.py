@@ -1,8 +1,9 @@
-"""Transactions that a log leaves open, decided as their coordinator would, and what waits behind the rest.
+"""Decide transactions that a log leaves open as their coordinator would, and count the records that wait behind the
+rest.
 
-A marker may be missing in a log although its transaction is decided: the coordinator writes down that it will commit
-or abort before it sends the markers (`TransactionMarkerChannelManager`), and both states stay in `__transaction_state`
-until all are written.  Any other open transaction it aborts after its timeout (`TransactionStateManager`).
+A marker may be missing although the transaction is decided: the coordinator writes its decision before it sends the
+markers (`TransactionMarkerChannelManager`) and keeps both states in `__transaction_state` until all markers are
+written.  It aborts any other open transaction after its timeout (`TransactionStateManager`).
 """
 
 from __future__ import annotations
@@ -29,35 +30,35 @@ __all__ = ["DecidedPartition", "OpenProducer", "Waiting"]
 
 
 class OpenProducer(Struct, frozen=True, kw_only=True):
-    """A producer whose transaction nobody has decided."""
+    """A producer with an undecided transaction."""
 
     producer_id: int
     transactional_id: str | None
-    """None where no coordinator's log here knows it"""
+    """None if no coordinator's log here has it"""
     state: str | None
-    """Kafka's name of what the coordinator wrote last; None where it is not known"""
+    """Kafka's name of the coordinator's last state; None if unknown"""
     first_offset: int
     records: int
-    """in its transaction, which are lost if it is aborted"""
+    """number of records in its transaction, which are lost if it is aborted"""
 
 
 class Waiting(Struct, frozen=True):
-    """What a consumer of committed data does not get of a partition, because of open transactions."""
+    """Records that a consumer of committed data does not get because of open transactions."""
 
     topic: str
     partition: int
     first_offset: int
-    """of the first record that it does not get"""
+    """offset of the first such record"""
     records: int
-    """of other producers, from there on: these were acknowledged, whatever becomes of the open transactions"""
+    """records of other producers from there on; these were acknowledged, whatever becomes of the open transactions"""
     producers: tuple[OpenProducer, ...]
 
 
 class DecidedPartition:
-    """A partition to be read (`ReadablePartition`), its transactions decided as far as anything here tells.
+    """A readable partition (`ReadablePartition`) whose transactions are decided as far as the files show.
 
-    `coordinator` is what `__transaction_state` says; with `abort_rest` whatever that leaves open counts as aborted.
-    It may begin and end at other offsets than the log.
+    `coordinator` is the content of `__transaction_state`; with `abort_rest` transactions that it leaves open count as
+    aborted.  It may begin and end at other offsets than the log.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class DecidedPartition:
         self.listed = partition
         self._start_offset = start_offset
         self.end_offset = end_offset
-        """up to which it is read; None for its end"""
+        """offset after the last one that is read; None for the log's end"""
         self._known = {each.producer_id: each for each in coordinator}
         self._abort_rest = abort_rest
         self._decided: Transactions | None = None
@@ -89,12 +90,12 @@ class DecidedPartition:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """By base offset."""
+        """Segments in ascending order of base offset."""
         return self.listed.segments
 
     @property
     def log_start_offset(self) -> int:
-        """First offset a consumer may read."""
+        """First offset that a consumer may read."""
         return max(self.listed.log_start_offset, self._start_offset or 0)
 
     @property
@@ -110,7 +111,7 @@ class DecidedPartition:
         self, timestamp: int, *, findings: list[Finding] | None = None, through_damage: bool = False,
         limits: Limits = DEFAULT_LIMITS,
     ) -> OffsetAndTimestamp | None:  # fmt: skip
-        """The first record with at least this timestamp (ms); None if there is none."""
+        """The first record with at least this timestamp (ms since 1970); None if there is none."""
         return self.listed.offset_for_timestamp(
             timestamp, findings=findings, through_damage=through_damage, limits=limits
         )
@@ -121,7 +122,7 @@ class DecidedPartition:
         return self.listed.size
 
     def transactions(self, *, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS) -> Transactions:
-        """Aborted transactions, those among them that are decided here, and the ones that stay open."""
+        """Aborted transactions, including those that are decided here, and the ones that stay open."""
         if through_damage:
             return self._decide(self.listed.transactions(through_damage=True, limits=limits))
         if self._decided is None:
@@ -143,7 +144,7 @@ class DecidedPartition:
         return replace(found, aborted=tuple(aborted), open_first_offsets=still_open)
 
     def _status(self, producer_id: int) -> TransactionState | None:
-        """What the coordinator has decided of a producer's transaction in this partition."""
+        """State that decides a producer's transaction in this partition; None if the coordinator has none."""
         known = self._known.get(producer_id)
         if known is None or (self.topic, self.partition) not in known.partitions:
             return None
@@ -151,7 +152,7 @@ class DecidedPartition:
 
     @cached_property
     def waiting(self) -> Waiting | None:
-        """What stays behind the first open transaction; None if there is none."""
+        """Records behind the first open transaction; None if no transaction is open."""
         found = self.transactions()
         if not found.open_first_offsets:
             return None

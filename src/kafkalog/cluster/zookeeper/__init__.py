@@ -1,7 +1,6 @@
-"""ZooKeeper's data directory without ZooKeeper: its transaction logs, snapshots and the tree at any transaction.
+"""Read ZooKeeper's data directory without ZooKeeper: transaction logs, snapshots, and the tree at any transaction.
 
-Names are imported when somebody asks for them; `tests/support/lazy_names.py` writes their table from the stub beside
-this file.
+Names are imported on first use; `tests/support/lazy_names.py` writes their table from the stub beside this file.
 """
 
 from kafkalog.codec.lazily import lazily

@@ -1,6 +1,5 @@
-"""Brokers as they registered in ZooKeeper, and the configurations that stand there, typed.
-
-Decided by `BrokerIdZNode` and `ConfigEntityZNode` (before 1.1 `ZkUtils.registerBrokerInZk` and `AdminUtils`).
+"""Broker registrations and configurations in ZooKeeper, parsed (`BrokerIdZNode`, `ConfigEntityZNode`; before 1.1
+`ZkUtils.registerBrokerInZk`, `AdminUtils`).
 """
 
 from __future__ import annotations
@@ -32,11 +31,13 @@ _ENDPOINT = re.compile(r"(?P<listener>[^:/]*)://\[?(?P<host>[^\[\]]*?)\]?:(?P<po
 
 
 DEFAULT_ENTITY = "<default>"
-"""the node of what counts for all entities of a kind (`ConfigEntityName.DEFAULT`); as a name it would be encoded"""
+"""Name of the node with the default of all entities of a kind (`ConfigEntityName.DEFAULT`); an entity of that name is
+encoded.
+"""
 
 
 def entity_name(part: str) -> str:
-    """One part of an entity's path as the name that was encoded in it (`Sanitizer.desanitize`)."""
+    """Decode a part of an entity's path to the name (`Sanitizer.desanitize`)."""
     return unquote_plus(part)
 
 
@@ -76,7 +77,7 @@ class BrokerRegistration(Struct, frozen=True, kw_only=True):
 
 
 class ConfigEntity(Struct, frozen=True):
-    """`/config/<type>/<name>`: what was set for a topic, client, user, broker or address."""
+    """A configuration `/config/<type>/<name>`: settings of a topic, client, user, broker or address."""
 
     chroot: str
     type: str
@@ -85,11 +86,11 @@ class ConfigEntity(Struct, frozen=True):
 
     @property
     def shown_name(self) -> str:
-        """The name for people: decoded, `(default)` for the default of all entities of a kind."""
+        """Decoded name; `(default)` for the default of all entities of a kind."""
         return "/".join("(default)" if part == DEFAULT_ENTITY else entity_name(part) for part in self.name.split("/"))
 
     def hidden(self) -> dict[str, str]:
-        """The settings, with values that may be secrets hidden."""
+        """Settings, with possible secrets replaced by [hidden]."""
         return {name: HIDDEN if is_secret_config(name) else value for name, value in self.config.items()}
 
 
@@ -113,7 +114,7 @@ def _whole(value: object) -> int | None:
 
 
 def broker_registration(path: str, data: bytes | None) -> BrokerRegistration | None:
-    """The registration at `path`; None where that is not a broker's node or cannot be read."""
+    """The registration at `path`; None if that is not a broker's node or cannot be parsed."""
     place = _BROKER.fullmatch(path)
     fields = json_object(data) if place is not None else None
     if place is None or fields is None:
@@ -142,9 +143,9 @@ def broker_registration(path: str, data: bytes | None) -> BrokerRegistration | N
 
 
 def config_entity(path: str, data: bytes | None) -> ConfigEntity | None:
-    """The configuration at `path`, secrets and all; None where that is not an entity's node or holds nothing to read.
+    """The configuration at `path`, secrets included; None if that is not an entity's node or cannot be parsed.
 
-    Entities of users have further ones below them: `/config/users/U/clients/C` has the name `U/clients/C`.
+    Entities of users have others below them: `/config/users/U/clients/C` has the name `U/clients/C`.
     """
     place = _CONFIG.fullmatch(path)
     fields = json_object(data) if place is not None else None

@@ -1,4 +1,4 @@
-"""`/cluster/id`: by it a broker knows its cluster (`ClusterIdZNode`, 0.10.1 and later)."""
+"""`/cluster/id`, by which brokers know their cluster (`ClusterIdZNode`, 0.10.1 and later)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ _SHOWN = 60
 
 
 def cluster_id(tree: Tree, chroot: str) -> str | None:
-    """The id of the cluster at `chroot`; None without a node, or if no broker could read it."""
+    """Id of the cluster at `chroot`; None if there is no node, or a broker could not parse it."""
     node = tree.nodes.get(f"{chroot}/cluster/id")
     found = (json_object(node.data) or {}).get("id") if node is not None else None
     return found if isinstance(found, str) else None
 
 
 def bad_cluster_ids(tree: Tree, chroot: str | None, file: str | None = None) -> list[Finding]:
-    """A finding for each cluster (or for that at `chroot`) whose `/cluster/id` is there and holds no id.
-
-    A broker that reads it ends (`ClusterIdZNode.fromJson`).
+    """A finding for each cluster, or the one at `chroot`, whose `/cluster/id` holds no id; a broker that reads it ends
+    (`ClusterIdZNode.fromJson`).
     """
     places = chroots(tree.nodes) if chroot is None else [chroot.rstrip("/")]
     found = []

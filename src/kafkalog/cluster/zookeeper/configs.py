@@ -17,7 +17,7 @@ _KINDS = {"topics": "topic", "brokers": "broker", "clients": "client", "users": 
 
 
 def zookeeper_configs(tree: Tree, chroot: str = "") -> dict[str, dict[str, str]]:
-    """Resource -> name -> value; entities without a setting are left out, and so is what cannot be read."""
+    """Resource -> name -> value.  Entities without settings are omitted, and so is what cannot be parsed."""
     found: dict[str, dict[str, str]] = {}
     for directory, kind in _KINDS.items():
         base = f"{chroot}/config/{directory}/"

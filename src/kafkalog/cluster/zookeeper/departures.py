@@ -1,6 +1,6 @@
-"""Which partitions of a cluster with ZooKeeper change if brokers leave, one after another, and how.
+"""Changes of a ZooKeeper cluster's partitions if brokers leave one after another (`KafkaController.onBrokerFailure`).
 
-Decided by `KafkaController.onBrokerFailure`.  The live brokers are the nodes in `/brokers/ids`.
+Live brokers are the nodes in `/brokers/ids`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ Known = dict[tuple[str, int], tuple[tuple[int, ...], PartitionState]]
 
 
 def _unclean_by_default(tree: Tree, chroot: str) -> bool:
-    """Allowed unless forbidden before 0.11, the first that makes `/latest_producer_id_block`."""
+    """Whether unclean elections are allowed by default: before 0.11, the first release with
+    `/latest_producer_id_block`.
+    """
     return f"{chroot}/latest_producer_id_block" not in tree.nodes
 
 
@@ -30,7 +32,7 @@ def _live(tree: Tree, chroot: str) -> set[int]:
 
 
 def partition_states(tree: Tree, chroot: str) -> Known:
-    """Replicas and state of every partition that has one."""
+    """Replicas and state of every partition that has a state."""
     found: Known = {}
     base = f"{chroot}/brokers/topics"
     topics = tree.nodes.get(base)
@@ -51,7 +53,9 @@ def _controller(tree: Tree, chroot: str) -> int | None:
 def unclean_allowed(
     tree: Tree, chroot: str, topics: set[str], controller: int | None, static: Mapping[str, str]
 ) -> dict[str, bool]:
-    """By the topic's setting, else the controller's, else that of the release."""
+    """Whether unclean elections are allowed, by topic: the topic's setting, else the controller's, else the release's
+    default.
+    """
     resources = zookeeper_configs(tree, chroot)
     by_default = _unclean_by_default(tree, chroot)
     found = {}
@@ -69,10 +73,10 @@ def zookeeper_departures(
     unclean: bool = False,
     static: Mapping[str, str] | None = None,
 ) -> Iterator[Departure[PartitionState]]:
-    """For each broker in turn every partition that it led or was in sync for; `UsageError` for one that is not live.
+    """Changes of every partition that each of the brokers in turn led or was in sync for.
 
-    `unclean` allows unclean elections for all topics; else their settings decide, and the controller's, of which
-    `static` are those that it was started with.  The tree stays as it is.
+    `unclean` allows unclean elections for all topics; otherwise settings decide, including the `static` ones that the
+    controller was started with.  The tree is not changed.  Raises `UsageError` for a broker that is not live.
     """
     live = _live(tree, chroot)
     refuse_unregistered(brokers, live)

@@ -1,4 +1,4 @@
-"""Finding ZooKeeper's files: `version-2` below its dataDir, and below its dataLogDir where that is another."""
+"""Find ZooKeeper's files: `version-2` below its dataDir, and below its dataLogDir if that is another directory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SNAPSHOT = re.compile(r"snapshot\.([0-9a-f]{1,16})(?:\.gz|\.snappy)?\Z")
 
 
 class ZooKeeperDirectory(Struct, frozen=True):
-    """The logs and snapshots of one server, by the zxid in their names, which is where they begin."""
+    """Logs and snapshots of one server, ascending by the zxid in their names, which is their first transaction."""
 
     paths: tuple[str, ...]
     logs: tuple[tuple[int, str], ...]
@@ -26,7 +26,7 @@ class ZooKeeperDirectory(Struct, frozen=True):
 
 
 def open_zookeeper(*paths: PathLike) -> ZooKeeperDirectory:
-    """The files below a server's dataDir (and dataLogDir); `UsageError` if there are none."""
+    """Find the files below a server's dataDir (and dataLogDir); raises `UsageError` if there are none."""
     logs: dict[int, str] = {}
     snapshots: dict[int, str] = {}
     names = tuple(os.fspath(path) for path in paths)

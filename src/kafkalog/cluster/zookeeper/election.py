@@ -22,7 +22,7 @@ NO_LEADER = -1
 def offline_leader(
     replicas: Sequence[int], isr: Collection[int], live: Collection[int], *, unclean: bool
 ) -> int | None:
-    """Who follows a lost leader; None if nobody may."""
+    """The broker that replaces a lost leader; None if none may lead."""
     for each in replicas:
         if each in live and each in isr:
             return each
@@ -38,10 +38,10 @@ def without_broker(
     unclean: bool,
     keeps_last: bool = True,
 ) -> tuple[PartitionState, bool]:
-    """The state after `broker`, which is not one of `live`, is gone, and whether its new leader lacks records perhaps.
+    """State after the loss of `broker`, which is not one of `live`, and whether the new leader may lack records.
 
-    `keeps_last`: the last replica stays in the ISR even where unclean elections are allowed (1.1 and later).
-    Epochs stay as they were: how often they are counted up depends on whether the controller itself was lost.
+    `keeps_last`: the last replica stays in the ISR even if unclean elections are allowed (1.1 and later).  Epochs are
+    unchanged: by how much they increase depends on whether the controller was lost too.
     """
     after, lossy = state, False
     if state.leader == broker:

@@ -1,7 +1,7 @@
-"""Kafka's nodes in ZooKeeper, read (`ZkData`): controller, topics, partition states, configurations.
+"""Parse Kafka's nodes in ZooKeeper (`ZkData`): controller, topics, partition states, configurations.
 
-Data is UTF-8, mostly JSON with a version; a chroot may be before every path.  What cannot be read is None, never an
-error: the nodes are other programs' data.
+Data is UTF-8, mostly JSON with a version; a chroot may precede every path.  Data that cannot be parsed gives None,
+never an error, because other programs write these nodes.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ _OF_A_GROUP = frozenset({"ids", "owners", "offsets"})
 
 
 class PartitionState(Struct, frozen=True):
-    """`/brokers/topics/T/partitions/P/state`."""
+    """State of a partition (`/brokers/topics/T/partitions/P/state`)."""
 
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
     controller_epoch: int
     recovering: bool = False
-    """an unclean election's leader that has not caught up (3.2 and later)"""
+    """the leader was elected uncleanly and has not recovered (3.2 and later)"""
 
 
 def json_object(data: bytes | None) -> dict[str, Any] | None:
-    """The JSON object that a node holds; None if it holds none."""
+    """The JSON object in a node's data; None if it is something else."""
     if not data or (data.count(b"[") + data.count(b"{") > _DEEPEST and _too_deep(data)):
         return None
     try:
@@ -77,7 +77,7 @@ def _numbers(value: object) -> tuple[int, ...] | None:
 
 
 def partition_state(data: bytes | None) -> PartitionState | None:
-    """Leader, epochs and ISR."""
+    """Leader, epochs and ISR; None if the data cannot be parsed."""
     fields = json_object(data)
     if fields is None:
         return None
@@ -89,7 +89,7 @@ def partition_state(data: bytes | None) -> PartitionState | None:
 
 
 def controller_id(data: bytes | None) -> int | None:
-    """Which broker `/controller` names; very old ones held the bare number."""
+    """Broker id in `/controller`, a bare number in very old releases; None if the data cannot be parsed."""
     fields = json_object(data)
     value = fields.get("brokerid") if fields is not None else None
     if isinstance(value, int):
@@ -99,7 +99,7 @@ def controller_id(data: bytes | None) -> int | None:
 
 
 def replicas_of(data: bytes | None) -> dict[int, tuple[int, ...]]:
-    """Partition -> replicas of `/brokers/topics/T`."""
+    """Partition -> replicas of `/brokers/topics/T`; empty if the data cannot be parsed."""
     fields = json_object(data) or {}
     partitions = fields.get("partitions")
     found: dict[int, tuple[int, ...]] = {}
@@ -111,7 +111,7 @@ def replicas_of(data: bytes | None) -> dict[int, tuple[int, ...]]:
 
 
 class TopicNode(Struct, frozen=True):
-    """`/brokers/topics/T`."""
+    """A topic (`/brokers/topics/T`)."""
 
     id: str | None
     """None before Kafka 2.8"""
@@ -119,7 +119,7 @@ class TopicNode(Struct, frozen=True):
 
 
 def topic_nodes(tree: Tree, chroot: str) -> dict[str, TopicNode]:
-    """Every topic of the cluster at `chroot`, by name; without partitions if its node cannot be read."""
+    """Every topic of the cluster at `chroot`, by name; without partitions if its node cannot be parsed."""
     base = f"{chroot}/brokers/topics"
     topics = tree.nodes.get(base)
     found = {}
@@ -131,12 +131,12 @@ def topic_nodes(tree: Tree, chroot: str) -> dict[str, TopicNode]:
 
 
 def chroots(nodes: Mapping[str, object]) -> list[str]:
-    """Where in the tree Kafka clusters live: "" for the root.  Either of the brokers' nodes tells."""
+    """Chroots of the Kafka clusters in the tree, "" for the root; `/brokers/ids` or `/brokers/topics` marks one."""
     return sorted({path[: path.rindex("/brokers/")] for path in nodes if path.endswith(_BROKERS)})
 
 
 def consumer_chroots(tree: Tree) -> list[str]:
-    """Where old consumers met: at every cluster, and where `/consumers` is left without one."""
+    """Chroots of old consumers: every cluster, and every place that still has `/consumers`."""
     found = chroots(tree.nodes)
     for path in sorted((each for each in tree.nodes if each.endswith("/consumers")), key=len):
         place = path.removesuffix("/consumers")

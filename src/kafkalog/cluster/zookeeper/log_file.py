@@ -1,7 +1,7 @@
-"""A file of ZooKeeper's transaction log, entry by entry (`FileTxnLog`).
+"""Read a file of ZooKeeper's transaction log, entry by entry (`FileTxnLog`).
 
-The checksum covers the payload only: neither length nor closing byte.  A file may end anywhere, since a server never
-appends to one that it found: torn tails stay forever, also in the middle of the sequence of files.
+The checksum covers only the payload, not its length or the closing byte.  A file may end anywhere: a server never
+appends to a file that it found, so torn ends stay, also in the middle of the sequence of files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CHUNK = 1 << 20
 
 
 class LogFileReader:
-    """Iterates over the transactions of one file; `findings` then says what was wrong.  Raises `StorageError` only."""
+    """Iterates over the transactions of one file; afterwards `findings` has the damage.  Raises `StorageError` only."""
 
     def __init__(self, path: str, first_zxid: int | None = None) -> None:
         self.path = path
@@ -75,7 +75,7 @@ class LogFileReader:
         return True
 
     def _entry(self, source: FileSource, position: int) -> bytes | None:
-        """The payload at `position`; None where the file ends, with a finding if it does not end well."""
+        """Payload at `position`; None at the end of the file, with a finding if the file is torn there."""
         frame = source.read(position, _FRAME_BYTES)
         if len(frame) < _FRAME_BYTES:
             if frame:  # padding never leaves so few bytes

@@ -1,4 +1,4 @@
-"""Which transaction was the last one at a time."""
+"""Find the last transaction at a given time."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ __all__ = ["zxid_at"]
 
 
 def zxid_at(directory: ZooKeeperDirectory, time: int) -> int:
-    """The last transaction that the leader's clock says was not after `time` (ms); `UsageError` if the logs hold none.
+    """Return the last transaction that, by the leader's clock, was not after `time` (ms).
 
-    Where the ones after it are lost it is the first of these: which of them came before `time` is not known.
-    Clocks may go back when the leader changes; then it is the last one before the first that is later.
+    If the transactions after it are lost, return the first lost one, because it is unknown which of them came before
+    `time`.  Clocks may go back when the leader changes; then it is the last one before the first that is later.  Raises
+    `UsageError` if the logs hold no transaction of that time.
     """
     found: int | None = None
     for named, path in directory.logs:

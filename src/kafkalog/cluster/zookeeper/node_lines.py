@@ -124,7 +124,7 @@ def znode_line(path: str, node: Node, *, hides: bool = False) -> ZkLine:
 
 
 def _typed(path: str, node: Node) -> BrokerLine | ConfigLine | None:
-    """What a broker's registration or a configuration says, secrets hidden; None for all other nodes."""
+    """Line of a broker's registration or a configuration, secrets hidden; None for all other nodes."""
     broker = broker_registration(path, node.data)
     if broker is not None:
         return shaped(broker, BrokerLine)

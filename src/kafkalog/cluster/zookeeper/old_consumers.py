@@ -1,8 +1,9 @@
-"""Groups of consumers that met in ZooKeeper (2.x and older): members, owners, committed offsets, and what should be.
+"""Consumer groups that were managed in ZooKeeper (2.x and older): members, owners, committed offsets, expected
+assignment.
 
-Decided by `ZookeeperConsumerConnector` and `kafka.consumer.PartitionAssignor`.  A group is what stands below
-`/consumers`; it is alive while consumers are registered there.  Which assignor a group uses is nowhere written: it is
-the one whose result its owners are, range before round robin, and round robin up to 0.11 before that of 1.0 and 1.1.
+Follows `ZookeeperConsumerConnector` and `kafka.consumer.PartitionAssignor`.  A group is a node below `/consumers`; it
+is active while consumers are registered there.  The assignor of a group is stored nowhere; it is derived as the one
+whose result the owners are: range before round robin, and round robin up to 0.11 before that of 1.0 and 1.1.
 """
 
 from __future__ import annotations
@@ -37,33 +38,33 @@ class OldOffset(Struct, frozen=True, kw_only=True):
     partition: int
     offset: int
     zxid: int
-    """of the transaction that wrote it"""
+    """transaction that wrote the offset"""
     timestamp: int
-    """when that was, by the clock of ZooKeeper's leader, ms"""
+    """time of that transaction by the clock of ZooKeeper's leader, ms"""
 
 
 class OldGroup(Struct, frozen=True, kw_only=True):
-    """One group below one chroot."""
+    """A group below one chroot."""
 
     group: str
     chroot: str
     consumers: tuple[RegisteredConsumer, ...]
     streams: tuple[OldConsumer, ...]
-    """what each registered consumer consumes, patterns resolved"""
+    """topics and streams of each registered consumer, patterns resolved"""
     partitions: Mapping[str, tuple[int, ...]]
-    """of the topics that are consumed"""
+    """partition numbers of the consumed topics"""
     owners: Mapping[TopicPartition, str]
-    """the threads that own partitions"""
+    """threads that own partitions"""
     offsets: tuple[OldOffset, ...]
     problems: tuple[str, ...] = field(default=())
     """registrations, owners and offsets that cannot be read"""
     resolved: bool = True
-    """whether it is known what every consumer consumes"""
+    """whether the topics of every consumer are known"""
 
     def assigned(self, assignor: str, consumers: Iterable[OldConsumer] | None = None) -> Owners | None:
-        """What an assignor gives these consumers (the group's own ones); None where it gives nothing.
+        """Assignment that an assignor computes for these consumers (by default the group's); None if it computes none.
 
-        Round robin is tried with the conditions of 0.9 and without them, which makes no difference where they hold.
+        Round robin is tried with the conditions of 0.9 and without them; where they hold the result is the same.
         """
         if not self.resolved:
             return None
@@ -78,18 +79,18 @@ class OldGroup(Struct, frozen=True, kw_only=True):
 
     @property
     def assignor(self) -> str:
-        """The one whose result the owners are; empty if none or nobody owns anything."""
+        """Assignor whose result the owners are; empty if there is none or nobody owns anything."""
         for name in (RANGE, ROUND_ROBIN, ROUND_ROBIN_OF_1_0) if self.owners else ():
             if self.assigned(name) == dict(self.owners):
                 return name
         return ""
 
     def without(self, consumer: str) -> Owners | None:
-        """What the others get when a consumer leaves; range where the group's assignor is not known."""
+        """Assignment of the others after a consumer leaves; by range if the group's assignor is unknown."""
         return self.assigned(self.assignor or RANGE, [each for each in self.streams if each.consumer_id != consumer])
 
     def joined_by(self, consumer: str) -> Owners | None:
-        """What all get when one joins that subscribes to what the group does, with as many streams as any has."""
+        """Assignment after one more consumer joins, with the largest number of streams of the group."""
         streams: dict[str, int] = {}
         for each in self.streams:
             for topic, count in each.streams.items():
@@ -98,7 +99,7 @@ class OldGroup(Struct, frozen=True, kw_only=True):
         return self.assigned(self.assignor or RANGE, [*others, OldConsumer(consumer, streams)])
 
     def conditions(self) -> str | None:
-        """Which of the two conditions of round robin up to 0.9 the group does not fulfil; None if it fulfils both."""
+        """The condition of round robin up to 0.9 that the group does not fulfil; None if it fulfils both."""
         try:
             old_round_robin({}, self.streams)
         except (UsageError, FormatError) as error:
@@ -106,7 +107,7 @@ class OldGroup(Struct, frozen=True, kw_only=True):
         return None
 
     def violations(self) -> list[str]:
-        """What no assignor does: partitions of consumers that are not registered, or do not subscribe to the topic."""
+        """Partitions whose owner is not registered or does not subscribe to the topic; no assignor does that."""
         known = {each.consumer_id: each.streams for each in self.streams}
         found = self.unregistered_owners()
         for (topic, number), thread in sorted(self.owners.items()):
@@ -116,7 +117,7 @@ class OldGroup(Struct, frozen=True, kw_only=True):
         return found
 
     def unregistered_owners(self) -> list[str]:
-        """Partitions that belong to a consumer which does not exist, one sentence each; none if that is not known."""
+        """One sentence for each partition whose owner is not a registered consumer; empty if that is unknown."""
         if not self.resolved:
             return []
         known = {each.consumer_id for each in self.streams} | {each.consumer_id for each in self.consumers}
@@ -128,7 +129,7 @@ class OldGroup(Struct, frozen=True, kw_only=True):
 
 
 def consumer_of_thread(thread: str) -> str:
-    """The consumer of a thread `<consumer>-<n>`; clients that name themselves `<host>:<UUID>` own without a number."""
+    """Consumer of a thread `<consumer>-<n>`; clients with an id `<host>:<UUID>` own partitions without a number."""
     return thread if is_client_id(thread) else thread.rpartition("-")[0]
 
 
@@ -204,7 +205,7 @@ def _group(tree: Tree, chroot: str, group: str, topics: list[str]) -> OldGroup |
 
 
 def old_groups(tree: Tree) -> list[OldGroup]:
-    """Every group with registered consumers, owners or offsets, by chroot and name."""
+    """All groups with registered consumers, owners or offsets, by chroot and name."""
     found = []
     for chroot in consumer_chroots(tree):
         topics = [name for name, _ in _children(tree, f"{chroot}/brokers/topics")]

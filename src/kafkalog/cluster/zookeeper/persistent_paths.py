@@ -1,8 +1,8 @@
-"""The nodes that a broker makes when it starts, if they are missing, by the version that first made them.
+"""Nodes that a broker creates at its start if they are missing, with the first version that does so.
 
-Decided by `ZkData.PersistentZkPaths` and `ConfigType.all` (before 1.1 `ZkUtils.persistentZkPaths`), and
-`createOrGetClusterId` for `/cluster/id`.  Brokers do not write their version into ZooKeeper; the format of their
-registrations and the nodes that are there say how old they can be at most.
+Follows `ZkData.PersistentZkPaths` and `ConfigType.all` (before 1.1 `ZkUtils.persistentZkPaths`), and
+`createOrGetClusterId` for `/cluster/id`.  Brokers do not store their version in ZooKeeper; the format of their
+registrations and the existing nodes give a lower bound of it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PERSISTENT_PATHS: tuple[tuple[Version, str], ...] = (
 """(first version, path)"""
 
 _MADE_EARLIER = {"/config/users", "/config/brokers"}
-"""by the first configuration of that kind: they prove nothing"""
+"""created by the first configuration of their kind, so they say nothing about the version"""
 _BY_REGISTRATION: dict[int, Version] = {2: (0, 9, 0), 3: (0, 10, 0), 4: (0, 10, 2), 5: (2, 7, 0)}
 _BY_PATH: tuple[tuple[Version, str], ...] = (
     *((since, path) for since, path in PERSISTENT_PATHS if path not in _MADE_EARLIER),
@@ -47,7 +47,7 @@ _BY_PATH: tuple[tuple[Version, str], ...] = (
 
 
 def least_version(tree: Tree, chroot: str = "") -> Version | None:
-    """The version that the brokers of a cluster have at least; None where none has ever registered."""
+    """Lowest version that the brokers of a cluster can have; None if no broker ever registered."""
     place = f"{chroot}/brokers/ids"
     ids = tree.nodes.get(place)
     if ids is None or ids.cversion <= 0:
@@ -73,6 +73,6 @@ def _missing(tree: Tree, chroot: str) -> Iterator[Finding]:
 
 
 def missing_paths(tree: Tree, places: Sequence[str] | None = None) -> list[Finding]:
-    """A finding for each node that a broker would have made, below these chroots, or below every one."""
+    """One finding for each missing node that a broker would have created, below these chroots or all."""
     known = chroots(tree.nodes) if places is None else places
     return [finding for chroot in known for finding in _missing(tree, chroot)]

@@ -1,6 +1,6 @@
-"""Consumers as they registered in ZooKeeper: `/consumers/G/ids/C`, what they subscribe to, and what their ids say.
+"""Consumer registrations in ZooKeeper: `/consumers/G/ids/C`, their subscriptions, and the information in their ids.
 
-Decided by `kafka.consumer.TopicCount`, `TopicFilter` and, for the ids, `ZookeeperConsumerConnector` (0.8.2 to 1.1).
+Follows `kafka.consumer.TopicCount`, `TopicFilter` and, for the ids, `ZookeeperConsumerConnector` (0.8.2 to 1.1).
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ WHITE_LIST, BLACK_LIST = "white_list", "black_list"
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 _MADE_ID = re.compile(r"(?P<host>.+)-(?P<ms>[0-9]{13})-(?P<uuid>[0-9a-f]{8})", re.DOTALL)
 _OF_CLIENTS = re.compile(r"(?P<host>[^:]+):(?P<uuid>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
-"""as clients in Go (kazoo-go) and Python (pykafka) made it, without the group's name"""
+"""form of ids of clients in Go (kazoo-go) and Python (pykafka), without the group's name"""
 _LARGEST_INT = (1 << 31) - 1
 
 
 class ConsumerId(Struct, frozen=True):
-    """What an id says that a consumer made for itself."""
+    """Parts of an id that a consumer generated for itself."""
 
     host: str
     started: int | None
-    """by the clock of that host, ms; None if the id does not say it"""
+    """start by the clock of the consumer's host, ms; None if the id does not contain it"""
     uuid: str
-    """a random UUID, of ids with a time the first eight hexadecimal digits"""
+    """a random UUID; in ids with a time its first eight hexadecimal digits"""
 
 
 def consumer_id(group: str, text: str) -> ConsumerId | None:
-    """The parts of `<group>_<host>-<ms>-<8 hexadecimal digits>`, as Kafka's consumers made it, or of `<host>:<UUID>`.
+    """Parse `<group>_<host>-<ms>-<8 hexadecimal digits>`, the form of Kafka's consumers, or `<host>:<UUID>`.
 
-    None for an id that was configured (`consumer.id`).
+    Returns None for an id that was configured (`consumer.id`).
     """
     other = _OF_CLIENTS.fullmatch(text)
     if other is not None:
@@ -48,28 +48,28 @@ def consumer_id(group: str, text: str) -> ConsumerId | None:
 
 
 def is_client_id(text: str) -> bool:
-    """Whether it is a whole `<host>:<UUID>`, of which no part is the number of a thread."""
+    """Whether the text is a complete `<host>:<UUID>`, without the number of a thread."""
     return _OF_CLIENTS.fullmatch(text) is not None
 
 
 class RegisteredConsumer(Struct, frozen=True, kw_only=True):
-    """One registration.  Of a pattern there is one subscription: the regular expression and its number of streams."""
+    """One registration.  A pattern has one subscription: the regular expression with its number of streams."""
 
     consumer_id: str
     pattern: str
     """`static`, `white_list` or `black_list`"""
     subscription: Mapping[str, int]
     timestamp: int | None
-    """when it subscribed, ms"""
+    """time of the subscription, ms"""
 
     @property
     def by_pattern(self) -> bool:
-        """Whether topics are chosen by a regular expression; without any subscription none is."""
+        """Whether topics are chosen by a regular expression; False without any subscription."""
         return self.pattern in (WHITE_LIST, BLACK_LIST) and bool(self.subscription)
 
 
 def registered_consumer(name: str, data: bytes | None) -> RegisteredConsumer:
-    """A registration; `FormatError` for one at which Kafka's consumers throw."""
+    """Parse a registration; raises `FormatError` for one at which Kafka's consumers throw."""
     fields = json_object(data) or {}
     pattern, subscription = fields.get("pattern"), fields.get("subscription")
     if not isinstance(pattern, str) or not isinstance(subscription, dict):
@@ -87,10 +87,10 @@ def registered_consumer(name: str, data: bytes | None) -> RegisteredConsumer:
 def streams_by_topic(
     consumer: RegisteredConsumer, topics: Iterable[str], *, exclude_internal_topics: bool = True
 ) -> dict[str, int]:
-    """Topic -> streams; a pattern is matched against `topics`, those that are there.
+    """Topic -> streams; a pattern is matched against `topics`, the existing ones.
 
-    Patterns leave out Kafka's internal topics unless `exclude.internal.topics` was set to false.  `FormatError` for a
-    pattern that cannot be followed.
+    Patterns do not match Kafka's internal topics unless `exclude.internal.topics` was set to false.  Raises
+    `FormatError` for a pattern that cannot be evaluated.
     """
     if not consumer.by_pattern:
         return dict(consumer.subscription)

@@ -1,7 +1,7 @@
-"""In which order a new controller with ZooKeeper takes brokers that are not there out of the ISRs.
+"""Order in which a new controller (ZooKeeper mode) removes missing brokers from the ISRs.
 
-`ZkReplicaStateMachine.handleStateChanges` groups replicas by broker, and goes through the groups as an
-`immutable.HashMap` of Scala 2.13 has them.  The last of an ISR stays in it, so this order says who.
+`ZkReplicaStateMachine.handleStateChanges` groups replicas by broker and iterates over the groups in the order of Scala
+2.13's `immutable.HashMap`.  The last replica of an ISR stays in it, so the order decides which one that is.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ _DIGIT_BITS = 5
 
 
 def removal_order(lost: Collection[int]) -> list[int]:
-    """The brokers, each as often as it is given."""
+    """Return the brokers in the order of removal, duplicates included."""
     return _in_trie([(_improved(each), each) for each in lost])
 
 
 def _in_trie(hashed: list[tuple[int, int]]) -> list[int]:
-    """By the last digit of their hashes those who are alone with it; then in the same way those who share one."""
+    """First the entries whose last digit of the hash is unique, then, by the same rule for the next digit, those that
+    share one.
+    """
     digits: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for code, node in hashed:
         digits[code & ((1 << _DIGIT_BITS) - 1)].append((code >> _DIGIT_BITS, node))

@@ -1,9 +1,9 @@
-"""The tree as of any transaction: a snapshot, and the transactions of the logs after it (`FileTxnSnapLog`).
+"""Rebuild the tree as of any transaction from a snapshot and the log transactions after it (`FileTxnSnapLog`).
 
-A snapshot is used if nothing in it is later than what is asked for; one that cannot be read gives way to the next older
-one, as it does in ZooKeeper.  What is asked for may be lost: in a gap the tree is the last before it, with a finding,
-and beyond the end there is none.  Where transactions carry digests (from 3.6 on) the rebuilt tree is checked against
-them.
+A snapshot is used if nothing in it is later than the requested transaction; if one cannot be read, the next older one
+is used, as ZooKeeper does.  If the requested transaction is lost in a gap, the result is the last tree before the gap,
+with a finding; beyond the last transaction there is no result.  If transactions have digests (3.6 and later), the
+rebuilt tree is checked against them.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _UNREADABLE = codes_with(Trait.UNREAD_STATE)
 
 
 class Replay(Struct, kw_only=True):
-    """The tree and how it came about."""
+    """A rebuilt tree and how it was built."""
 
     tree: Tree
     zxid: int
-    """of the last transaction in it"""
+    """last transaction in the tree"""
     snapshot: str | None
     transactions: int
-    """how many were applied to the snapshot"""
+    """number of transactions that were applied to the snapshot"""
     digests_checked: int = 0
     findings: list[Finding] = field(default_factory=list)
 
 
 class Replayer:
-    """Iterates over the transactions after the chosen snapshot, each when it has been applied to `tree`.
+    """Apply the transactions after the chosen snapshot to `tree`, and yield each after it was applied.
 
     Raises `UsageError` at the end if `zxid` is beyond the last transaction.
     """
@@ -53,7 +53,7 @@ class Replayer:
         self._until = zxid
         self.findings: list[Finding] = []
         self._later: tuple[int, str] | None = None
-        """the earliest moment after `zxid` of which something is there, and in which file"""
+        """earliest zxid after `zxid` that exists, and the file that has it"""
         self.snapshot = self._base(limits)
         self.tree = self.snapshot.tree if self.snapshot is not None else Tree.empty()
         self.start = _named(directory, self.snapshot)
@@ -132,7 +132,7 @@ class Replayer:
             self.findings.extend(reader.findings)
 
     def _gap(self, zxid: int, path: str) -> None:
-        """Between two files, or a snapshot and the first file."""
+        """Add a finding for a gap between two files, or between a snapshot and the first file."""
         if is_gap(self.zxid, zxid):
             detail = f"0x{self.zxid:x} is followed by 0x{zxid:x}: {_LOST}"
             self.findings.append(Finding.of(FindingCode.ZK_GAP, None, None, detail, path))
@@ -142,7 +142,7 @@ class Replayer:
             self._later = zxid, path
 
     def _missed(self, asked: int) -> None:
-        """What is asked for is none of the transactions: lost, beyond the end, or one that there never was."""
+        """Add a finding, or raise, for a requested transaction that is lost, beyond the end, or never existed."""
         if self._later is None:
             if any(each.code in _UNREADABLE for each in self.findings):
                 return  # nobody knows where the end was
@@ -168,10 +168,10 @@ def _named(directory: ZooKeeperDirectory, snapshot: Snapshot | None) -> int:
 
 
 def tree_at(directory: ZooKeeperDirectory, zxid: int | None = None, limits: Limits = DEFAULT_LIMITS) -> Replay:
-    """The tree after transaction `zxid`, or after the last one.
+    """Return the tree after transaction `zxid`, or after the last one.
 
-    Inside a gap it is the last tree before it, and the findings say so.  Raises `UsageError` for a transaction beyond
-    the last one, else `StorageError` only.
+    Inside a gap it is the last tree before the gap, and a finding says so.  Raises `UsageError` for a transaction
+    beyond the last one, otherwise `StorageError` only.
     """
     replayer = Replayer(directory, zxid, limits)
     for _ in replayer:

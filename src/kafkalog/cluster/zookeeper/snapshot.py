@@ -1,7 +1,8 @@
-"""A snapshot of ZooKeeper's tree (`FileSnap`, `SnapStream`): sessions, access lists, nodes, and up to three seals.
+"""Read a snapshot of ZooKeeper's tree (`FileSnap`, `SnapStream`): sessions, access lists, nodes and up to three
+checksums.
 
-A snapshot is written while transactions go on: it may hold effects of later ones than its name says.  Files may be
-compressed as a whole (`.gz`, `.snappy`).  Every count is compared with the bytes that are left.
+A snapshot is written while transactions continue, so it may contain effects of later ones than its name says.  Files
+may be compressed as a whole (`.gz`, `.snappy`).  Every count is compared with the remaining bytes.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ _DIGEST_BYTES, _SEAL_BYTES, _ZXID_BYTES = 20, 13, 8
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
-    """What one file holds."""
+    """Contents of one snapshot file."""
 
     path: str
     tree: Tree
     digest_zxid: int | None
-    """the last transaction whose effects may be in it; None where it does not say"""
+    """last transaction whose effects may be in the snapshot; None if it does not say"""
     digest: int | None
     newest_zxid: int
-    """largest zxid that any node carries"""
+    """largest zxid of any node"""
 
 
 class _Reader:
@@ -93,7 +94,7 @@ def _nodes(reader: _Reader, acls: dict[int, Acl], tree: Tree) -> int:
 
 
 def parse_snapshot(data: bytes, source: str) -> Snapshot:
-    """A snapshot from its (decompressed) bytes; raises `FormatError`."""
+    """Parse the (decompressed) bytes of a snapshot; raises `FormatError`."""
     reader = _Reader(data)
     header = reader.read(layout.FILE_HEADER)
     if (header["magic"], header["version"]) != (layout.SNAPSHOT_MAGIC, _VERSION):
@@ -124,7 +125,7 @@ def parse_snapshot(data: bytes, source: str) -> Snapshot:
 
 
 def read_snapshot(path: str, limits: Limits = DEFAULT_LIMITS) -> Snapshot:
-    """The snapshot in a file; raises `FormatError`, also if a seal is missing or broken, and `StorageError`."""
+    """Read a snapshot file; raises `FormatError`, also if a checksum is missing or wrong, and `StorageError`."""
     data = read_small(path, limits.snapshot_bytes)
     for suffix, codec in _COMPRESSED.items():
         if path.endswith(suffix):

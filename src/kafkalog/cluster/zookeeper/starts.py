@@ -1,7 +1,7 @@
-"""Who leads a partition of a cluster with ZooKeeper once brokers that were stopped at the same moment come back.
+"""Leaders of a partition (ZooKeeper mode) when brokers that stopped at the same time come back.
 
-The first to come is the controller.  Once the old sessions have ended it takes every replica that is not there out of
-its ISR, but for the last one (`ZkReplicaStateMachine.removeReplicasFromIsr`), and elects from those who are there
+The first broker becomes the controller.  When the old sessions have expired, it removes every missing replica from its
+ISR except the last one (`ZkReplicaStateMachine.removeReplicasFromIsr`), and elects from the running ones
 (`PartitionLeaderElectionAlgorithms.offlinePartitionLeaderElection`).
 """
 
@@ -22,10 +22,10 @@ def leaders_in_order(
     unclean: bool,
     removed: Sequence[int] | None = None,
 ) -> frozenset[int]:
-    """Everybody who may lead after brokers came one after the other; `NO_LEADER` for nobody.
+    """All possible leaders after brokers came back in this order; `NO_LEADER` if there may be none.
 
-    `removed` are the brokers that were not there when the first came, as it takes them out of the ISRs
-    (`removal_order`); without it everybody may be the one who is left.
+    `removed` are the brokers that are missing when the first one comes, in the order in which it removes them from the
+    ISRs (`removal_order`); without it any of them may be the last one.
     """
     if not order:
         return frozenset({NO_LEADER})
@@ -38,16 +38,16 @@ def leaders_in_order(
 
 
 def _of(left: Sequence[int], running: Collection[int]) -> frozenset[int]:
-    """Who leads if one of these is left in an ISR."""
+    """Possible leaders if one of the brokers in `left` stays in the ISR."""
     return frozenset(each if each in running else NO_LEADER for each in left)
 
 
 def leaders_in_any_order(
     replicas: Sequence[int], isr: Sequence[int], running: Collection[int], *, unclean: bool
 ) -> frozenset[int]:
-    """Who may lead, whatever the order.
+    """All possible leaders for any order of arrival.
 
-    Old sessions may end while brokers come, in any order: everybody may be the one who is left in an ISR.
+    Old sessions may expire while brokers arrive, in any order, so any broker may be the last one in an ISR.
     """
     if unclean:
         found = frozenset(each for each in replicas if each in running)

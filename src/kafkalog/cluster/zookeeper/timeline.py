@@ -1,8 +1,8 @@
-"""What happened to a ZooKeeper-mode cluster: controllers, brokers, leaders and ISRs, transaction by transaction.
+"""History of a ZooKeeper-mode cluster: controllers, brokers, leaders and ISRs, transaction by transaction.
 
-Rebuilt from the whole of what the logs still hold.  Who wrote is known from the session; why is derived from the states
-before and after by the rules of `PartitionStateMachine` and `ReplicaStateMachine`, and said only where they leave no
-doubt.  Times are the ZooKeeper leader's clock; the order is that of the transactions.
+Built from everything that the logs still hold.  The writer is known from the session; the cause is derived from the
+states before and after by the rules of `PartitionStateMachine` and `ReplicaStateMachine`, and given only where they are
+unambiguous.  Times are from the ZooKeeper leader's clock; the order is that of the transactions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NO_LEADER = -1
 
 
 class Span(Struct, frozen=True, kw_only=True):
-    """The time from one transaction to another; the end is None while it lasts."""
+    """Time from one transaction to another; the end is None while it lasts."""
 
     from_zxid: int
     from_time: int
@@ -37,7 +37,7 @@ class Span(Struct, frozen=True, kw_only=True):
 
 
 class ControllerTerm(Struct, frozen=True):
-    """One broker as controller; `epoch` is None where `/controller_epoch` does not say."""
+    """A broker's term as controller; `epoch` is None if `/controller_epoch` does not contain it."""
 
     chroot: str
     broker: int | None
@@ -47,7 +47,7 @@ class ControllerTerm(Struct, frozen=True):
 
 
 class BrokerLife(Struct, frozen=True, kw_only=True):
-    """One registration of a broker; `epoch` is the node's czxid, which is the broker epoch from 2.2 on."""
+    """A broker's registration; `epoch` is the node's czxid, which is the broker epoch from 2.2 on."""
 
     chroot: str
     broker: str
@@ -57,7 +57,7 @@ class BrokerLife(Struct, frozen=True, kw_only=True):
 
 
 class LeaderChange(Struct, frozen=True, kw_only=True):
-    """One change of a partition's state; `before` is None where it begins, `after` where it was deleted."""
+    """A change of a partition's state; `before` is None at its creation, `after` at its deletion."""
 
     zxid: int
     time: int
@@ -67,17 +67,17 @@ class LeaderChange(Struct, frozen=True, kw_only=True):
     before: PartitionState | None
     after: PartitionState | None
     writer: str | None
-    """the broker whose session wrote it, where that is known"""
+    """broker whose session wrote the change, if known"""
     cause: str
 
     @property
     def is_election(self) -> bool:
-        """Whether it made a new leader epoch."""
+        """Whether the change created a new leader epoch."""
         return self.after is not None and (self.before is None or self.before.leader_epoch != self.after.leader_epoch)
 
 
 class Timeline(Struct, kw_only=True):
-    """Everything in order."""
+    """All spans and changes, in order."""
 
     terms: list[ControllerTerm] = field(default_factory=list)
     brokers: list[BrokerLife] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Timeline(Struct, kw_only=True):
     zxid: int = 0
 
     def of(self, chroot: str) -> Timeline:
-        """What happened to one cluster."""
+        """The part of the history that belongs to one cluster."""
         return replace(
             self,
             terms=[each for each in self.terms if each.chroot == chroot],
@@ -97,7 +97,7 @@ class Timeline(Struct, kw_only=True):
 
 
 def from_the_beginning(directory: ZooKeeperDirectory) -> ZooKeeperDirectory:
-    """With the oldest snapshot only, or none where the logs begin at the first transaction ever."""
+    """The directory with its oldest snapshot only, or with none if the logs begin at the very first transaction."""
     first_log = directory.logs[0][0] if directory.logs else None
     keep = 0 if first_log == 1 and directory.snapshots and directory.snapshots[0][0] > 0 else 1
     return ZooKeeperDirectory(directory.paths, directory.logs, directory.snapshots[:keep])
@@ -134,7 +134,7 @@ class _Watcher:
                 self._state(path, (match[1], match[2], int(match[3])), transaction)
 
     def _look(self, zxid: int, time: int, reason: str | None) -> None:
-        """Compare who is controller and who is registered with what was known."""
+        """Compare the current controller and registrations with the known ones."""
         for chroot in chroots(self.tree.nodes):
             self._controller(chroot, zxid, time, reason)
             ids = self.tree.nodes.get(f"{chroot}/brokers/ids")
@@ -225,7 +225,7 @@ class _Watcher:
 def cause_of(
     before: PartitionState | None, after: PartitionState | None, replicas: tuple[int, ...], live: set[str]
 ) -> str:
-    """What kind of change it is, as far as the two states, the assignment and the live brokers tell."""
+    """Cause of a change, as far as the two states, the assignment and the live brokers determine it."""
     if before is None:
         return "created"
     if after is None:
@@ -255,7 +255,7 @@ def _succession(before: PartitionState, after: PartitionState, replicas: tuple[i
 
 
 def timeline(directory: ZooKeeperDirectory, zxid: int | None = None) -> Timeline:
-    """Everything that the logs still hold, up to and including `zxid`; errors as for `tree_at`."""
+    """History of everything that the logs still hold, up to and including `zxid`; raises the errors of `tree_at`."""
     replayer = Replayer(from_the_beginning(directory), zxid)
     watcher = _Watcher(replayer.tree)
     for transaction in replayer:

@@ -1,4 +1,4 @@
-"""One transaction of a ZooKeeper log, from its payload (`SerializeUtils.deserializeTxn`)."""
+"""Parse a transaction of a ZooKeeper log from its payload (`SerializeUtils.deserializeTxn`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Operation", "Transaction", "TransactionType", "parse_transaction"]
 
 
 class TransactionType(enum.IntEnum):
-    """What a transaction does (`ZooDefs.OpCode`), as far as it reaches the log."""
+    """Types of transactions that are logged (`ZooDefs.OpCode`)."""
 
     ERROR = -1
     CREATE_SESSION = -10
@@ -40,38 +40,38 @@ _DIGEST_VERSION = 2
 
 
 class Operation(Struct, frozen=True):
-    """One change: the transaction itself, or a part of a multi."""
+    """A single change: the transaction itself, or a part of a multi."""
 
     type: TransactionType
     fields: Mapping[str, Any]
 
     @property
     def path(self) -> str | None:
-        """The node it is about."""
+        """Path of the changed node."""
         return self.fields.get("path")
 
 
 class Transaction(Struct, frozen=True, kw_only=True):
-    """A logged transaction; `operations` holds one change, or those of a multi."""
+    """A logged transaction; `operations` has one change, or those of a multi."""
 
     session: int
     cxid: int
     zxid: int
     time: int
-    """of the leader's clock, ms"""
+    """time by the leader's clock, ms"""
     type: TransactionType
     operations: tuple[Operation, ...]
     digest: int | None = None
-    """of the whole tree after it, as ZooKeeper had it"""
+    """digest of the whole tree after the transaction, as ZooKeeper computed it"""
 
     @property
     def failed(self) -> bool:
-        """Whether it changed nothing: an error, or a multi of which one part is an error."""
+        """Whether the transaction changed nothing: an error, or a multi with a part that is an error."""
         return any(each.type is TransactionType.ERROR for each in self.operations)
 
 
 def _body(kind: int, data: bytes, position: int) -> tuple[Operation, int]:
-    """The body at `position`, and where it ends."""
+    """Return the body at `position` and its end."""
     try:
         known = TransactionType(kind)
     except ValueError:
@@ -87,7 +87,7 @@ def _body(kind: int, data: bytes, position: int) -> tuple[Operation, int]:
 
 
 def _close_session(data: bytes, position: int) -> tuple[Operation, int]:
-    """Before 3.6 there is no body; from then on the paths that went with the session."""
+    """Return the end of a session; before 3.6 it has no body, later the paths removed with the session."""
     left = len(data) - position
     if left:
         try:
@@ -101,7 +101,7 @@ def _close_session(data: bytes, position: int) -> tuple[Operation, int]:
 
 
 def parse_transaction(payload: bytes) -> Transaction:
-    """A transaction from what its checksum covers; raises `FormatError`."""
+    """Parse a transaction from the bytes that its checksum covers; raises `FormatError`."""
     header = decode(layout.TXN_HEADER, 0, payload)
     fields = header.fields
     operation, end = _body(fields["type"], payload, header.size)

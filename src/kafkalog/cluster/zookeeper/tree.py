@@ -1,7 +1,7 @@
-"""ZooKeeper's tree of nodes, and what each transaction does to it (`DataTree`).
+"""ZooKeeper's tree of nodes, and the effect of each transaction on it (`DataTree`).
 
-Numbers are those that ZooKeeper stores; `Node.client_cversion` is what a client sees.  The digest is that of
-`DigestCalculator`: a wrapping sum over all nodes, kept up to date with every change.
+Numbers are those that ZooKeeper stores; `Node.client_cversion` is the one that a client sees.  The digest is that of
+`DigestCalculator`: a wrapping sum over all nodes, updated with every change.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _SYSTEM = "/zookeeper/"
 
 
 class Node(msgspec.Struct):
-    """One znode with its whole stat."""
+    """One znode with its stat."""
 
     data: bytes | None
     acl: Acl | None
-    """None where a snapshot does not hold the list that a node refers to"""
+    """None if the snapshot does not contain the access list that the node refers to"""
     czxid: int = 0
     mzxid: int = 0
     pzxid: int = 0
@@ -39,19 +39,19 @@ class Node(msgspec.Struct):
     mtime: int = 0
     version: int = 0
     cversion: int = 0
-    """as stored: how many children were ever created"""
+    """as stored: number of children that were ever created"""
     aversion: int = 0
     ephemeral_owner: int = 0
     children: set[str] = msgspec.field(default_factory=set)
 
     @property
     def client_cversion(self) -> int:
-        """The version as a client sees it: creations and deletions."""
+        """Version as a client sees it: creations and deletions."""
         return 2 * self.cversion - len(self.children)
 
     @property
     def session(self) -> int | None:
-        """The session it goes away with; None for all others.  TTL owners look like sessions of server 255."""
+        """Session of an ephemeral node; None for all others.  Owners of TTL nodes look like sessions of server 255."""
         return self.ephemeral_owner if self.ephemeral_owner not in (0, CONTAINER_OWNER) else None
 
 
@@ -61,7 +61,7 @@ def _as_signed(value: int) -> int:
 
 
 def parent_of(path: str) -> str:
-    """The path above; "/" for the nodes below the root."""
+    """Path of the parent; "/" for the children of the root."""
     return path[: path.rindex("/")] or "/"
 
 
@@ -77,7 +77,7 @@ class Tree:
 
     @classmethod
     def empty(cls) -> Tree:
-        """What a server starts with that has no snapshot (3.4 and older)."""
+        """Tree with which a server starts that has no snapshot (3.4 and older)."""
         tree = cls()
         for path in ("/", "/zookeeper", "/zookeeper/quota"):
             tree.put(path, Node(b"", OPEN_ACL))
@@ -85,11 +85,11 @@ class Tree:
 
     @property
     def digest(self) -> int:
-        """The digest of the whole tree, as a signed 64-bit number."""
+        """Digest of the whole tree, as a signed 64-bit number."""
         return _as_signed(self._digest)
 
     def put(self, path: str, node: Node) -> None:
-        """Add a node as it is and enter it with its parent."""
+        """Add a node unchanged and register it with its parent."""
         self.nodes[path] = node
         self._digest += _node_digest(path, node)
         if node.session is not None:
@@ -103,7 +103,7 @@ class Tree:
         self._digest += _node_digest(path, node) - before
 
     def apply(self, transaction: Transaction) -> None:
-        """Do what a transaction did; a failed one did nothing, and what does not fit any more is left."""
+        """Apply a transaction; a failed one has no effect, and a change that no longer fits is ignored."""
         if transaction.failed:
             return
         if transaction.type is TransactionType.CREATE_SESSION:

@@ -1,1 +1,1 @@
-"""A pass of the log cleaner on a directory that no broker has open."""
+"""Run a pass of the log cleaner on a directory that no broker has open."""

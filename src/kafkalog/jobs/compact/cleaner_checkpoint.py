@@ -1,4 +1,6 @@
-"""`cleaner-offset-checkpoint`: up to where each log was cleaned (`LogCleanerManager.updateCheckpoints`)."""
+"""Read and write `cleaner-offset-checkpoint`: the offset up to which each log was cleaned
+(`LogCleanerManager.updateCheckpoints`).
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,9 @@ _FIRST_BUCKETS = 16
 
 
 class CleanerCheckpoint:
-    """The file's entries, which a broker reads and rewrites with every change; `known` are the logs that there are.
+    """Entries of the file, which a broker reads and rewrites with every change. `known` are the existing logs.
 
-    Rows come in the order of a Java hash map, entries of unknown logs go with the first change.
+    Rows have the order of a Java hash map; entries of unknown logs are dropped at the first change.
     """
 
     def __init__(self, tree: Tree, known: Collection[Key]) -> None:
@@ -31,12 +33,12 @@ class CleanerCheckpoint:
         self._entries = _hashed(_read(tree))
 
     def offset(self, key: Key) -> int | None:
-        """Up to where a log was cleaned; None if it never was."""
+        """Offset up to which a log was cleaned; None if it never was."""
         return self._entries.get(key)
 
     def put(self, key: Key, offset: int) -> None:
-        """A log is clean up to an offset; written at once."""
-        kept = _hashed({each: value for each, value in self._entries.items() if each in self._known})
+        """Set the offset up to which a log was cleaned, and write the file to the tree."""
+        kept = _hashed({known_key: value for known_key, value in self._entries.items() if known_key in self._known})
         buckets = _copied_buckets(len(kept)) if kept else _FIRST_BUCKETS
         copied = dict(sorted(kept.items(), key=lambda item: _bucket(item[0], buckets)))
         copied[key] = offset
@@ -47,7 +49,7 @@ class CleanerCheckpoint:
         self._entries = _hashed(self._entries)
 
     def create(self) -> None:
-        """A broker that has a cleaner has the file."""
+        """Create the file if it is missing, as a broker with a cleaner does."""
         if CLEANER_OFFSET_CHECKPOINT not in self._tree.files:
             self._tree.create(CLEANER_OFFSET_CHECKPOINT)
 
@@ -76,7 +78,7 @@ def _rows(entries: Iterable[tuple[Key, int]]) -> list[OffsetCheckpointEntry]:
 
 
 def _hashed(entries: dict[Key, int]) -> dict[Key, int]:
-    """In the order of a map that these were put into one by one."""
+    """Sort entries into the order of a map to which they were added one by one."""
     buckets = _FIRST_BUCKETS
     while len(entries) > buckets * _LOAD:
         buckets *= 2
@@ -84,7 +86,7 @@ def _hashed(entries: dict[Key, int]) -> dict[Key, int]:
 
 
 def _copied_buckets(count: int) -> int:
-    """The buckets of a map that was made as a copy of one with so many entries (`HashMap.tableSizeFor`)."""
+    """Number of buckets of a map that was copied from one with `count` entries (`HashMap.tableSizeFor`)."""
     wanted, buckets = int(count / _LOAD + 1.0), 1
     while buckets < wanted:
         buckets *= 2
@@ -92,11 +94,11 @@ def _copied_buckets(count: int) -> int:
 
 
 def _bucket(key: Key, buckets: int) -> int:
-    """`TopicPartition.hashCode`, spread as `HashMap` does."""
+    """Bucket of a key: `TopicPartition.hashCode`, spread as in `HashMap`."""
     topic, partition = key
     text = topic.encode("utf-16-be", "surrogatepass")
     of_topic = 0
-    for at in range(0, len(text), 2):
-        of_topic = (31 * of_topic + int.from_bytes(text[at : at + 2], "big")) & 0xFFFFFFFF
+    for index in range(0, len(text), 2):
+        of_topic = (31 * of_topic + int.from_bytes(text[index : index + 2], "big")) & 0xFFFFFFFF
     mixed = (31 * (31 + partition) + of_topic) & 0xFFFFFFFF
     return (mixed ^ mixed >> 16) & (buckets - 1)

@@ -1,7 +1,7 @@
-"""What one pass of the log cleaner makes of a log directory, computed without changing it.
+"""Compute what one pass of the log cleaner makes of a log directory, without changing it.
 
-A broker's start, its cleaner and its orderly stop run over the virtual tree, one compacted partition after the other
-(`LogManager`, `LogCleaner.CleanerThread`).  Unlike a broker this looks first: a log that is damaged is left alone.
+A broker's start, its cleaner and its clean stop run on a tree in memory, one compacted partition after another
+(`LogManager`, `LogCleaner.CleanerThread`). Unlike a broker, this checks for damage first: a damaged log is left alone.
 """
 
 from __future__ import annotations
@@ -52,58 +52,58 @@ __all__ = ["CompactedPartition", "CompactionPlan", "CompactionRules", "plan_dire
 MODE = "compact"
 _ADVICE = "`kafkalog recover` repairs it"
 _MOST_GROWTH = 4
-"""So many times the bytes of its logs at most is what a process writes of a partition."""
+"""Most bytes that a process writes of a partition, as a multiple of the bytes of its logs."""
 _GIVE_ID = Sentence(Ask.RECOVER_TOPIC_ID, " gives it one")
 
 
 class CompactionRules(Struct, frozen=True, kw_only=True):
-    """What decides besides the bytes."""
+    """Everything besides the bytes that a pass depends on."""
 
     topics: TopicFacts
     now_ms: int
     config: Mapping[str, str] = {}
-    """settings under Kafka's names; what the cluster knew of a topic wins"""
+    """settings under Kafka's names; a topic's own settings in the metadata take precedence"""
 
 
 class CompactedPartition(Struct):
-    """One compacted partition: what a pass has to do, and what it leaves; sizes in bytes."""
+    """One compacted partition: what a pass has to do, and what it leaves. Sizes are in bytes."""
 
     name: str
     first_dirty_offset: int
     dirty_ratio: float
     is_cleaned: bool
-    """the pass takes it on"""
+    """whether the pass cleans it"""
     cleaned_to: int | None = None
     """first offset that is dirty afterwards; None if it was not cleaned"""
     problem: str | None = None
-    """why a broker would mark it as one that cannot be cleaned; what it did before that stands"""
+    """why a broker would mark it as uncleanable, None if it would not; what was done before that is kept"""
     bytes_before: int = 0
-    """of logs"""
+    """bytes of its logs"""
     bytes_after: int = 0
     segments_before: int = 0
     segments_after: int = 0
     records_read: int = 0
-    """those of control batches too"""
+    """records read, including those of control batches"""
     records_dropped: int = 0
-    """those of aborted transactions and of control batches too"""
+    """records dropped, including those of aborted transactions and control batches"""
     records_without_key: int = 0
-    """dropped among them, because nothing could ever supersede them"""
+    """dropped records without a key, which no later record could supersede"""
     deleted_segments: list[int] = []
-    """base offsets of those that retention, or the log's start, let go"""
+    """base offsets of segments deleted by retention or below the log start offset"""
 
 
 @dataclass(slots=True)
 class CompactionPlan:
-    """What would be done to one log directory; made from a survey, and valid only for that survey."""
+    """Plan for one log directory. It is valid only for its survey."""
 
     root: str
     survey: Survey = field(repr=False)
     topics: TopicFacts
     actions: list[RecoveryAction] = field(default_factory=list)
     partitions: list[CompactedPartition] = field(default_factory=list)
-    """those whose topics are compacted, but for the declined"""
+    """partitions whose topics are compacted, without the declined ones"""
     declined: dict[str, str] = field(default_factory=dict)
-    """partition directory -> why it is left as it is"""
+    """why a partition directory is left as it is, by name"""
     findings: list[Finding] = field(default_factory=list)
     mode: str = MODE
 
@@ -120,11 +120,11 @@ class CompactionPlan:
     @property
     def has_findings(self) -> bool:
         """Whether a partition is left alone, or cannot be cleaned by a broker either."""
-        return bool(self.declined or self.findings or any(each.problem for each in self.partitions))
+        return bool(self.declined or self.findings or any(partition.problem for partition in self.partitions))
 
 
 class _LeftAloneError(Exception):
-    """A partition that is not touched, and why."""
+    """Raised for a partition that is left alone; `why` is the reason."""
 
     def __init__(self, why: str, finding: Finding | None = None) -> None:
         self.why = why
@@ -135,11 +135,11 @@ class _LeftAloneError(Exception):
 def plan_directory(
     found: Survey, names: list[str], rules: CompactionRules, workers: Workers | None = None
 ) -> CompactionPlan:
-    """One pass over each compacted partition of a survey; `names` are those of all directories in the log directory.
+    """Plan one pass over each compacted partition of a survey. `names` are all directories in the log directory.
 
     Raises `RecoveryRefused` for checkpoints with which a broker would take the directory offline.
     """
-    made = CompactionPlan(found.root, found, rules.topics)
+    plan = CompactionPlan(found.root, found, rules.topics)
     after = found.tree()
     checkpoints = read_checkpoints(after)
     if checkpoints is None:
@@ -151,11 +151,11 @@ def plan_directory(
     configs = {name: rules.topics.cleaner_config(parsed.topic, rules.config) for name, parsed in live.items()}
     compacted = [name for name in after.subdirectories() if name in live and configs[name].is_compacted]
     tiered = [name for name in compacted if rules.topics.tiering.has_remote_log(live[name].topic)]
-    made.declined |= dict.fromkeys(tiered, "its topic has remote storage, and Kafka compacts no such topic")
-    chosen = [name for name in compacted if name not in made.declined]
+    plan.declined |= dict.fromkeys(tiered, "its topic has remote storage, and Kafka compacts no such topic")
+    chosen = [name for name in compacted if name not in plan.declined]
     groups: dict[str, list[CleanedGroup]] = {}
     if compacted:
-        checkpoint = CleanerCheckpoint(after, {(each.topic, each.partition) for each in live.values()})
+        checkpoint = CleanerCheckpoint(after, {(parsed.topic, parsed.partition) for parsed in live.values()})
 
         def clean(group: Group) -> _Cleaned | _LeftAlone:
             (name,) = group
@@ -163,25 +163,27 @@ def plan_directory(
 
         for name, result in _each(found, chosen, clean, workers or Workers()):
             if isinstance(result, _LeftAlone):
-                made.declined[name] = result.why
-                made.findings += [] if result.finding is None else [result.finding]
+                plan.declined[name] = result.why
+                plan.findings += [] if result.finding is None else [result.finding]
                 continue
-            made.partitions.append(result.partition)
+            plan.partitions.append(result.partition)
             groups[name] = result.groups
             after.put(name, result.files)
             after.times.update(result.times)
             for offset in result.checkpoints:
                 checkpoint.put((live[name].topic, live[name].partition), offset)
-    if made.partitions:
+    if plan.partitions:
         checkpoint.create()
-    made.actions = compaction_actions(found, after, groups)
-    made.declined |= sentences_of_unreadable(found)
-    made.findings += findings_of_unreadable(found)
-    return made
+    plan.actions = compaction_actions(found, after, groups)
+    plan.declined |= sentences_of_unreadable(found)
+    plan.findings += findings_of_unreadable(found)
+    return plan
 
 
 def _live(directory: str) -> PartitionName | None:
-    """The name of a directory that a broker's cleaner knows."""
+    """Return the parsed name if a broker's cleaner considers the directory: live, and not the metadata
+    log; else None.
+    """
     name = parse_partition_directory(directory)
     if name is None or name.state is not DirectoryState.LIVE or name.topic == CLUSTER_METADATA_TOPIC:
         return None
@@ -189,31 +191,30 @@ def _live(directory: str) -> PartitionName | None:
 
 
 class _LeftAlone(Struct, frozen=True):
-    """A partition that is not touched."""
+    """A partition that is left alone, and why."""
 
     why: str
     finding: Finding | None
 
 
 class _Cleaned(Struct, frozen=True):
-    """What a pass makes of one partition."""
+    """Plan of a cleaning pass for one partition."""
 
     partition: CompactedPartition
     groups: list[CleanedGroup]
     files: Mapping[str, Content]
-    """all that its directory holds afterwards, by name"""
+    """all files of its directory afterwards, by name"""
     times: Mapping[str, int]
-    """path -> when a file was changed last (ms), where a pass says so"""
+    """path -> modification time in ms, for files to which the pass gives one"""
     checkpoints: list[int]
-    """what a broker's cleaner writes into its checkpoint, one after the other"""
+    """offsets that the broker's cleaner writes into its checkpoint, in order"""
 
 
 def _each(
     found: Survey, names: Sequence[str], clean: Callable[[Group], _Cleaned | _LeftAlone], workers: Workers
 ) -> Iterator[tuple[str, _Cleaned | _LeftAlone]]:
-    """What becomes of each partition, in their order; where processes share the work, each writes what it computes.
-
-    A process that has no room for that fails, and its partition is cleaned here.
+    """Yield name and result of each partition, in order. If processes share the work, each writes its computed bytes
+    into its own part of the scratch file; a partition that needs more is cleaned in this process.
     """
     groups: list[Group] = [(name,) for name in names]
     wanted = frozenset(names)
@@ -239,7 +240,7 @@ def _each(
 
 
 class _Pass:
-    """One partition, from start to stop, in a tree of its own."""
+    """One pass over one partition, from start to stop, on a tree of its own."""
 
     def __init__(
         self,
@@ -260,21 +261,21 @@ class _Pass:
         self._checkpoint = checkpoint
         self._groups: list[CleanedGroup] = []
         self._cleaned_to: list[int] = []
-        """what goes into the checkpoint"""
+        """offsets for the cleaner's checkpoint"""
 
     def result(self) -> _Cleaned | _LeftAlone:
-        """What the pass makes of the partition; the given tree is not changed."""
+        """Return what the pass makes of the partition; the given tree is not changed."""
         try:
             partition = self._run()
         except _LeftAloneError as left:
             return _LeftAlone(left.why, left.finding)
         tree, directory = self._tree, self._directory
         files = {name: tree.files[f"{directory}/{name}"] for name in tree.all_names(directory)}
-        times = {path: at for path, at in tree.times.items() if path.rpartition("/")[0] == directory}
+        times = {path: modified_ms for path, modified_ms in tree.times.items() if path.rpartition("/")[0] == directory}
         return _Cleaned(partition, self._groups, files, times, self._cleaned_to)
 
     def _run(self) -> CompactedPartition:
-        """Raises `_LeftAloneError` where nothing is to be done, whatever the tree looks like then."""
+        """Run the pass. Raises `_LeftAloneError` if the partition is left alone; the tree is undefined then."""
         before = self._logs()
         self._refuse_damage()
         loader, loaded = self._load(before)
@@ -294,26 +295,26 @@ class _Pass:
         try:
             dirty = dirty_part(log, self._checkpoint.offset(self._key), self._now_ms)
             is_cleaned = dirty.is_cleaned(self._config.min_cleanable_dirty_ratio)
-            made = CompactedPartition(self._directory, dirty.first_offset, dirty.ratio, is_cleaned)
+            compacted = CompactedPartition(self._directory, dirty.first_offset, dirty.ratio, is_cleaned)
             if is_cleaned:
-                self._clean(log, dirty, made)
-            if made.problem is None:
-                made.deleted_segments = delete_old_segments(log, self._now_ms)
+                self._clean(log, dirty, compacted)
+            if compacted.problem is None:
+                compacted.deleted_segments = delete_old_segments(log, self._now_ms)
             loaded.segments = log.segments.all()
             loader.epochs.flush()
             loader.close(loaded)
         except JavaError as error:
             raise _LeftAloneError(f"a broker would fail at it ({error})") from error
-        made.bytes_before, made.segments_before = bytes_before, segments_before
-        made.bytes_after, made.segments_after = _size(log), len(log.segments)
+        compacted.bytes_before, compacted.segments_before = bytes_before, segments_before
+        compacted.bytes_after, compacted.segments_after = _size(log), len(log.segments)
         if dirty.is_reset:
             self._cleaned_to.append(dirty.first_offset)
-        if made.cleaned_to is not None:
-            self._cleaned_to.append(made.cleaned_to)
-        return made
+        if compacted.cleaned_to is not None:
+            self._cleaned_to.append(compacted.cleaned_to)
+        return compacted
 
     def _logs(self) -> dict[str, object]:
-        """The log files and what they hold, but for those that wait for their removal."""
+        """Log files and their content, without those that wait for deletion."""
         suffix = FileKind.LOG.value
         return {
             name: self._tree.files[f"{self._directory}/{name}"].parts
@@ -322,7 +323,9 @@ class _Pass:
         }
 
     def _refuse_damage(self) -> None:
-        """Read every batch with its checksum: what a cleaner rewrites, nobody could tell from sound bytes later."""
+        """Raise `_LeftAloneError` if a log is damaged or a compaction was interrupted. Every batch is read with its
+        checksum, because cleaning would make damage look sound.
+        """
         names = self._tree.all_names(self._directory)
         if any(name.endswith(SWAP) for name in names):
             raise _LeftAloneError(f"a compaction of it was interrupted; {_ADVICE}")
@@ -373,7 +376,7 @@ class _Pass:
         return LogLoader(tree, request)
 
     def _way_out(self, untouched: Tree) -> str:
-        """What is to be done about a log that a broker would not open: other settings may be all that it needs."""
+        """Advice for a log that a broker would not open: other settings if those help, else recovery."""
         config, usual = self._config, CleanerConfig()
         roomy = replace(
             config,

@@ -1,4 +1,4 @@
-"""The public calls for compaction: plan it, do it under the lock with journal and quarantine, do it to a copy."""
+"""Public calls for compaction: plan it, carry it out under the lock with journal and quarantine, or on a copy."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = ["Compaction", "CompactionResult", "compact", "compact_into", "plan_co
 
 
 class CompactionResult(Struct, frozen=True):
-    """What a compaction did; `run_id` is None if there was nothing to do."""
+    """Result of a compaction; `run_id` is None if there was nothing to do."""
 
     done: CompactionPlan
     run_id: str | None
@@ -63,7 +63,7 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     at: Annotated[int | None, Option("--at")] = None
     """the time to treat as now, ms since 1970; None: the clock's"""
     select: Annotated[Selection, Option("--topic", words=selection_words)] = ALL
-    """the topic-partitions that are meant"""
+    """the topic-partitions to compact"""
     quarantine: Annotated[
         PathLike | None,
         Option("--quarantine", "Where to keep removed bytes [PATH.recovery].", "DIR", True, True, quarantine_words),
@@ -81,9 +81,9 @@ def _asked(request: Compaction | PathLike, paths: Sequence[PathLike]) -> tuple[C
 def plan_compaction(
     request: Compaction | PathLike, *paths: PathLike, jobs: int = 1, on_progress: OnProgress | None = None
 ) -> list[CompactionPlan]:
-    """What `compact` would do; only reads.  Arguments and errors are those of `compact`.
+    """Return what `compact` would do; reads only. Arguments and errors are those of `compact`.
 
-    * `request`: it may be left out if the defaults are meant
+    * `request`: may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
     * `jobs`: how many partitions are cleaned at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
@@ -108,19 +108,21 @@ def compact(
     on_progress: OnProgress | None = None,
     on_plan: Callable[[CompactionPlan], None] | None = None,
 ) -> list[CompactionResult]:
-    """One pass of the broker's log cleaner over each compacted partition; a result for each log directory.
+    """Run one pass of the broker's log cleaner over each compacted partition; return a result for each log directory.
 
-    The result is what a broker leaves after its delayed deletions (`LogCleaner`).  The settings of the topics in a
-    broker's metadata log, in whichever of its directories that is, decide which topics are compacted, and how;
-    otherwise `config` does, otherwise Kafka's defaults.  The log end counts as the high watermark, unless
+    The directory is left as by a broker after its delayed deletions (`LogCleaner`). The topics' settings in a broker's
+    metadata log, in whichever of its directories that is, decide which topics are compacted, and how; otherwise
+    `config` does, otherwise Kafka's defaults. The log end counts as the high watermark, unless
     `replication-offset-checkpoint` has a lower one.
 
-    All locks are taken first, and a refusal changes no directory.  A partition that is damaged, or that a broker's
+    All locks are acquired first, and a refusal changes no directory. A partition that is damaged, or that a broker's
     start would change, is left as it is and named in the result's `done.declined`; one that a broker would give up on
-    is left as the broker leaves it, and has a `problem`.  Raises `UsageError` for an impossible path or setting,
-    `StorageError` for I/O, and `RecoveryRefused`, with nothing changed, if nothing can be done or a run was cut short.
+    is left as the broker leaves it, and has a `problem`.
 
-    * `request`: it may be left out if the defaults are meant
+    Raises `UsageError` for an impossible path or setting, `StorageError` for I/O, and `RecoveryRefused`, with nothing
+    changed, if nothing can be done or an execution was interrupted.
+
+    * `request`: may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
     * `expected`: an earlier plan for each log directory: if one has changed since, nothing is done
     * `jobs`: how many partitions are cleaned at a time, each in its own process
@@ -141,7 +143,7 @@ def compact_into(
 ) -> CompactionResult:
     """Copy a log directory to `target`, which must be new or empty, and compact the copy as `compact` does.
 
-    * `request`: it may be left out if the defaults are meant
+    * `request`: may be left out for the defaults
     * `paths`: one log directory
     * `target`: the directory of the copy
     * `jobs`: how many partitions are cleaned at a time, each in its own process

@@ -1,8 +1,8 @@
-"""From a cleaned tree to steps: each new segment gets its place as a broker's cleaner puts it there.
+"""Translate a cleaned tree into steps that put each new segment in place as a broker's cleaner does.
 
-All its files are written as `.cleaned`, which a start throws away; become `.swap`, the log first, which a start
-completes; then the old files go, and then they get their names.  So a broker that starts in between finds the old
-records or the new ones, and never a hole.
+All its files are written as `.cleaned`, which a start removes; they become `.swap`, the log first, which a start
+completes; then the old files are removed, and the new ones get their names. So a broker that starts in between finds
+the old records or the new ones, and never a gap.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _UNFINISHED = (DELETED, CLEANED, SWAP)
 def compaction_actions(
     found: Survey, after: Tree, groups: Mapping[str, Sequence[CleanedGroup]]
 ) -> list[RecoveryAction]:
-    """What turns the directory into the tree; `groups` are the cleaned ones of each partition directory."""
+    """Return the actions that turn the directory into the tree; `groups` are the cleaned ones of each partition
+    directory.
+    """
     replaced: list[RecoveryAction] = []
     own: set[str] = set()
     before = found.tree()
@@ -40,10 +42,10 @@ def compaction_actions(
         _without(after, own),
         WRITTEN_AT_STOP - {CLEAN_SHUTDOWN_FILE},
     )
-    removed = [each for each in rest if each.kind is ActionKind.REMOVE]
-    first = [each for each in removed if each.path.endswith(_UNFINISHED)]
-    gone = sorted((each for each in removed if not each.path.endswith(_UNFINISHED)), key=_oldest_first)
-    others = [each for each in rest if each.kind is not ActionKind.REMOVE]
+    removed = [action for action in rest if action.kind is ActionKind.REMOVE]
+    first = [action for action in removed if action.path.endswith(_UNFINISHED)]
+    gone = sorted((action for action in removed if not action.path.endswith(_UNFINISHED)), key=_oldest_first)
+    others = [action for action in rest if action.kind is not ActionKind.REMOVE]
     return marker_first(found, [*first, *replaced, *gone, *others])
 
 
@@ -52,7 +54,7 @@ def _paths(directory: str, base: int) -> Iterator[str]:
 
 
 def _is_as_before(before: Tree, after: Tree, directory: str, group: CleanedGroup) -> bool:
-    """The one old segment is what was written, with the same time."""
+    """Whether the new segment equals the only old one, including its time."""
     if group.replaced != (group.base_offset,):
         return False
     for path in _paths(directory, group.base_offset):
@@ -90,7 +92,7 @@ def _without(after: Tree, paths: set[str]) -> Tree:
 
 
 def _oldest_first(action: RecoveryAction) -> tuple[str, int, int]:
-    """What retention lets go goes from the start of the log on, of each segment the log first."""
+    """Sort key for segments removed by retention: from the start of the log on, each segment's log first."""
     directory, _, name = action.path.rpartition("/")
     parsed = parse_segment_file(name)
     if parsed is None:

@@ -1,1 +1,1 @@
-"""Several copies written as one."""
+"""Write several copies as one."""

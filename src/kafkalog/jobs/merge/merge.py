@@ -1,8 +1,8 @@
-"""Several copies of a partition, or several brokers' volumes, made into one healthy log, or one log directory.
+"""Merge several copies of a partition, or several brokers' volumes, into one healthy log or log directory.
 
-Each copy is read past its damage.  What belongs into a log is chosen by the lineage of leader epochs
-(`merged_stretches`); what no copy has is a gap, and is reported.  Segments begin where those of the copies do; indexes,
-snapshots and epochs are what a broker makes of the merged log when it loads it.
+Each copy is read past its damage. What belongs into a log is chosen by the lineage of leader epochs
+(`merged_stretches`); what no copy has is a gap, and is reported. Segments begin where those of the copies do; indexes,
+snapshots and epochs are what a broker makes when it loads the merged log.
 """
 
 from __future__ import annotations
@@ -50,16 +50,17 @@ def merge_replicas(
     settings: LogSettings | None = None,
     at: int | None = None,
 ) -> MergeResult:
-    """Merge directories of the same topic-partition into `<target>/<topic>-<partition>`, which must not exist.
+    """Merge directories of one topic-partition into `<target>/<topic>-<partition>`, which must not exist. The copies
+    are only read.
 
-    The copies are only read.  Raises `UsageError` if they are not copies of one partition, `RecoveryRefused` if they
-    belong to different topics with that name, or if a broker would not load the result.
+    Raises `UsageError` if they are not copies of one partition, `RecoveryRefused` if they belong to different topics
+    with that name, or if a broker would not load the result.
 
     * `copies`: directories of one topic-partition
     * `target`: the log directory in which the merged partition is made
-    * `prefer`: the copy that gives what several have of the same leader epoch; else the best one does
+    * `prefer`: the copy that contributes what several have of one leader epoch; else the best one does
     * `settings`: the topic's settings (`LogSettings`)
-    * `at`: the time in ms to treat as now
+    * `at`: the time in ms since 1970 to treat as now
     """
     given = settings or LogSettings()
     shelf = of_one_partition(copies)
@@ -86,9 +87,9 @@ def merge_directories(
 ) -> MergedDirectory:
     """Merge every partition of several log directories into a new log directory, which must not exist.
 
-    A partition that is in one volume only is taken from there.  The metadata log of KRaft is left out, and no
-    `meta.properties` is written, because the operator decides which broker gets the directory.  A partition that cannot
-    be merged does not stop the others; the result names it.  Raises `UsageError` for wrong paths, `RecoveryRefused` for
+    A partition that is in one volume only is copied from there. The metadata log of KRaft is left out, and no
+    `meta.properties` is written, because the operator decides which broker gets the directory. A partition that cannot
+    be merged does not stop the others; the result names it. Raises `UsageError` for wrong paths, `RecoveryRefused` for
     volumes of several clusters.
 
     * `request`: which partitions, and how; it may be left out if the defaults are meant
@@ -126,7 +127,7 @@ def _new_place(into: PathLike) -> str:
 
 
 class _Work:
-    """One partition after the other."""
+    """Merge of one partition after another."""
 
     def __init__(
         self,
@@ -147,12 +148,14 @@ class _Work:
         self._on_read = on_read
 
     def refuse_half_done(self) -> None:
-        """Raise `RecoveryRefused` where a part of the logs may be in a quarantine."""
+        """Raise `RecoveryRefused` if part of the logs may be in a quarantine, because an execution was interrupted."""
         for log_dir in self._shelf.log_dirs:
             refuse_half_done(log_dir.path)
 
     def merge(self, copies: Sequence[Copy], target: str | None, into: MergedDirectory) -> OffsetCheckpointEntry | None:
-        """Merge one partition, without a target only in thought; its log start offset if a checkpoint must tell it."""
+        """Merge one partition, without `target` only as a preview; add the result, or the reason why not, to `into`.
+        Return its entry for the log-start checkpoint, None if it needs none.
+        """
         name = copies[0].name
         settings = self._facts.settings(name.topic, self._config)
         try:
@@ -196,7 +199,7 @@ def _write(read: MergeCopies, log: MergedLog, target: str, settings: LogSettings
 
 
 def _write_starts(target: str, entries: Sequence[OffsetCheckpointEntry]) -> None:
-    """Log starts that no segment's name tells, beside those of partitions that were there before."""
+    """Write log start offsets that no segment's name gives, in addition to existing entries."""
     path = os.path.join(target, LOG_START_OFFSET_CHECKPOINT)
     known: list[OffsetCheckpointEntry] = []
     with contextlib.suppress(FileNotFoundError):

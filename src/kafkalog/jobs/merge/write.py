@@ -1,4 +1,4 @@
-"""Writing a merged partition: under a name that no broker reads, loaded as a broker would, and then given its own."""
+"""Write a merged partition under a temporary name, load it as a broker would, and then give it its own name."""
 
 from __future__ import annotations
 
@@ -36,9 +36,8 @@ __all__ = ["write_partition"]
 
 
 def write_partition(copies: MergeCopies, log: MergedLog, fs: FileSystem, settings: LogSettings, now_ms: int) -> None:
-    """Write the merged log below the root of `fs` as `<topic>-<partition>`, which is not there yet.
-
-    Raises `RecoveryRefused` if a broker would not load it, or would change a byte of its log; nothing is left then.
+    """Write the merged log below the root of `fs` as `<topic>-<partition>`, which must not exist. Raises
+    `RecoveryRefused` if a broker would not load it, or would change a byte of its log; nothing is left then.
     """
     directory = str(log.name)
     unfinished = f".{directory}.kafkalog-tmp"
@@ -60,7 +59,9 @@ def write_partition(copies: MergeCopies, log: MergedLog, fs: FileSystem, setting
 
 @contextmanager
 def _claimed(fs: FileSystem, unfinished: str) -> Iterator[None]:
-    """Hold a lock on the directory that ends with this process; `RecoveryRefused` if another merge is at work there."""
+    """Lock the directory for the context or this process. Raises `RecoveryRefused` if another merge is
+    writing there.
+    """
     with fs.locked_directory(unfinished) as is_ours:
         if not is_ours:
             raise RecoveryRefused(f"another merge is writing {fs.root}/{unfinished}: wait until it has ended")
@@ -77,17 +78,17 @@ def _write_logs(copies: MergeCopies, log: MergedLog, fs: FileSystem, unfinished:
 
 
 class _Pieces:
-    """The bytes of one segment after the other."""
+    """Bytes of one segment after another."""
 
     def __init__(self, pieces: Iterator[Piece]) -> None:
         self._pieces = pieces
         self._next = next(pieces, None)
         self._files = OneFile()
         self.modified_ns = 0
-        """of the segment that was read last, the time of the newest file that some of it is from"""
+        """modification time (ns) of the newest file that the last segment's bytes are from"""
 
     def of(self, base_offset: int) -> Iterator[tuple[int, bytes]]:
-        """(position, bytes) of a segment."""
+        """Yield (position, bytes) of a segment. Segments must be read in order."""
         position = self.modified_ns = 0
         try:
             while self._next is not None and self._next.base_offset == base_offset:
@@ -105,7 +106,7 @@ class _Pieces:
 
 
 def _write_others(log: MergedLog, fs: FileSystem, unfinished: str, settings: LogSettings, now_ms: int) -> None:
-    """Indexes, snapshots, epochs: what a broker makes of the log as it is on the disk now."""
+    """Write indexes, snapshots and epochs as a broker makes them from the log on disk. Raises `RecoveryRefused`."""
     directory = str(log.name)
     files = OneFile()
 
@@ -142,7 +143,7 @@ def _write_others(log: MergedLog, fs: FileSystem, unfinished: str, settings: Log
 
 
 def _refuse_changed(tree: Tree, written: dict[str, int]) -> None:
-    """A broker must take the log as it is: what it cuts, a merge must not have kept."""
+    """Raise `RecoveryRefused` if a broker would truncate the log."""
     for path, size in written.items():
         if path not in tree.files or tree.files[path].parts != ((Slice(path, 0, size),) if size else ()):
             raise RecoveryRefused(f"a broker would truncate the merged log at {path.rpartition('/')[2]}")

@@ -1,6 +1,6 @@
-"""A KRaft quorum brought back from the files: a new voter set at a new epoch behind the best log that is left.
+"""Recover a KRaft quorum from files: a new voter set at a new epoch, after the best log that is left.
 
-`request` is what is asked for, `voters` who will vote, `refusals` what speaks against it, `metadata_tree` the log with
-its new end; `plan` puts them together, and `run` carries it out with the locks, journals and quarantines of every
+`request` is the question, `voters` chooses the voters, `refusals` are the reasons to refuse, `metadata_tree` is the log
+with its new end; `plan` combines them, and `run` carries the plan out with the locks, journals and quarantines of every
 recovery.
 """

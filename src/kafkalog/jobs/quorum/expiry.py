@@ -1,8 +1,8 @@
-"""What brokers delete at their first start after a long time, because it has become too old or too much meanwhile.
+"""Predict what brokers delete at their first start after a long time, because it has become too old or too large.
 
-Retention runs half a minute after a start (`LogManager`), over data whose clock has stood still since the cluster was
-lost; offsets of groups without members (`OffsetExpirationConditionImpl`) and transactional ids follow.  What goes is
-counted where a broker's directory is at hand; elsewhere the cluster's metadata says by which settings.
+Retention runs half a minute after a start (`LogManager`), over data from the time when the cluster was lost. Offsets of
+groups without members (`OffsetExpirationConditionImpl`) and transactional ids follow. Deletions are counted if a
+broker's directory is available; otherwise only the settings in the cluster's metadata are named.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PREVENTION = (
     "offsets.retention.minutes=2147483647",
     "transaction.remove.expired.transaction.cleanup.interval.ms=2147483647",
 )
-"""Lines for a broker's properties with which nothing of this is deleted for a day, whatever topics say themselves."""
+"""Lines for a broker's properties that prevent these deletions for a day, whatever the topics' settings are."""
 
 _DAY_MS = 86_400_000
 _WEEK_MS = 7 * _DAY_MS
@@ -51,16 +51,16 @@ _UNLIMITED = -1
 _DELETE, _COMPACT = "delete", "compact"
 _TOMBSTONES, _BY_TIME, _BY_SIZE = "delete.retention.ms", "retention.ms", "retention.bytes"
 _NOT_BY_AGE = {*COORDINATOR_TOPICS, CLUSTER_METADATA_TOPIC}
-"""topics that no setting of this kind empties"""
+"""topics that no such setting empties"""
 _BY_TOPIC = ("cleanup.policy", _TOMBSTONES, _BY_TIME, _BY_SIZE)
 _OF_BROKER = ("offsets.retention.minutes", "transactional.id.expiration.ms")
 _INTS = ("transactional.id.expiration.ms",)
 _POLICY = "log.cleanup.policy"
 _KNOWN = tuple(sorted([*_OF_BROKER, *(name for each in _BY_TOPIC for name, _factor in TOPIC_SYNONYMS[each])]))
-"""names in a broker's properties by which data goes"""
+"""names in a broker's properties that decide about deletion"""
 _SUPERSEDED = "superseded records go, and tombstones older than this: who reads from the start no longer sees deletions"
 _MAX_TIME = 253_402_300_799_000
-"""the last millisecond that can be printed, in the year 9999"""
+"""last millisecond that can be printed, in the year 9999"""
 _ENDED = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 _EMPTY = "Empty"
 _SOURCES = {
@@ -97,7 +97,7 @@ class Expiry(Struct, frozen=True):
 
 
 class _Value(NamedTuple):
-    """A setting that counts."""
+    """Value of a setting, and where it comes from."""
 
     name: str
     value: int
@@ -113,7 +113,7 @@ class _Value(NamedTuple):
         count: int | None = None,
         size: int | None = None,
     ) -> Expiry:
-        """What goes by this setting."""
+        """Make the `Expiry` that this setting causes."""
         return Expiry(
             kind=kind,
             name=name,
@@ -129,7 +129,7 @@ class _Value(NamedTuple):
 
 
 class _Facts(NamedTuple):
-    """What retention by size looks at in a segment."""
+    """Facts of a segment that retention by size needs."""
 
     base_offset: int
     size: int
@@ -139,16 +139,18 @@ class _Facts(NamedTuple):
 def expiry_of(
     image: MetadataImage, roots: Sequence[tuple[str, int | None]], static: Mapping[str, str], now_ms: int
 ) -> list[Expiry]:
-    """What would go; `roots` are brokers' log directories with their node ids, `static` their properties."""
-    found: list[Expiry] = []
+    """Return everything that would be deleted. `roots` are brokers' log directories with their node ids, `static` their
+    properties. Without `roots` only settings are named.
+    """
+    expiries: list[Expiry] = []
     for root, node in roots:
         directory = open_log_dir(root, tolerant=True)
-        found += _in_directory(directory, _Rules(image, node, static, now_ms))
-    return found if roots else list(_by_settings(_Rules(image, None, static, now_ms)))
+        expiries += _in_directory(directory, _Rules(image, node, static, now_ms))
+    return expiries if roots else list(_by_settings(_Rules(image, None, static, now_ms)))
 
 
 def refuse_settings(given: Mapping[str, str]) -> None:
-    """`UsageError` for a setting by which no broker deletes, or a value that no broker starts with."""
+    """Raise `UsageError` for a setting that is not about deletion, or a value with which no broker starts."""
     for name, value in given.items():
         if name not in _KNOWN:
             raise UsageError(
@@ -159,7 +161,7 @@ def refuse_settings(given: Mapping[str, str]) -> None:
                 )
             )
         if name == _POLICY:
-            is_one = all(each.strip() in (_DELETE, _COMPACT) for each in value.split(","))
+            is_one = all(policy.strip() in (_DELETE, _COMPACT) for policy in value.split(","))
             wanted = "delete, compact or both"
         else:
             bits = 32 if name in _INTS or name.endswith((".minutes", ".hours")) else 64
@@ -169,7 +171,7 @@ def refuse_settings(given: Mapping[str, str]) -> None:
 
 
 class _Rules:
-    """Which settings count, and the time."""
+    """Effective settings, and the time."""
 
     def __init__(self, image: MetadataImage, node: int | None, static: Mapping[str, str], now_ms: int) -> None:
         self.image = image
@@ -185,7 +187,7 @@ class _Rules:
         return self.topics[topic]
 
     def of_topic(self, topic: str) -> Iterator[_Value]:
-        """By which settings records of a topic go."""
+        """Yield the settings by which records of a topic are deleted; nothing for internal topics."""
         if topic in _NOT_BY_AGE:
             return
         settings = self._of_topic(topic)
@@ -195,10 +197,10 @@ class _Rules:
         if _DELETE in policy:
             limits = (_value(_BY_TIME, settings.get(_BY_TIME), _WEEK_MS),
                       _value(_BY_SIZE, settings.get(_BY_SIZE), _UNLIMITED))  # fmt: skip
-            yield from (each for each in limits if each.value != _UNLIMITED)
+            yield from (limit for limit in limits if limit.value != _UNLIMITED)
 
     def of_broker(self, name: str, otherwise: int) -> _Value:
-        """A number of the broker."""
+        """Return a numeric setting of the broker; `otherwise` is its default."""
         settings = effective_of_broker(self.image.configs, -1 if self.node is None else self.node, self.static)
         return _value(name, settings.get(name), otherwise)
 
@@ -240,11 +242,11 @@ def _of_log(partition: Partition, rules: _Rules) -> Iterator[Expiry]:
             count = _older(partition, rules.now_ms - limit.value)
             why = f"{_verb(count, 'have')} nothing newer than {_time(rules.now_ms - limit.value)}"
         else:
-            count = beyond_size([_Facts(each.base_offset, each.size) for each in left], limit.value)
+            count = beyond_size([_Facts(segment.base_offset, segment.size) for segment in left], limit.value)
             why = f"{_verb(count, 'are')} beyond {limit.value} bytes"
         if count:
             detail = f"{counted(count, 'segment')} of {len(segments)} {why}"
-            size = sum(each.size for each in left[:count])
+            size = sum(segment.size for segment in left[:count])
             yield limit.expiry("topic", topic, detail, partition, count=count, size=size)
         first += count
 
@@ -254,21 +256,21 @@ def _verb(count: int, of_several: str) -> str:
 
 
 def _older(partition: Partition, timestamp: int) -> int:
-    """How many of the oldest segments have nothing from `timestamp` on; an empty last one stays."""
+    """Number of the oldest segments without records from `timestamp` (ms) on. An empty last segment does not count."""
     segments = partition.segments
     newer = partition.offset_for_timestamp(max(timestamp, 0))
     if newer is None:
         return len(segments) - (bool(segments) and segments[-1].size == 0)
-    return sum(1 for each in segments[1:] if each.base_offset <= newer.offset)
+    return sum(1 for segment in segments[1:] if segment.base_offset <= newer.offset)
 
 
 def _of_groups(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expiry]:
     value = rules.of_broker("offsets.retention.minutes", _WEEK_MS // _MINUTE_MS)
     before = rules.now_ms - value.value * _MINUTE_MS
-    found = read_groups(partitions)
-    yield from _of_unread("group", found.logs, value)
-    for group in found.groups:
-        old = [each for each in group.offsets if _is_expired(group, each, before, rules.now_ms)]
+    groups = read_groups(partitions)
+    yield from _of_unread("group", groups.logs, value)
+    for group in groups.groups:
+        old = [offset for offset in group.offsets if _is_expired(group, offset, before, rules.now_ms)]
         count = len(old)
         if count:
             total = len(group.offsets)
@@ -277,7 +279,9 @@ def _of_groups(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expir
 
 
 def _is_expired(group: Group, offset: CommittedOffset, before: int, now_ms: int) -> bool:
-    """Members that are still known come back first; without any the time counts since the last one left."""
+    """Whether an offset of a group expires. Not while the group has members; in an empty group the time counts since
+    the last member left.
+    """
     if group.members:
         return False
     if offset.expire_timestamp >= 0:
@@ -288,16 +292,16 @@ def _is_expired(group: Group, offset: CommittedOffset, before: int, now_ms: int)
 
 def _of_transactions(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expiry]:
     value = rules.of_broker("transactional.id.expiration.ms", _WEEK_MS)
-    found = read_transactions(partitions)
-    yield from _of_unread("transactional_id", found.logs, value)
-    for each in found.ids:
-        if each.status in _ENDED and each.last_update_timestamp + value.value <= rules.now_ms:
-            detail = f"last used {_time(each.last_update_timestamp)}"
-            yield value.expiry("transactional_id", each.transactional_id, detail, count=1)
+    transactions = read_transactions(partitions)
+    yield from _of_unread("transactional_id", transactions.logs, value)
+    for transactional_id in transactions.ids:
+        if transactional_id.status in _ENDED and transactional_id.last_update_timestamp + value.value <= rules.now_ms:
+            detail = f"last used {_time(transactional_id.last_update_timestamp)}"
+            yield value.expiry("transactional_id", transactional_id.transactional_id, detail, count=1)
 
 
 def _of_unread(kind: str, logs: CoordinatorLogs, value: _Value) -> Iterator[Expiry]:
-    """Nobody can count what goes of a coordinator's log that was not read whole."""
+    """Yield an entry that says that more may be deleted, if a coordinator's log could not be read completely."""
     why = logs.first_partial()
     if why is not None:
         yield value.expiry(kind, "*", f"more than is named here may go: {why}")

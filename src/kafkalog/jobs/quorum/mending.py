@@ -1,4 +1,6 @@
-"""Files beside a metadata log that stop a controller whose quorum is complete, and that the log can mend."""
+"""Detect files beside a metadata log that stop a controller of a complete quorum, and that can be repaired from the
+log.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ __all__ = ["any_needs_mending", "has_unreadable_state", "needs_mending"]
 
 
 def has_unreadable_state(log: QuorumLog) -> bool:
-    """Whether `quorum-state` is there and cannot be read, which ends a start (`FileQuorumStateStore`)."""
+    """Whether `quorum-state` exists and cannot be read, which ends a start (`FileQuorumStateStore`)."""
     return log.state is None and any(
         each.code is FindingCode.CHECKPOINT_INVALID and (each.file or "").endswith(QUORUM_STATE)
         for each in log.findings
@@ -26,5 +28,5 @@ def needs_mending(log: QuorumLog) -> bool:
 
 
 def any_needs_mending(logs: Iterable[QuorumLog]) -> bool:
-    """Whether one of these logs needs mending."""
+    """Whether one of these logs needs such a repair."""
     return any(map(needs_mending, logs))

@@ -1,8 +1,9 @@
-"""The metadata log with its new end: the torn tail cut, the new voters behind it, and the files beside it to match.
+"""Build the metadata log with its new end: the torn tail truncated, the new voters appended, and matching files beside
+it.
 
-A start scans a metadata log from its beginning and cuts it at the first bad batch, without an error; so what is torn
-goes first, or the new batch would go with it.  The result is put before the model of the start, which must change
-nothing.
+A start scans a metadata log from its beginning and truncates it at the first bad batch, without an error. So a torn
+tail is truncated first, or the new batch would be lost with it. The result is given to the model of the start, which
+must change nothing.
 """
 
 from __future__ import annotations
@@ -42,27 +43,27 @@ NOBODY = -1
 
 
 class NewMetadata(Struct, frozen=True):
-    """A metadata directory as it will be."""
+    """Files of a metadata directory after the recovery."""
 
     files: dict[str, Content]
-    """by name, slices of the donor's files"""
+    """content by name, as slices of the donor's files"""
     end_before: int
     end: int
     batch: bytes
-    """what is appended; empty with static voters"""
+    """appended batch; empty with static voters"""
 
 
 def cut_of(log: QuorumLog, wanted: QuorumRecovery) -> int | None:
-    """Offset at which the log is cut because the metadata starts over there; None if it is not, or not without consent.
-
-    Only the log of a single controller is: what a quorum of several has done since is in other copies.
+    """Offset at which the log is truncated because the metadata starts over there; None if it does not, or without
+    consent. Only the log of a single controller is truncated: what a quorum of several has done since is in other
+    copies.
     """
     is_wanted = wanted.accept_loss and wanted.way is QuorumWay.STANDALONE
     return log.started_over.offset if is_wanted and log.started_over is not None else None
 
 
 def _go_back(tree: Tree, log: QuorumLog, cut: int) -> None:
-    """Cut the log at an offset at which a batch begins, and drop the snapshots that go further."""
+    """Truncate the log at an offset at which a batch begins, and remove later snapshots."""
     for snapshot in log.snapshots:
         if snapshot.end > cut:
             tree.delete(f"{CLUSTER_METADATA_DIRECTORY}/{snapshot.file}")
@@ -84,9 +85,11 @@ def _go_back(tree: Tree, log: QuorumLog, cut: int) -> None:
 
 
 def broken_snapshots(log: QuorumLog) -> list[str]:
-    """Snapshots that would stop a controller and that can go, because an older one or the whole log stands for them."""
-    reaches = log.start == 0 or any(each.counts and each.end >= log.start for each in log.snapshots)
-    return [each.file for each in log.snapshots if not each.counts] if reaches else []
+    """Names of snapshots that would stop a controller and can be removed, because an older one or the whole log
+    replaces them; empty if nothing does.
+    """
+    reaches = log.start == 0 or any(snapshot.counts and snapshot.end >= log.start for snapshot in log.snapshots)
+    return [snapshot.file for snapshot in log.snapshots if not snapshot.counts] if reaches else []
 
 
 def make_metadata(
@@ -97,7 +100,9 @@ def make_metadata(
     state: QuorumState,
     epoch: int,
 ) -> NewMetadata:
-    """The donor's log, cut if it is torn, with `records` behind it at `epoch`, and `state` beside it."""
+    """Return the donor's log, truncated if it is torn, with `records` appended at `epoch`, and `state` beside it.
+    Raises `RecoveryRefused` if a start would change the result.
+    """
     rules = settled(Recovery(cluster_metadata=True, topics=NO_FACTS, at=wanted.now_ms), ())
     tree = found.tree()
     for name in broken_snapshots(log):
@@ -113,7 +118,7 @@ def make_metadata(
     if log.drops_log:
         _drop_log(tree)  # the empty log that the loader made begins at 0
     if records:
-        values = [encode_kraft_value(each) for each in records]
+        values = [encode_kraft_value(record) for record in records]
         batch = build_control_batch(values, base_offset=end, timestamp=wanted.stamp_ms, partition_leader_epoch=epoch)
         _append(tree, end, batch)
         again = _safely(tree, rules)
@@ -130,7 +135,9 @@ def make_metadata(
 
 
 def _drop_log(tree: Tree) -> None:
-    """Drop the log as a start does where the newest snapshot goes further than the log (`truncateToLatestSnapshot`)."""
+    """Remove the log as a start does if the newest snapshot reaches further than the log
+    (`truncateToLatestSnapshot`).
+    """
     for name in tree.all_names(CLUSTER_METADATA_DIRECTORY):
         if parse_segment_file(name) is not None or name == LEADER_EPOCH_CHECKPOINT:
             tree.delete(f"{CLUSTER_METADATA_DIRECTORY}/{name}")
@@ -162,7 +169,7 @@ def _append(tree: Tree, end: int, batch: bytes) -> None:
 
 
 def content_elsewhere(files: dict[str, Content], donor: str) -> dict[str, Content]:
-    """The contents for another directory: what they take from the donor's files is named by its whole path."""
+    """Return the contents for another directory: slices of the donor's files get absolute paths."""
     return {name: Content(tuple(_elsewhere(content.parts, donor))) for name, content in files.items()}
 
 
@@ -175,7 +182,7 @@ def _elsewhere(parts: Iterable[object], donor: str) -> Iterable[Slice | Literal]
 
 
 def actions_of(found: Survey, files: dict[str, Content]) -> list[RecoveryAction]:
-    """What turns a metadata directory into one with these files; nothing else in the log directory is touched."""
+    """Return the actions that give a metadata directory these files; nothing else in the log directory is changed."""
     tree = found.tree()
     for name in tree.all_names(CLUSTER_METADATA_DIRECTORY):
         tree.delete(f"{CLUSTER_METADATA_DIRECTORY}/{name}")

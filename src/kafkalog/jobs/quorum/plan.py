@@ -1,4 +1,4 @@
-"""What would be done to bring a quorum back, and what it costs; nothing is changed here."""
+"""Plan how to recover a quorum, and what it costs; changes nothing."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ _KRAFT_STATIC, _KRAFT_DYNAMIC = 0, 1
 def make_plan(
     stack: ExitStack, wanted: QuorumRecovery, directory_id: str, refuse_in_use: Callable[[str], None]
 ) -> QuorumPlan:
-    """Plan; the surveys are closed with `stack`.  `RecoveryRefused` if it cannot be done, or not without consent.
+    """Make a plan. Raises `RecoveryRefused` if recovery is impossible, or needs consent that was not given.
 
-    `directory_id` is for the controller that is made of a broker's copy; `refuse_in_use` raises for a directory that
-    somebody is using.
+    `stack` closes the surveys. `directory_id` is for a controller that is made from a broker's copy. `refuse_in_use`
+    raises for a directory that a process is using.
     """
     wanted = _rooted(wanted)
     with_metadata = [root for root in wanted.brokers if os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY))]
@@ -135,7 +135,7 @@ def make_plan(
 
 
 def _image_of(best: QuorumLog, wanted: QuorumRecovery) -> MetadataImage:
-    """The metadata as it will be: by the snapshots that stay."""
+    """Return the metadata after the recovery, from the snapshots that stay."""
     log = MetadataLog(open_partition(best.directory))
     stay = {each.file for each in best.snapshots if each.counts}
     log.snapshots = tuple(each for each in log.snapshots if os.path.basename(each[2]) in stay)
@@ -150,7 +150,7 @@ def _nothing(
     members: tuple[QuorumMember, ...],
     why: str,
 ) -> QuorumPlan:
-    """A plan that leaves everything as it is."""
+    """Return a plan that changes nothing; `why` says why nothing has to be done."""
     best = quorum.best
     surveys = {log.root: stack.enter_context(survey(log.root, only=_ONLY_METADATA)) for log in [*targets, best]}
     changes = [DirectoryChange(log.root, log.node or 0, surveys[log.root], [], log.end) for log in targets]
@@ -170,14 +170,14 @@ def _nothing(
 
 
 def _brokers(wanted: QuorumRecovery, logs: Mapping[str, QuorumLog]) -> list[tuple[str, int | None]]:
-    """The directories in which partitions are: brokers', and those of controllers that are brokers too."""
+    """Log directories with partitions, and their node ids: brokers', and those of controllers that are brokers too."""
     combined = [root for root in wanted.targets if any(_is_live(entry.name) for entry in scan_directory(root))]
     roots = dict.fromkeys([*wanted.brokers, *combined])
     return [(root, logs[root].node if root in logs else node_id_of(root)) for root in roots]
 
 
 def _is_live(name: str) -> bool:
-    """Whether a name is that of a partition directory of a topic."""
+    """Whether a name is that of a live partition directory of a topic."""
     parsed = parse_partition_directory(name)
     return parsed is not None and parsed.state is DirectoryState.LIVE and parsed.topic != CLUSTER_METADATA_TOPIC
 
@@ -194,7 +194,7 @@ def _rooted(wanted: QuorumRecovery) -> QuorumRecovery:
 
 
 def _holds_data_only(path: str) -> bool:
-    """One of several log directories of a broker, which has the metadata in another."""
+    """Whether a path is a broker's log directory without the metadata, which is in another one."""
     real = os.path.realpath(path)
     holds_metadata = CLUSTER_METADATA_DIRECTORY in (os.path.basename(real), *_names(real))
     return not holds_metadata and os.path.isdir(real) and is_log_dir(real)
@@ -205,7 +205,7 @@ def _names(path: str) -> list[str]:
 
 
 class _Making:
-    """A plan on its way: nothing speaks against it any more."""
+    """Builder of a plan, once nothing is against it."""
 
     def __init__(
         self,
@@ -267,11 +267,11 @@ class _Making:
 
     @property
     def is_smaller(self) -> bool:
-        """With static voters: somebody who voted is gone, and must not win with a later epoch."""
+        """Whether a static voter is gone, which must not win with a later epoch."""
         return bool(self.others) or self.wanted.way is QuorumWay.FROM_BROKER
 
     def records(self) -> tuple[KRaftRecord, ...]:
-        """What is to be appended; nothing where the log ends with it already."""
+        """Control records to append; empty with static voters, or if the log already ends with them."""
         if not self.voters:
             return ()
         wanted = {(each.voter_id, each.directory_id, each.endpoints) for each in self.voters}
@@ -281,7 +281,7 @@ class _Making:
         return new_records(self.voters, becomes_dynamic=self.best.is_static)
 
     def state(self, epoch: int) -> QuorumState:
-        """Nobody leads and nobody was voted for: what was promised to the dead is void."""
+        """Return the new `quorum-state`: no leader and no vote, as votes for lost nodes are void."""
         if self.voters:
             return QuorumState(_KRAFT_DYNAMIC, NOBODY, epoch)
         before = self.best.state
@@ -299,7 +299,7 @@ class _Making:
         return DirectoryChange(log.root, log.node or 0, found, actions, log.end)
 
     def stays(self, log: QuorumLog) -> bool:
-        """Whether no file changes: the voters are static, all are here, and nothing has to be mended."""
+        """Whether no file changes: the voters are static, all are here, and nothing has to be repaired."""
         is_needless = not self.is_smaller and not any_needs_mending(self.targets)
         is_whole = log.position == self.best.position and cut_of(self.best, self.wanted) is None
         return not self.voters and is_needless and is_whole
@@ -326,37 +326,37 @@ class _Making:
         return [*lines, (who, told)]
 
     def listens_beside(self, member: QuorumMember) -> bool:
-        """Whether it is a broker too, and what else it listens on is not known."""
+        """Whether the member is a broker too, and its other listeners are unknown."""
         return member.node in self.image.brokers and member.node not in self.wanted.properties
 
     def warnings(self, made: QuorumPlan) -> list[str]:
-        told = []
+        sentences = []
         names = ", ".join(made.stay_dead)
         if self.others:
-            told.append(_never_again(names, len(self.others) > 1))
+            sentences.append(_never_again(names, len(self.others) > 1))
         if not self.quorum.has_majority:
-            told.append(
+            sentences.append(
                 f"metadata that only {names or 'others'} had is lost: topics, partitions, configurations and access "
                 "control entries that were created, changed or removed last"
             )
-        told += [
+        sentences += [
             f"{each.file}: {each.detail}"
             for each in self.quorum.findings
             if each.code is FindingCode.CHECKPOINT_INVALID and (each.file or "").endswith(QUORUM_STATE)
         ]
         if self.quorum.later_epoch is not None:
-            told.append(f"epoch {self.quorum.later_epoch} was voted on and nothing that was written in it is here")
-        told += [
+            sentences.append(f"epoch {self.quorum.later_epoch} was voted on and nothing that was written in it is here")
+        sentences += [
             f"{each.file}: {each.detail}" for each in self.quorum.findings if each.code is FindingCode.IDENTITY_MISMATCH
         ]
         nodes = {member.node for member in self.members}
-        told += [
+        sentences += [
             f"{_are(sum(each.has_more.values()), 'record')} set aside that only {each.log.root} has"
             for each in self.quorum.survivors
             if each.is_diverged and each.log.node in nodes
         ]
-        told += self.of_best()
-        told += [
+        sentences += self.of_best()
+        sentences += [
             Sentence(
                 f"node {each.node} is a broker too: in its listeners only {self.listener}://{each.place} is new and "
                 "the others stay as they are (",
@@ -367,7 +367,7 @@ class _Making:
             if each.node in self.wanted.endpoints and self.listens_beside(each)
         ]
         if made.is_static:
-            told.append(
+            sentences.append(
                 Sentence(
                     "the voters are static, so the configuration decides, and not the files: the line below must be in "
                     "the properties of every controller and broker before the first of them starts (",
@@ -375,10 +375,10 @@ class _Making:
                     " makes the voters dynamic instead)",
                 )
             )
-        return told
+        return sentences
 
     def of_best(self) -> Iterator[str]:
-        """What becomes of the log that goes on."""
+        """Yield sentences about what happens to the log that is kept."""
         best = self.best
         yield from _of_starting_over(best, self.wanted)
         if best.is_torn:
@@ -403,7 +403,7 @@ class _Making:
 
 
 def _of_starting_over(best: QuorumLog, wanted: QuorumRecovery) -> Iterator[str]:
-    """What is said of metadata that a controller has started over."""
+    """Yield sentences about metadata that a controller has started over."""
     place = best.started_over
     if place is None:
         return

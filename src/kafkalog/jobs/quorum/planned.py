@@ -1,4 +1,4 @@
-"""What becomes of each directory of a quorum, and what an operator has to do besides."""
+"""Plan for a quorum: the change of each directory, and what an operator has to do besides."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODE = "quorum"
 
 @dataclass(slots=True)
 class DirectoryChange:
-    """What is done to one controller's directory."""
+    """Change of one controller's directory."""
 
     root: str
     node: int
@@ -34,36 +34,35 @@ class DirectoryChange:
 
 @dataclass(slots=True)
 class QuorumPlan:
-    """Everything that would be done, and what an operator must know before it is."""
+    """Everything that would be done, and what an operator must know before."""
 
     wanted: QuorumRecovery
     quorum: Quorum
     donor: QuorumLog
-    """whose log all of the new quorum get"""
+    """the log that all members of the new quorum get"""
     members: tuple[QuorumMember, ...]
     voters: tuple[VoterNode, ...]
-    """those of the new voters record; none with static voters"""
+    """entries of the new voters record; empty with static voters"""
     others: tuple[KnownVoter, ...]
-    """old voters who must never start again with their disks"""
+    """old voters that must never start again with their disks"""
     epoch: int
     metadata: NewMetadata
     changes: list[DirectoryChange]
     donor_survey: Survey = field(repr=False)
     configuration: list[tuple[str, list[str]]] = field(default_factory=list)
-    """for whom, and the lines of their properties"""
+    """lines for the properties, with the nodes that they are for"""
     warnings: list[str] = field(default_factory=list)
     expiry: list[Expiry] = field(default_factory=list)
-    """what brokers would delete at their first start"""
+    """data that brokers would delete at their first start"""
     identity: tuple[int, str] | None = None
-    """node and directory id of the controller that is made of a broker's copy"""
+    """node id and directory id of the controller that is made from a broker's copy; None if there is none"""
     needless: str | None = None
-    """why nothing has to be done"""
+    """why nothing has to be done; None if something has"""
 
     @property
     def stay_dead(self) -> list[str]:
-        """The nodes that must never start again, in words.
-
-        Of a node that goes on the disk with another directory id.
+        """Nodes that must never start again, as text. A node of the new quorum is listed with the directory id of its
+        old disk.
         """
         kept = {each.node for each in self.members}
         return [
@@ -73,22 +72,22 @@ class QuorumPlan:
 
     @property
     def is_static(self) -> bool:
-        """The voters will be those in the configuration."""
+        """Whether the voters will be those in the configuration."""
         return not self.voters
 
     @property
     def changes_anything(self) -> bool:
         """Whether anything is to be done."""
-        return self.identity is not None or any(each.actions for each in self.changes)
+        return self.identity is not None or any(change.actions for change in self.changes)
 
     def close(self) -> None:
-        """Close the files that the surveys have open."""
+        """Close the surveys' open files."""
         self.donor_survey.close()
-        for each in self.changes:
-            each.survey.close()
+        for change in self.changes:
+            change.survey.close()
 
     def first_change(self, other: QuorumPlan) -> str | None:
-        """The first path that a later plan sees otherwise."""
+        """First path that differs in a later plan's surveys; None if nothing has changed."""
         mine, its = (
             {plan.donor.root: plan.donor_survey, **{each.root: each.survey for each in plan.changes}}
             for plan in (self, other)

@@ -1,4 +1,4 @@
-"""Lines for the properties of the new quorum's nodes, as `java.util.Properties` reads them."""
+"""Lines for the properties files of the new quorum's nodes, in the syntax of `java.util.Properties`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMES, _LISTENERS, _ADVERTISED = "controller.listener.names", "listeners", "adv
 
 
 def refuse_as_log_dir(asked: Ask, path: str) -> None:
-    """`UsageError` for a directory that a broker's or controller's properties cannot name.
+    """Raise `UsageError` for a directory that a node's properties cannot name.
 
     Kafka splits `log.dirs` at commas and drops white space around each part (`Csv`); a path that is not UTF-8 has no
     name in Java.
@@ -35,14 +35,13 @@ def refuse_as_log_dir(asked: Ask, path: str) -> None:
 
 
 def log_dirs_line(path: str) -> str:
-    """The line that names the only log directory."""
+    """Line that names the only log directory."""
     return property_line("log.dirs", path)
 
 
 def listener_lines(listener: str, place: str, settings: Mapping[str, str] | None) -> Iterator[str]:
-    """What a controller listens on; with its own `settings` only the controllers' listener is another one.
-
-    What else a node that is a broker too listens on stays as it is.
+    """Yield the lines for a controller's listeners. With its own `settings` only the controllers' listener is replaced;
+    other listeners of a node that is a broker too are kept.
     """
     own = f"{listener}://{place}"
     if settings is None:

@@ -1,4 +1,4 @@
-"""What speaks against bringing a quorum back: each in one sentence, before anything is changed."""
+"""Reasons against recovering a quorum, each one sentence, before anything is changed."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ __all__ = [
 _FIRST_DYNAMIC = 21
 """metadata.version of 3.9, the first release with dynamic voters"""
 _LAST_EPOCH = 2**31 - 1 - 2**20
-"""no cluster has had so many elections, and few would be left"""
+"""no cluster has had so many elections, and few epochs would be left"""
 
 
 def one_quorum(quorums: Sequence[Quorum]) -> Quorum:
-    """The only cluster there is."""
+    """Return the only quorum. Raises `RecoveryRefused` if there are several clusters."""
     if len(quorums) > 1:
-        told = "; ".join(f"{each.best.root} is of {each.cluster_id or 'no known cluster'}" for each in quorums)
+        clusters = "; ".join(f"{each.best.root} is of {each.cluster_id or 'no known cluster'}" for each in quorums)
         raise RecoveryRefused(
-            f"the directories are of {len(quorums)} clusters ({told}): name those of one cluster only",
+            f"the directories are of {len(quorums)} clusters ({clusters}): name those of one cluster only",
             reason="clusters",
         )
     return quorums[0]
@@ -53,7 +53,9 @@ def _is_controller(log: QuorumLog, image: MetadataImage) -> bool:
 
 
 def refuse_kinds(quorum: Quorum, targets: Sequence[QuorumLog], wanted: QuorumRecovery, image: MetadataImage) -> None:
-    """Controllers' directories where controllers' are wanted, and a broker's where a broker's is."""
+    """Raise `RecoveryRefused` unless the targets are controllers' directories, and the source of a new controller a
+    broker's.
+    """
     for log in targets:
         _refuse_no_controller(log, image)
     _refuse_same_identity(targets)
@@ -100,7 +102,7 @@ def _refuse_no_controller(log: QuorumLog, image: MetadataImage) -> None:
 
 
 def _refuse_as_of_another_broker(log: QuorumLog, image: MetadataImage) -> None:
-    """Refuse where another broker than `meta.properties` says has registered this directory."""
+    """Raise `RecoveryRefused` if another broker than the one in `meta.properties` has registered this directory."""
     broker = next((node for node, each in image.brokers.items() if log.directory_id in each.directories), None)
     if broker is not None and broker != log.node:
         raise RecoveryRefused(
@@ -129,7 +131,7 @@ def _refuse_same_identity(targets: Sequence[QuorumLog]) -> None:
 
 
 def _refuse_strangers(nodes: Sequence[int | None], wanted: QuorumRecovery) -> None:
-    """Nodes that an option names, and that will not be in the quorum."""
+    """Raise `RecoveryRefused` if an option names nodes that will not be in the quorum."""
     members = {*nodes, *(() if wanted.node is None else (wanted.node,))}
     if wanted.voters is not None and set(wanted.voters) != members:
         raise RecoveryRefused(
@@ -176,7 +178,7 @@ def _refuse_source(source: QuorumLog, image: MetadataImage) -> None:
 
 
 def refuse_majority(quorum: Quorum, wanted: QuorumRecovery) -> None:
-    """Nothing has to be forced while enough voters are left to elect a leader."""
+    """Raise `RecoveryRefused` if enough voters are left to elect a leader, so that nothing has to be forced."""
     is_needed = not quorum.has_majority or bool(quorum.lagging) or len(quorum.in_force) == 1
     if wanted.way is QuorumWay.TOGETHER or is_needed:
         return
@@ -193,7 +195,9 @@ def refuse_majority(quorum: Quorum, wanted: QuorumRecovery) -> None:
 
 
 def is_settled(log: QuorumLog) -> bool:
-    """A voter set was made here and has not been started since: what it takes is still to be said."""
+    """Whether a voter set was written here and the node was not started since, so that writing it again changes
+    nothing.
+    """
     at_end = log.voters_offset is not None and log.voters_offset + 1 == log.end
     state = log.state
     return at_end and state is not None and (state.leader_id, state.leader_epoch) == (NOBODY, log.epoch)
@@ -202,7 +206,7 @@ def is_settled(log: QuorumLog) -> bool:
 def needless(
     quorum: Quorum, targets: Sequence[QuorumLog], voters: Sequence[VoterNode], wanted: QuorumRecovery
 ) -> str | None:
-    """Why nothing has to be done, in a sentence; None if something has."""
+    """Why nothing has to be done, as a sentence; None if something has."""
     best = quorum.best
     becomes_dynamic = wanted.becomes_dynamic and best.is_static
     if wanted.way is QuorumWay.FROM_BROKER or becomes_dynamic or not quorum.has_majority or is_settled(best):
@@ -230,7 +234,7 @@ def needless(
 
 
 def gone(quorum: Quorum, members: Sequence[tuple[int, str | None]]) -> tuple[KnownVoter, ...]:
-    """Voters of any known voter set who will not be in the new quorum: they must never start again as they are."""
+    """Voters of any known voter set that will not be in the new quorum: they must never start again as they are."""
     ids = {node for node, _ in members}
     known = set(members)
 
@@ -241,7 +245,7 @@ def gone(quorum: Quorum, members: Sequence[tuple[int, str | None]]) -> tuple[Kno
 
 
 def refuse_others(others: Sequence[KnownVoter], wanted: QuorumRecovery) -> None:
-    """Refuse where another voter is alive or comes back, who would go on with the old quorum."""
+    """Raise `RecoveryRefused` if another voter may be alive or come back and continue the old quorum."""
     alive = [each for each in others if each.is_in_force]
     if not alive or wanted.others_are_gone:
         return
@@ -262,7 +266,7 @@ def _named(voter: KnownVoter) -> str:
 
 
 def refuse_contradictions(quorum: Quorum) -> None:
-    """Refuse two copies that no quorum can both have written: the files do not say which one it wrote."""
+    """Raise `RecoveryRefused` if two copies cannot both be the quorum's: the files do not show which one it wrote."""
     for told in quorum.contradictions:
         raise RecoveryRefused(
             f"{told}; find out which (copies that are alike in `kafkalog quorum show` were there before), and leave it "
@@ -280,7 +284,9 @@ _OTHERWISE = Sentence(
 
 
 def refuse_damage(best: QuorumLog, wanted: QuorumRecovery) -> None:
-    """A start would cut the log at its first damage: what comes after it is not given up without consent."""
+    """Raise `RecoveryRefused` if the best copy is unusable, or if records after its damage would be cut off without
+    consent.
+    """
     if best.refusal is not None and not broken_snapshots(best):
         raise RecoveryRefused(Sentence(f"{best.root}: {best.refusal}; ", _OTHERWISE), reason="unusable")
     if best.end == 0:
@@ -303,7 +309,7 @@ def refuse_damage(best: QuorumLog, wanted: QuorumRecovery) -> None:
 
 
 def refuse_no_files(logs: Sequence[QuorumLog]) -> None:
-    """A link or a directory under the name of a segment: what was there is missing."""
+    """Raise `RecoveryRefused` if a link or directory has the name of a segment, so that its content is missing."""
     for finding in (each for log in logs for each in log.findings):
         if finding.code is FindingCode.FOREIGN_FILE and finding.severity is Severity.ERROR:
             raise RecoveryRefused(
@@ -313,7 +319,7 @@ def refuse_no_files(logs: Sequence[QuorumLog]) -> None:
 
 
 def refuse_epochs(quorum: Quorum) -> None:
-    """The new epoch is the one after the latest known; a damaged file may name one that has none."""
+    """Raise `RecoveryRefused` if a file names an impossible epoch, after which few would be left."""
     for log in (each.log for each in quorum.survivors):
         if log.latest_epoch > _LAST_EPOCH:
             if log.epoch > _LAST_EPOCH:
@@ -329,7 +335,7 @@ def refuse_epochs(quorum: Quorum) -> None:
 
 
 def refuse_old_metadata(image: MetadataImage) -> None:
-    """Dynamic voters need a release that knows them."""
+    """Raise `RecoveryRefused` if the metadata.version is too old for dynamic voters."""
     level = image.features.get("metadata.version", 0)
     if level < _FIRST_DYNAMIC:
         raise RecoveryRefused(

@@ -1,4 +1,4 @@
-"""What is asked for when a quorum is to be brought back."""
+"""Request to recover a KRaft quorum."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LISTENER = re.compile(r"[A-Za-z0-9_-]{1,60}", re.ASCII)
 
 
 class QuorumWay(enum.StrEnum):
-    """How a quorum comes back."""
+    """Ways to recover a quorum."""
 
     STANDALONE = "standalone"
     """one controller becomes the quorum"""
@@ -35,44 +35,44 @@ class QuorumWay(enum.StrEnum):
 
 
 class QuorumRecovery(Struct, frozen=True, kw_only=True):
-    """The request."""
+    """Request to recover a quorum."""
 
     way: QuorumWay
     targets: tuple[str, ...] = ()
-    """directories of controllers that will be the quorum"""
+    """directories of controllers that will form the quorum"""
     beside: tuple[str, ...] = ()
-    """directories of controllers that will not be: they are read only"""
+    """directories of controllers that will not: read only"""
     brokers: tuple[str, ...] = ()
     """directories of brokers, read only; the first one is the source of `FROM_BROKER`"""
     endpoints: Mapping[int, tuple[str, int]] = {}
-    """node -> (host, port)"""
+    """host and port by node id"""
     voters: tuple[int, ...] | None = None
-    """ids of all who will vote; None: those of the given directories"""
+    """ids of all future voters; None: the nodes of the given directories"""
     listener: str | None = None
-    """the controllers' listener, where the files do not name it"""
+    """name of the controllers' listener, if the files do not have it"""
     node: int | None = None
-    """id of the controller that is made of a broker's copy"""
+    """id of the controller that is made from a broker's copy"""
     into: str | None = None
-    """its directory, new or empty"""
+    """directory of that controller, new or empty"""
     directory_id: str | None = None
-    """the id of that directory; None: a new one"""
+    """directory id of that directory; None: a new one"""
     becomes_dynamic: bool = False
-    """static voters become dynamic ones"""
+    """whether static voters become dynamic ones"""
     others_are_gone: bool = False
-    """no other member of the old voter set will come back"""
+    """whether no other member of the old voter set will come back"""
     accept_loss: bool = False
-    """go on where metadata would be cut off that can still be read"""
+    """continue even if readable metadata would be cut off"""
     at: int | None = None
-    """the time from which retention counts, in ms; None: the clock's"""
+    """time to which retention is compared, ms since 1970; None: the clock's"""
     stamp: int | None = None
-    """the time that the new batch carries, in ms; None: the clock's"""
+    """timestamp of the new batch, ms since 1970; None: the clock's"""
     config: Mapping[str, str] = {}
-    """settings of the brokers, by which data expires"""
+    """brokers' settings by which data expires"""
     properties: Mapping[int, Mapping[str, str]] = {}
-    """node -> its own properties, of which the lines to set keep what they can"""
+    """server properties by node id, which the lines to set keep as far as possible"""
 
     def checked(self) -> QuorumRecovery:
-        """The request with its times; `UsageError` if it makes no sense."""
+        """Return the request with both times set. Raises `UsageError` if it makes no sense."""
         for node, (host, port) in self.endpoints.items():
             if not 0 <= node <= _LARGEST_ID:
                 raise UsageError(f"node {node} is not a node id")
@@ -114,14 +114,14 @@ class QuorumRecovery(Struct, frozen=True, kw_only=True):
 
     @property
     def now_ms(self) -> int:
-        """The time to treat as now."""
+        """Time to treat as now, ms since 1970. Raises `AssertionError` if the request was not checked."""
         if self.at is None:
             raise AssertionError("a request that was not checked")
         return self.at
 
     @property
     def stamp_ms(self) -> int:
-        """The time of the new batch."""
+        """Timestamp of the new batch, ms since 1970. Raises `AssertionError` if the request was not checked."""
         if self.stamp is None:
             raise AssertionError("a request that was not checked")
         return self.stamp

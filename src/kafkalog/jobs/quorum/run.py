@@ -1,4 +1,6 @@
-"""The public calls: plan a quorum's return, and carry it out under the locks, each directory as a run of its own."""
+"""Public calls: plan the recovery of a quorum, and carry it out under the locks, each directory as an execution of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ __all__ = ["QuorumResult", "plan_quorum", "recover_quorum"]
 
 
 class DirectoryRun(Struct, frozen=True):
-    """What was done to one directory; `run_id` is None if there was nothing to do."""
+    """Result for one directory; `run_id` is None if there was nothing to do."""
 
     root: str
     run_id: str | None
@@ -40,12 +42,12 @@ class DirectoryRun(Struct, frozen=True):
 
 
 class QuorumResult(Struct, frozen=True):
-    """What `recover_quorum` did; each directory has a run of its own."""
+    """Result of `recover_quorum`; each directory has an execution of its own."""
 
     plan: QuorumPlan
     runs: tuple[DirectoryRun, ...]
     into: str | None = None
-    """the new controller's directory"""
+    """directory of the new controller; None if none was made"""
 
     @property
     def changed(self) -> bool:
@@ -54,9 +56,8 @@ class QuorumResult(Struct, frozen=True):
 
 
 def _new_directory_id() -> str:
-    """A directory id as Kafka makes one.
-
-    No dash first, which a command line would take for an option (`Uuid.randomUuid`).
+    """Return a directory id as Kafka makes one. It does not begin with a dash, which a command line would take for an
+    option (`Uuid.randomUuid`).
     """
     while True:
         text = encode_uuid(uuid.uuid4().bytes)
@@ -65,11 +66,11 @@ def _new_directory_id() -> str:
 
 
 def plan_quorum(wanted: QuorumRecovery) -> QuorumPlan:
-    """What `recover_quorum` would do; only reads.  Errors are those of `recover_quorum`.
+    """Return what `recover_quorum` would do; reads only. Errors are those of `recover_quorum`.
 
     The plan's surveys keep files open; `close()` closes them.
 
-    * `wanted`: what is asked for (`QuorumRecovery`)
+    * `wanted`: the request (`QuorumRecovery`)
     """
     wanted = wanted.checked()
     with ExitStack() as stack:
@@ -87,15 +88,15 @@ def recover_quorum(
     expected: QuorumPlan | None = None,
     on_plan: Callable[[QuorumPlan], None] | None = None,
 ) -> QuorumResult:
-    """Bring a quorum back: cut what is torn, append the new voters, and give all of its directories the best log.
+    """Recover a quorum: truncate torn tails, append the new voters, and give all of its directories the best log.
 
-    All directories are locked before the first is changed.  Each is changed as a run of its own, with a journal and a
-    quarantine, and put back by `undo`.  Raises `UsageError` for a request
-    that makes no sense, `StorageError` for I/O, and `RecoveryRefused`, with nothing changed, if it cannot be done,
-    needs consent, or a run was cut short.
+    All directories are locked before the first is changed. Each is changed by an execution of its own, with a journal
+    and a quarantine, which `undo` reverses. Raises `UsageError` for a request that makes no sense, `StorageError` for
+    I/O, and `RecoveryRefused`, with nothing changed, if it is impossible, needs consent, or an execution was
+    interrupted.
 
-    * `wanted`: what is asked for (`QuorumRecovery`)
-    * `quarantine`: where runs keep what they removed, if it is not the usual place
+    * `wanted`: the request (`QuorumRecovery`)
+    * `quarantine`: where executions keep what they removed, if it is not the usual place
     * `expected`: an earlier plan; if a directory has changed since, nothing is done
     * `on_plan`: called with the plan before anything is changed
     """
@@ -106,7 +107,7 @@ def recover_quorum(
 
 
 class _QuorumJob(Job[DirectoryChange, DirectoryRun]):
-    """All directories of a quorum are planned for together."""
+    """Recover a quorum, with one plan for all of its directories."""
 
     whole: QuorumPlan
     into: str | None = None
@@ -158,7 +159,7 @@ class _QuorumJob(Job[DirectoryChange, DirectoryRun]):
 
 
 def _make_controller(made: QuorumPlan) -> str:
-    """Write the new controller's directory; `meta.properties` last: without it no controller starts."""
+    """Write the new controller's directory; `meta.properties` last, because no controller starts without it."""
     into, identity = made.wanted.into, made.identity
     if into is None or identity is None:
         raise AssertionError(made.wanted)

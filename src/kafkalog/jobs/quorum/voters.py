@@ -1,4 +1,4 @@
-"""Who will vote: the given controllers, by node and directory id, where they listen now."""
+"""Determine the voters: the given controllers by node id and directory id, with their present endpoints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["QuorumMember", "endpoints_known", "new_records", "node_of", "static_line"]
 
 _LISTENER = "CONTROLLER"
-"""where no file names one"""
+"""default name of the controllers' listener"""
 _SMALLEST, _LARGEST = 0, 1
 """levels of kraft.version that every release with dynamic voters supports"""
 
@@ -31,31 +31,35 @@ class QuorumMember(Struct, frozen=True):
     node: int
     directory_id: str | None
     host: str | None
-    """None: not known, with static voters"""
+    """None if unknown, which is possible with static voters"""
     port: int | None
 
     @property
     def place(self) -> str:
-        """`host:port`, an address of version 6 in brackets."""
+        """`host:port`, with an IPv6 address in brackets; `HOST:PORT` if unknown."""
         if self.host is None or self.port is None:
             return "HOST:PORT"
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def endpoints_known(log: QuorumLog, image: MetadataImage) -> dict[int, tuple[VoterEndpoint, ...]]:
-    """Where controllers listen: by the voter sets, and what controllers registered (`RegisterControllerRecord`)."""
-    found: dict[int, tuple[VoterEndpoint, ...]] = {}
+    """Endpoints of controllers by node id, from voter sets and controllers' registrations (`RegisterControllerRecord`);
+    voter sets take precedence.
+    """
+    endpoints: dict[int, tuple[VoterEndpoint, ...]] = {}
     for node, fields in image.controllers.items():
-        found[node] = tuple(VoterEndpoint(each["name"], each["host"], each["port"]) for each in fields["end_points"])
+        endpoints[node] = tuple(
+            VoterEndpoint(each["name"], each["host"], each["port"]) for each in fields["end_points"]
+        )
     for each in (*log.known.values(), *log.voters):
-        found[each.voter_id] = each.endpoints
-    return found
+        endpoints[each.voter_id] = each.endpoints
+    return endpoints
 
 
 def members_of(
     logs: Sequence[QuorumLog], wanted: QuorumRecovery, known: Mapping[int, tuple[VoterEndpoint, ...]]
 ) -> tuple[QuorumMember, ...]:
-    """The members that the given directories are."""
+    """Return the given directories as members of the quorum."""
     return tuple(_member(log.node or 0, log.directory_id, wanted, known) for log in logs)
 
 
@@ -70,13 +74,13 @@ def _member(
 
 
 def new_member(node: int, directory_id: str, wanted: QuorumRecovery) -> QuorumMember:
-    """The controller that is made of a broker's copy."""
+    """Return the controller that is made from a broker's copy."""
     host, port = wanted.endpoints[node]
     return QuorumMember(node, directory_id, host, port)
 
 
 def listener_of(wanted: QuorumRecovery, known: Mapping[int, tuple[VoterEndpoint, ...]]) -> str:
-    """The name of the controllers' listener: as given, as any file says, or Kafka's usual one."""
+    """Name of the controllers' listener: the given one, else the first in the files, else Kafka's usual one."""
     named = (each.name for endpoints in known.values() for each in endpoints)
     return wanted.listener or next(named, _LISTENER)
 
@@ -87,7 +91,9 @@ def node_of(
     known: Mapping[int, tuple[VoterEndpoint, ...]],
     before: Sequence[VoterNode],
 ) -> VoterNode:
-    """The member as a voters record has it; what it listened on stays, unless it has moved."""
+    """Return a member's entry for a voters record. Its endpoints stay unless it has moved. Raises `RecoveryRefused` if
+    its directory id or endpoint is unknown.
+    """
     if member.directory_id is None:
         raise RecoveryRefused(
             f"meta.properties of node {member.node} has no directory.id, by which dynamic voters are known: start the "
@@ -114,22 +120,22 @@ def node_of(
 
 
 def new_records(voters: Sequence[VoterNode], *, becomes_dynamic: bool) -> tuple[KRaftRecord, ...]:
-    """The control records that make these the voters."""
-    record = KRaftVoters(0, tuple(sorted(voters, key=lambda each: each.voter_id)))
+    """Return the control records that make these the voters."""
+    record = KRaftVoters(0, tuple(sorted(voters, key=lambda voter: voter.voter_id)))
     return (KRaftVersion(0, 1), record) if becomes_dynamic else (record,)
 
 
 def static_line(members: Sequence[QuorumMember]) -> str:
-    """The setting that decides where voters are static."""
-    return "controller.quorum.voters=" + ",".join(f"{each.node}@{each.place}" for each in members)
+    """Property line for static voters."""
+    return "controller.quorum.voters=" + ",".join(f"{member.node}@{member.place}" for member in members)
 
 
 def bootstrap_line(voters: Sequence[VoterNode]) -> str:
-    """The setting by which nodes find dynamic voters."""
+    """Property line with which nodes find dynamic voters."""
     return "controller.quorum.bootstrap.servers=" + ",".join(_places(voters))
 
 
 def _places(voters: Sequence[VoterNode]) -> Iterator[str]:
-    for each in voters:
-        first = each.endpoints[0]
-        yield QuorumMember(each.voter_id, encode_uuid(each.directory_id), first.host, first.port).place
+    for voter in voters:
+        first = voter.endpoints[0]
+        yield QuorumMember(voter.voter_id, encode_uuid(voter.directory_id), first.host, first.port).place

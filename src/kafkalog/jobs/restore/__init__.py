@@ -1,1 +1,1 @@
-"""Tiered logs brought back from the remote tier: whole logs in a copy, and the events rebuilt from the objects."""
+"""Restore tiered logs from the remote tier: whole logs in a copy, and the events rebuilt from the objects."""

@@ -1,8 +1,8 @@
-"""Logs that begin, empty, after their remote part: what a follower makes of a log whose beginning is remote.
+"""Make logs that begin, empty, after their remote part, as a follower does when the beginning of a log is remote.
 
-`TierStateMachine.buildRemoteLogAuxState`: a segment without records after the last remote offset, the leader epochs up
-to there, and the producers at that offset.  Without it a broker would begin such a log at 0, or behind what was cut,
-and give offsets to new records that are in the remote tier already.
+As `TierStateMachine.buildRemoteLogAuxState`: a segment without records after the last remote offset, the leader epochs
+up to there, and the producers at that offset. Otherwise a broker would begin such a log at 0, or after what was
+truncated, and assign offsets to new records that the remote tier already has.
 """
 
 from __future__ import annotations
@@ -28,22 +28,20 @@ Key = tuple[str, int]
 
 
 class Beginning(Struct, frozen=True):
-    """A partition directory in which nothing is local."""
+    """Files of a partition directory that has nothing local."""
 
     name: str
     log_start: int
-    """the first offset that is remote"""
+    """first remote offset"""
     end: int
-    """after the last one"""
+    """offset after the last remote one"""
     files: Mapping[str, bytes]
-    """all of them; the log first"""
+    """content of all files by name, the log first"""
 
 
 def beginning_of(both: BothTiers, key: Key, log_start: int | None = None) -> Beginning | None:
-    """The beginning of a log with a remote part; None if it has none.
-
-    Raises `StorageError` if that part is not there as it was copied.  `log_start` is where the log is known to start;
-    else it is taken for the first remote offset.
+    """Return the beginning of a log with a remote part; None if it has none. Raises `StorageError` if that part does
+    not exist as it was copied. `log_start` is the log start offset if known; by default the first remote offset.
     """
     stretches = both.copied(key)
     if not stretches:
@@ -57,7 +55,7 @@ def beginning_of(both: BothTiers, key: Key, log_start: int | None = None) -> Beg
         LEADER_EPOCH_CHECKPOINT: encode_leader_epochs(_from_start(both.epochs(key), start)),
         PARTITION_METADATA: encode_partition_metadata(PartitionMetadata(0, both.listed[key][0].topic_id)),
     }
-    listed = next(each for each in both.listed[key] if each.id == last.segment.id)
+    listed = next(listed_segment for listed_segment in both.listed[key] if listed_segment.id == last.segment.id)
     item = listed.objects.get(FileKind.PRODUCER_SNAPSHOT)
     if item is not None and last.until is None:
         file = both.tier.open(item)
@@ -71,20 +69,19 @@ def beginning_of(both: BothTiers, key: Key, log_start: int | None = None) -> Beg
 
 
 def _from_start(epochs: Sequence[LeaderEpoch], start: int) -> list[LeaderEpoch]:
-    """As a broker cuts them at the log start (`LeaderEpochFileCache.truncateFromStart`)."""
-    number = bisect_right(epochs, start, key=lambda each: each.start_offset) - 1
-    return [LeaderEpoch(each.epoch, max(each.start_offset, start)) for each in epochs[max(number, 0) :]]
+    """Leader epochs as a broker truncates them at the log start (`LeaderEpochFileCache.truncateFromStart`)."""
+    number = bisect_right(epochs, start, key=lambda epoch: epoch.start_offset) - 1
+    return [LeaderEpoch(epoch.epoch, max(epoch.start_offset, start)) for epoch in epochs[max(number, 0) :]]
 
 
 def is_missed(key: Key, facts: TopicFacts) -> bool:
-    """Whether a log that is not there is one of this broker's, or nothing says whose it is."""
+    """Whether a missing log is one of this broker's, or its brokers are unknown."""
     return facts.node_id is None or facts.source is None or facts.node_id in facts.replicas.get(key, ())
 
 
 def sound_end(partition: Partition, remote_end: int) -> tuple[int, bool]:
-    """Where the segment ends that goes on after the remote part, and whether what follows, or is missing, is damage.
-
-    Damage in segments before it is left to the remote tier (mode remote).
+    """Offset at which the segment ends that continues the remote part, and whether it ends in damage or is missing.
+    Damage in earlier segments is left to the remote tier (mode remote).
     """
     segment = next((each for each in reversed(partition.segments) if each.base_offset <= remote_end), None)
     if segment is None:
@@ -97,7 +94,7 @@ def sound_end(partition: Partition, remote_end: int) -> tuple[int, bool]:
 
 
 def local_logs(log_dir: LogDir) -> Iterator[tuple[Key, Partition]]:
-    """The local logs that are there once."""
+    """Yield the live logs that have exactly one directory here."""
     for key in log_dir:
         if len(log_dir.live(*key)) == 1:
             yield key, log_dir[key]

@@ -1,8 +1,8 @@
-"""The events of `__remote_log_metadata` rebuilt from the objects: what was copied, for a broker that has lost them.
+"""Rebuild the events of `__remote_log_metadata` from the objects in the tier, for a broker that has lost them.
 
-Each segment that is whole in the listing gets the two events of a copy that ended (`COPY_SEGMENT_STARTED`, then
-`COPY_SEGMENT_FINISHED`), in the partition of the topic that a broker looks for them in
-(`RemoteLogMetadataTopicPartitioner`).  Offsets, epochs, times and sizes come from the objects.
+Each segment that is complete in the listing gets the two events of a finished copy (`COPY_SEGMENT_STARTED`, then
+`COPY_SEGMENT_FINISHED`), in the partition of the topic in which a broker looks for them
+(`RemoteLogMetadataTopicPartitioner`). Offsets, epochs, times and sizes come from the objects.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _NEEDED = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 
 
 class RebuiltEvents(Struct):
-    """What was written."""
+    """Result of rebuilding."""
 
     path: str
     segments: int = 0
     by_partition: dict[int, int] = {}
-    """partition of the topic -> events in it"""
+    """partition of the topic -> number of its events"""
     findings: list[Finding] = []
-    """segments without events, and why"""
+    """findings about segments without events"""
 
 
 def metadata_partition(topic_id: str, partition: int, count: int) -> int:
-    """Which of `count` partitions of the topic has the events of a partition."""
+    """Partition, of `count` partitions of the topic, that has the events of a partition."""
     raw = decode_uuid(topic_id)
     most, least = int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:], "big")
     found = 1
@@ -70,17 +70,17 @@ def rebuild_remote_metadata(
     at: int | None = None,
     on_segment: Callable[[ListedSegment], None] | None = None,
 ) -> RebuiltEvents:
-    """Write `__remote_log_metadata-*` to a new directory, from what the tier lists; raises `StorageError`.
+    """Write `__remote_log_metadata-*` to a new directory, from the tier's listing. Raises `StorageError`.
 
-    Reads of each segment its epochs, the ends of its indexes, and its log from the last index entry on.  A segment that
+    Reads of each segment its epochs, the ends of its indexes, and its log from the last index entry on. A segment that
     lacks an object, or whose log cannot be read there, gets no events, and a finding.
 
     * `tier`: see `open_tier`
-    * `target`: a directory that is not there yet, or is empty
+    * `target`: a directory that does not exist yet, or is empty
     * `partitions`: how many the topic has; a broker looks for the events in one of them
-    * `topic_id`: of `__remote_log_metadata`, as the cluster's metadata knows it
-    * `broker_id`: which broker the events are to be of
-    * `at`: their time, ms
+    * `topic_id`: of `__remote_log_metadata`, according to the cluster's metadata
+    * `broker_id`: which broker the events are to name
+    * `at`: their time, ms since 1970
     * `on_segment`: called with each segment that is about to be read
     """
     now = time.time_ns() // 1_000_000 if at is None else at
@@ -118,7 +118,7 @@ def rebuild_remote_metadata(
 def _fields(
     both: BothTiers, listed: ListedSegment, broker_id: int, now: int, findings: list[Finding]
 ) -> dict[str, Any] | None:
-    """What the first event of a segment says; None where it cannot be told."""
+    """Fields of a segment's first event; None, with a finding, if they cannot be determined."""
     tier = both.tier
     gone = [*listed.lacking, *(kind.value for kind in _NEEDED if kind not in listed.objects)]
     epochs = epochs_of(tier, listed)
@@ -160,15 +160,17 @@ def _fields(
 
 
 def _own(epochs: tuple[LeaderEpoch, ...], base: int, end: int) -> list[LeaderEpoch]:
-    """The epochs of the segment; the first of them begins with it, as a broker has it."""
-    own = [each for each in epochs if each.start_offset <= end]
+    """Leader epochs of the segment; the first begins with it, as in a broker's event."""
+    own = [epoch for epoch in epochs if epoch.start_offset <= end]
     while len(own) > 1 and own[1].start_offset <= base:
         own.pop(0)
-    return [LeaderEpoch(each.epoch, max(each.start_offset, base)) for each in own]
+    return [LeaderEpoch(epoch.epoch, max(epoch.start_offset, base)) for epoch in own]
 
 
 def _newest(tier: RemoteTier, listed: ListedSegment) -> int:
-    """The largest timestamp, which is the last entry of a time index; without one, that of the log."""
+    """Largest timestamp of a segment in ms: the last entry of its time index, else read from its log; -1 if there is
+    none.
+    """
     item = listed.objects[FileKind.TIME_INDEX]
     index = tier.open(item)
     try:

@@ -1,7 +1,7 @@
-"""Tiered logs that are lost, or damaged up to their end, made to go on after their remote part, where they are.
+"""Make tiered logs that are lost, or damaged up to their end, continue after their remote part, in place.
 
-Mode remote leaves damaged segments to the remote tier, which needs no more than the events.  This adds to its plan the
-logs of which nothing is left that a broker could go on from; for these the tier itself is read.
+Mode remote leaves damaged segments to the remote tier, for which events are enough. This adds to its plan the logs of
+which nothing is left that a broker could continue from; for these the tier itself is read.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ Key = tuple[str, int]
 
 
 def beginnings_in(survey: Survey, tier: RemoteTier, select: Selection, facts: TopicFacts) -> list[Beginning]:
-    """The logs of a log directory that begin after their remote part; raises `StorageError` for the tier.
-
-    `RecoveryRefused` where no event names the segments of one: a broker would not find them.
+    """Return the logs of a log directory that begin after their remote part. Raises `StorageError` if the tier cannot
+    be read, and `RecoveryRefused` if no event names a log's segments, because a broker would not find them.
     """
     both = BothTiers(survey.root, tier, facts.tiering.remote)
     log_dir = open_log_dir(survey.root, tolerant=True)
@@ -69,9 +68,8 @@ def beginnings_in(survey: Survey, tier: RemoteTier, select: Selection, facts: To
 
 
 def _gone(log_dir: LogDir, facts: TopicFacts) -> set[Key]:
-    """Logs that were in this log directory: by its own checkpoints, or as the metadata assigns them to it.
-
-    A broker that finds a log in two of its directories does not start.
+    """Missing logs of this log directory, according to its own checkpoints or to the metadata's assignment. A log in
+    two directories of a broker would stop its start.
     """
     own = directory_id_of(log_dir.path)
     found = set()
@@ -85,33 +83,35 @@ def _gone(log_dir: LogDir, facts: TopicFacts) -> set[Key]:
 
 
 def _goes_on(partition: Partition, remote_end: int, reached: int) -> bool:
-    """Whether a local log reaches the end of the remote part, or was never longer than it is and is not damaged."""
+    """Whether a local log reaches the end of the remote part, or was never longer than it is now and is undamaged."""
     end, is_damaged = sound_end(partition, remote_end)
     return end >= remote_end or not (is_damaged or reached > end)
 
 
 def with_beginnings(made: Plan, found: Sequence[Beginning]) -> Plan:
-    """The plan with what lets these logs begin after their remote part."""
+    """Return the plan with the actions that make these logs begin after their remote part."""
     if not found:
         return made
-    directories = {each.name for each in found}
-    others = [each for each in made.actions if each.path.partition("/")[0] not in directories]
-    actions = [*others, *(action for each in found for action in _actions(made.survey, each))]
+    directories = {item.name for item in found}
+    others = [item for item in made.actions if item.path.partition("/")[0] not in directories]
+    actions = [*others, *(action for item in found for action in _actions(made.survey, item))]
     for name, wanted in (
-        (LOG_START_OFFSET_CHECKPOINT, {each.name: each.log_start for each in found}),
-        (RECOVERY_POINT_CHECKPOINT, {each.name: each.end for each in found}),
+        (LOG_START_OFFSET_CHECKPOINT, {item.name: item.log_start for item in found}),
+        (RECOVERY_POINT_CHECKPOINT, {item.name: item.end for item in found}),
     ):
         actions = _with_lines(made.survey, actions, name, wanted, keeps=name == LOG_START_OFFSET_CHECKPOINT)
     return replace(
         made,
         actions=marker_first(made.survey, actions),
-        partitions=[each for each in made.partitions if each.name not in directories],
-        begins={each.name: each.end for each in found},
+        partitions=[item for item in made.partitions if item.name not in directories],
+        begins={item.name: item.end for item in found},
     )
 
 
 def _checkpointed(survey: Survey) -> dict[Key, int]:
-    """How far each log reached by the checkpoints: one that was flushed or replicated further has lost its end."""
+    """Offset that each log reached according to the checkpoints: a log that was flushed or replicated further has lost
+    its end.
+    """
     found: dict[Key, int] = {}
     for name in (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT):
         for key, offset in _lines(survey, name).items():
@@ -131,7 +131,9 @@ def _lines(survey: Survey, name: str) -> dict[Key, int]:
 
 
 def _actions(survey: Survey, begun: Beginning) -> list[RecoveryAction]:
-    """The log first: a broker that starts on half of it goes on at the right offset."""
+    """Actions for one log; its log file comes first, so that a broker that starts halfway continues at the right
+    offset.
+    """
     inside = [path for path in survey.files if path.partition("/")[0] == begun.name]
     gone = [path for path in inside if parse_segment_file(path.rpartition("/")[2]) is not None]
     kept = {f"{begun.name}/{name}" for name in begun.files}
@@ -148,7 +150,7 @@ def _write(path: str, data: bytes) -> RecoveryAction:
 def _with_lines(
     survey: Survey, actions: Sequence[RecoveryAction], name: str, wanted: Mapping[str, int], *, keeps: bool
 ) -> list[RecoveryAction]:
-    """The actions, with lines in a checkpoint; `keeps`: what a line says already stays."""
+    """Return the actions with entries added to a checkpoint; with `keeps` existing entries win."""
     planned = next((each for each in actions if each.path == name and each.kind is ActionKind.WRITE), None)
     lines = _lines(survey, name)
     if planned is not None and planned.content is not None:

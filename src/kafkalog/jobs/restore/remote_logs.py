@@ -1,4 +1,4 @@
-"""A remote tier as a recovery uses it: lost logs begin after their remote part, or all of it is copied back."""
+"""Remote tier for a recovery: lost logs begin after their remote part, or all of it is copied back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RemoteLogs(Struct, frozen=True):
 
     tier: RemoteTier
     keep_remote: bool = False
-    """into a copy: logs of which nothing is local begin after their remote part instead of getting it back"""
+    """in a copy, logs without local files begin after their remote part instead of getting it back"""
 
     def beginnings(self, survey: Survey, select: Selection, facts: TopicFacts) -> Callable[[Plan], Plan] | None:
         """Find the logs that can only begin after their remote part (`RemoteLogSource.beginnings`)."""

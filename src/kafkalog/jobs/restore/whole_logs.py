@@ -1,7 +1,7 @@
-"""Whole tiered logs in a log directory: remote segments are written where none is local, or where that is damaged.
+"""Restore whole tiered logs in a log directory: remote segments are written if they are missing or damaged locally.
 
-The log directory is a copy that is recovered afterwards, which builds indexes and snapshots.  A log file gets the time
-of its object: a broker goes by it where a segment has no timestamps, or has them in the future.
+The log directory is a copy that is recovered afterwards, which builds indexes and snapshots. A log file gets the time
+of its object: a broker uses it if a segment has no timestamps, or has them in the future.
 """
 
 from __future__ import annotations
@@ -47,23 +47,23 @@ Key = tuple[str, int]
 
 
 class BroughtBack(Struct, frozen=True):
-    """What was written of one log."""
+    """Result for one log."""
 
     name: str
     segments: int
     size: int
     is_new: bool
-    """nothing of the log was local"""
+    """whether nothing of the log was local"""
 
 
 def bring_back(
     root: str, tier: RemoteTier, select: Selection = ALL, *, keep_remote: bool = False
 ) -> list[BroughtBack]:
-    """Write what is missing or damaged of the tiered logs of a log directory that nobody else uses.
+    """Write missing and damaged segments of the tiered logs of a log directory that no other process uses.
 
-    With `keep_remote` a log of which nothing is local gets no segment of it: it begins, empty, after its remote part.
-    Logs of which nothing is local are those that the cluster's metadata places on this broker, or all where it says
-    nothing.  Raises `StorageError` where an object cannot be read, or is not as it was copied: then a log is not whole.
+    With `keep_remote` a log without local files gets no segments: it begins, empty, after its remote part. Logs without
+    local files are restored if the cluster's metadata places them on this broker, or all if there is no metadata.
+    Raises `StorageError` if an object cannot be read, or is not as it was copied: then a log is incomplete.
     """
     facts = read_topic_facts([root])
     both = BothTiers(root, tier, facts.tiering.remote)
@@ -124,7 +124,7 @@ def _new_directory(fs: FileSystem, both: BothTiers, key: Key) -> None:
 
 
 def _begin_after(fs: FileSystem, both: BothTiers, key: Key) -> BroughtBack:
-    """Nothing of it is local: it goes on after its remote part."""
+    """Make a log without local files that begins after its remote part."""
     begun = beginning_of(both, key)
     if begun is not None:
         fs.make_directory(begun.name, 0o755)
@@ -135,7 +135,7 @@ def _begin_after(fs: FileSystem, both: BothTiers, key: Key) -> BroughtBack:
 
 
 def _wanted(copied: list[RemoteStretch], partition: Partition | None) -> Iterator[RemoteStretch]:
-    """The stretches below the local part, and those in place of a damaged local segment."""
+    """Yield the remote stretches below the local part, and those that replace a damaged local segment."""
     if partition is None or not partition.segments:
         yield from copied
         return
@@ -162,7 +162,7 @@ def _pieces(file: RemoteFile) -> Iterator[tuple[int, bytes]]:
 
 
 def _add_log_starts(fs: FileSystem, both: BothTiers, new: list[BroughtBack], known: Mapping[Key, int]) -> None:
-    """Add the log starts of logs that are new here, where a broker would take 0."""
+    """Add log start offsets of new logs to the checkpoint, without which a broker would assume 0."""
     starts = dict(known)
     for each in new:
         key = _key(each.name)

@@ -1,6 +1,6 @@
-"""Damage in the copies that go furthest: of logs that end alike, one that consumers can read is the better leader.
+"""Count damage in the copies that end furthest: of logs with the same end, one that consumers can read leads better.
 
-An election looks at no log, and who follows fetches nothing below its own end: a flaw stays where it is.
+An election looks at no log, and a follower fetches nothing below its own end: a flaw stays where it is.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ __all__ = ["flaws_of"]
 
 
 def flaws_of(logs: Mapping[int, ReplicaLog], limits: Limits) -> dict[int, int]:
-    """Broker -> places in its copy that consumers do not read, of copies of one topic-partition that are up.
-
+    """Broker -> number of places in its copy that consumers do not read, of copies of one topic-partition that are up.
     Damage counts below the end that the broker's own start leaves; batches are opened where the copies differ.
     """
     paths = {log.path: node for node, log in logs.items() if log.path is not None and is_directory(log.path)}

@@ -1,7 +1,7 @@
-"""The metadata that one of the KRaft controllers will lead with.
+"""Predict elections from the metadata that one of the KRaft controllers will lead with.
 
-Nothing says who of several controllers wins the vote: everybody whose log a majority would not refuse can
-(`CandidateState`, `UnattachedState`), and what the others have after that is gone.
+It is unknown which of several controllers wins the vote: any one can whose log a majority would not refuse
+(`CandidateState`, `UnattachedState`), and what the others have beyond its log is lost.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["KRaftMemory", "kraft_memory"]
 
 @dataclass(slots=True)
 class KRaftMemory(Memory):
-    """Each image is one that the next controller may have."""
+    """Metadata of a KRaft cluster; each image is one that the next controller may have."""
 
     source: str
     images: list[MetadataImage]
@@ -41,7 +41,7 @@ class KRaftMemory(Memory):
     first_step: str = "Start the controllers alone and wait for longer than broker.session.timeout.ms"
     unclean_election: str = ELECTION_COMMAND
     logs: Sequence[QuorumLog] = ()
-    """every copy of the metadata log: first those that can win, the furthest of them first"""
+    """all copies of the metadata log: first those that can win, the furthest first"""
     _removed: frozenset[str] | None = None
     _others: list[tuple[str, MetadataImage]] | None = None
     _starts: list[tuple[MetadataImage, Starts]] = field(default_factory=list)
@@ -50,33 +50,37 @@ class KRaftMemory(Memory):
 
     @property
     def brokers(self) -> frozenset[int]:
-        """Who is registered, or has replicas."""
+        """Ids of all registered brokers."""
         return frozenset(self.images[0].brokers)
 
     def partitions(self) -> dict[Key, KnownReplicas]:
-        """Every partition."""
-        found = {}
+        """Replicas of every partition by topic and number, sorted."""
+        partitions = {}
         for name, topic in sorted(self.images[0].topics.items()):
-            for number, each in sorted(topic.partitions.items()):
-                found[name, number] = KnownReplicas(each.replicas, each.isr, each.leader, each.elr, each.last_known_elr)
-        return found
+            for number, partition in sorted(topic.partitions.items()):
+                partitions[name, number] = KnownReplicas(
+                    partition.replicas, partition.isr, partition.leader, partition.elr, partition.last_known_elr
+                )
+        return partitions
 
     def eligible(self, key: Key) -> frozenset[int]:
-        """See `Memory.eligible`."""
+        """Ids of brokers that may lead without an unclean election (`Memory.eligible`)."""
         each = self.images[0].topics[key[0]].partitions[key[1]]
         return frozenset(each.isr + each.elr) or frozenset(each.last_known_elr)
 
     def directories_of(self, node: int) -> frozenset[str]:
-        """See `Memory.directories_of`."""
+        """Ids of a broker's registered log directories (`Memory.directories_of`)."""
         return frozenset(self.images[0].brokers[node].directories or ())
 
     def unknown(self, topic: str, partition: int, topic_id: str | None) -> str | None:
-        """See `Memory.unknown`; whichever controller wins, it has to know the partition."""
+        """Why the metadata has no such partition (`Memory.unknown`). Every controller that may win has to know the
+        partition.
+        """
         why = next((why for image in self.images if (why := _lacks(image, topic, partition, topic_id))), None)
         return None if why is None or topic_id in self._removed_topics() else why
 
     def _removed_topics(self) -> frozenset[str]:
-        """Ids of the topics that the log shows as deleted."""
+        """Ids of topics that the metadata log shows as deleted."""
         if self._removed is None:
             log = self.logs[0]
             events = MetadataLog(open_partition(log.directory)).events([])
@@ -85,7 +89,7 @@ class KRaftMemory(Memory):
         return self._removed
 
     def known_elsewhere(self, topic: str, partition: int, topic_id: str | None) -> str | None:
-        """See `Memory.known_elsewhere`."""
+        """Path of a copy of the metadata log that has the partition; None if none has it."""
         if self._others is None:
             states = ((each, MetadataLog(open_partition(each.directory)).state(each.end)) for each in self.logs)
             self._others = [(each.directory, state.image) for each, state in states]
@@ -93,7 +97,7 @@ class KRaftMemory(Memory):
         return next(places, None)
 
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
-        """Note that these brokers are about to be started."""
+        """Set the brokers that are about to be started."""
         self._starts, self._known = [], {}
         for image in self.images:
             level = software_level(image)
@@ -109,8 +113,8 @@ class KRaftMemory(Memory):
             self._starts.append((image, Starts(after, groups, up, clean, registration_counts=counts)))
 
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
-        """See `Memory.leaders`."""
-        found: set[int] = set()
+        """Ids of brokers that may lead (`Memory.leaders`), with any controller that may win."""
+        leaders: set[int] = set()
         for number, (image, starts) in enumerate(self._starts):
             topic = image.topics.get(key[0])
             partition = None if topic is None else topic.partitions.get(key[1])
@@ -122,8 +126,8 @@ class KRaftMemory(Memory):
             these = self._of_one(number, partition, rules, starts, order)
             if these is None:
                 return None
-            found |= these
-        return frozenset(found)
+            leaders |= these
+        return frozenset(leaders)
 
     def _of_one(
         self, number: int, partition: PartitionImage, rules: TopicRules, starts: Starts, order: tuple[int, ...] | None
@@ -138,24 +142,24 @@ class KRaftMemory(Memory):
         return self._known[key]
 
     def _racing(self, order: Sequence[int]) -> frozenset[int]:
-        """Where brokers are controllers too, as many as make a majority are up when the old sessions end."""
+        """Brokers that are up when the old sessions end: if brokers are controllers too, as many as make a majority."""
         alone = self.voters - self.brokers
         needed = len(self.voters) // 2 + 1 - len(alone)
         racing: list[int] = []
-        for each in order:
+        for node in order:
             if needed <= 0:
                 break
-            racing.append(each)
-            needed -= each in self.voters
+            racing.append(node)
+            needed -= node in self.voters
         return frozenset(racing)
 
     @staticmethod
     def _after(order: Sequence[int], racing: frozenset[int], starts: Starts) -> tuple[int, ...]:
-        return tuple(each for each in order if each not in racing and each in starts.running)
+        return tuple(node for node in order if node not in racing and node in starts.running)
 
 
 def _with_brokers(image: MetadataImage, brokers: dict[int, Broker]) -> MetadataImage:
-    """The image with other registrations; what elections look at."""
+    """Return an image with other registrations, and only what elections depend on."""
     after = MetadataImage()
     after.brokers = brokers
     after.features = image.features
@@ -177,9 +181,8 @@ def _lacks(image: MetadataImage, topic: str, partition: int, topic_id: str | Non
 
 
 def kraft_memory(paths: Sequence[str], static: Mapping[str, str], findings: list[Finding]) -> KRaftMemory:
-    """The cluster's memory, from the copies of `__cluster_metadata`.
-
-    `RecoveryRefused` where what is there cannot be used.
+    """Return the cluster's metadata from copies of `__cluster_metadata`. Raises `RecoveryRefused` if they are of
+    several clusters or empty; adds findings.
     """
     quorums = read_quorum(paths)
     if len(quorums) > 1:
@@ -212,10 +215,12 @@ def _same(one: MetadataImage, other: MetadataImage) -> bool:
 
 
 def _winners(quorum: Quorum, findings: list[Finding]) -> list[QuorumLog]:
-    """The copies with which a controller may lead, the furthest first; distinct by where they end."""
-    voters = [each.log for each in quorum.survivors if each.log.is_voter and each.log.refusal is None]
+    """Copies with which a controller may lead, the furthest first, one for each end position. If no majority is here,
+    the best copy; adds a finding then.
+    """
+    voters = [log.log for log in quorum.survivors if log.log.is_voter and log.log.refusal is None]
     needed = len(quorum.best.voter_ids) // 2 + 1
-    able = [each for each in voters if sum(other.position <= each.position for other in voters) >= needed]
+    able = [log for log in voters if sum(other.position <= log.position for other in voters) >= needed]
     if not able:
         detail = (
             f"{len(voters)} of {len(quorum.best.voter_ids)} voters are here, which elect no controller: what follows "
@@ -223,4 +228,4 @@ def _winners(quorum: Quorum, findings: list[Finding]) -> list[QuorumLog]:
         )
         findings.append(Finding.of(FindingCode.METADATA_INCONSISTENT, None, None, detail, None))
         able = [quorum.best]
-    return list({each.position: each for each in reversed(best_first(able))}.values())[::-1]
+    return list({log.position: log for log in reversed(best_first(able))}.values())[::-1]

@@ -1,7 +1,7 @@
-"""What each broker will have of each partition once it is up: its logs after its own start has cut torn ends.
+"""Read each broker's logs as they will be when it is up, after its own start has cut torn tails.
 
-The model of a broker's start (`forecast`) runs on each log directory; nothing is changed.  A partition that should be
-in a directory and is not there is made by the broker, and is empty.
+The model of a broker's start (`forecast`) runs on each log directory; nothing is changed. A partition that should be in
+a directory and is missing is created by the broker, empty.
 """
 
 from __future__ import annotations
@@ -50,63 +50,65 @@ class ReplicaLog(Struct, frozen=True):
 
     node: int
     path: str | None
-    """the partition directory; None where the broker will make an empty one"""
+    """the partition directory; None if the broker will create an empty one"""
     start: int
     end: int
     lineage: Lineage
     high_watermark: int | None = None
-    """the last that the broker wrote down: below it everything was committed"""
+    """the last that the broker wrote: below it everything was committed; None if unknown"""
     cut_bytes: int = 0
-    """bytes of segments that the broker's own start removes, beginning at `end`: damage, and all after it"""
+    """bytes of segments that the broker's own start removes from offset `end` on: damage, and everything after it"""
 
     @property
     def rank(self) -> tuple[int, int]:
-        """What makes one copy go further than another: its last leader epoch, then its end."""
+        """Sort key for how far a copy reaches: last leader epoch (-1 without one), then end offset."""
         last = self.lineage.last_epoch
         return (-1 if last is None else last), self.end
 
 
 class BrokerDisks(Struct):
-    """The log directories of one broker, as far as they were given."""
+    """Log directories of one broker, as far as they were given."""
 
     node: int
     directories: list[LogDir]
     beside: Sequence[str] = ()
-    """directories that do not say whose they are, and that are this broker's as far as is known"""
+    """directories that do not name their broker, and belong to this one as far as is known"""
     logs: dict[Key, ReplicaLog] = {}
     futures: dict[str, tuple[Key, ReplicaLog]] = {}
-    """path of a `-future` directory -> partition, and its log"""
+    """path of a `-future` directory -> partition and log"""
     lost_by_start: list[str] = []
-    """what its start takes from directories that are put away or half moved, in sentences"""
+    """what its start removes from deleted, stray or future directories, in sentences"""
     online: list[LogDir] = []
-    """those that its start does not take offline"""
+    """directories that its start does not take offline"""
     refusal: str | None = None
-    """why it does not start"""
+    """why it does not start; None if it does"""
     is_whole: bool = True
-    """all directories that it had are here, as far as is known: a log that is in none of them is gone"""
+    """whether all its known directories are here, so that a log in none of them is gone"""
 
     @property
     def is_up(self) -> bool:
-        """Whether it starts, with one directory at least."""
+        """Whether it starts, with at least one directory."""
         return self.refusal is None and bool(self.online)
 
     @property
     def all_directory_ids(self) -> frozenset[str | None]:
-        """The ids of its directories that are here; None for one that has none."""
+        """Ids of its given directories; None for a directory without an id."""
         return frozenset(
-            None if each.meta_properties is None else each.meta_properties.directory_id for each in self.directories
+            None if log_dir.meta_properties is None else log_dir.meta_properties.directory_id
+            for log_dir in self.directories
         )
 
     @property
     def directory_ids(self) -> tuple[str, ...] | None:
-        """The ids of the directories that it has when it is up; None if one of them has none."""
+        """Ids of its directories that are online; None if one of them has none."""
         ids = [None if each.meta_properties is None else each.meta_properties.directory_id for each in self.online]
         return None if None in ids else tuple(each for each in ids if each is not None)
 
     def was_stopped(self, epoch: int) -> bool:
-        """All of its directories say that the broker of this epoch was stopped in an orderly way."""
+        """Whether all its directories were stopped cleanly by the broker with this epoch."""
         return all(
-            each.clean_shutdown is not None and each.clean_shutdown.broker_epoch == epoch for each in self.directories
+            log_dir.clean_shutdown is not None and log_dir.clean_shutdown.broker_epoch == epoch
+            for log_dir in self.directories
         )
 
 
@@ -119,11 +121,13 @@ def read_brokers(
     on_progress: OnProgress | None = None,
     findings: list[Finding],
 ) -> dict[int, BrokerDisks]:
-    """Start each broker on a copy of its directories in memory; one that cannot be read is taken to stay down."""
-    found: dict[int, BrokerDisks] = {}
+    """Simulate the start of each broker on its directories; return the result by broker id. A broker with a directory
+    that cannot be read is assumed to stay down; adds findings.
+    """
+    brokers: dict[int, BrokerDisks] = {}
     workers = Workers(jobs, on_progress)
     for node, log_dirs in sorted(directories.items()):
-        disks = found[node] = BrokerDisks(node, list(log_dirs), beside.get(node, ()))
+        disks = brokers[node] = BrokerDisks(node, list(log_dirs), beside.get(node, ()))
         known = LogSettings.from_server_properties(config or {})
         rules = settled(Recovery(mode=Mode.KAFKA, config=known), [each.path for each in log_dirs])
         for log_dir in log_dirs:
@@ -134,36 +138,38 @@ def read_brokers(
                 disks.refusal = f"{log_dir.path} cannot be read: {reason(error, log_dir.path)}"
         if disks.refusal is None:
             _ask_node(disks, rules, findings)
-    return found
+    return brokers
 
 
 def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None:
-    """Note why the broker does not start if no release starts on its directories, whatever is in its logs.
-
-    If it starts, note what becomes of directories that are `-future`, `-delete` or `-stray`.
+    """Set `refusal` if no release starts on the broker's directories, whatever is in its logs. Otherwise apply what a
+    start does to `-future`, `-delete` and `-stray` directories.
     """
-    roots = [each.path for each in disks.directories]
+    roots = [consequence.path for consequence in disks.directories]
     start = node_start([*roots, *disks.beside], loads_others=False, now_ms=rules.at)
     if start.never_starts:
         disks.refusal = f"broker {disks.node}: {'; '.join(node_sentences(start))}"
         findings += node_findings(start)
         return
-    answer = next(each for each in start.answers if each.outcome is not StartOutcome.FAILS)
-    for each in answer.consequences:
-        name = None if each.file is None else parse_partition_directory(os.path.basename(each.file))
-        if name is None or not name.state.value or each.file is None:
+    answer = next(consequence for consequence in start.answers if consequence.outcome is not StartOutcome.FAILS)
+    for consequence in answer.consequences:
+        name = None if consequence.file is None else parse_partition_directory(os.path.basename(consequence.file))
+        if name is None or not name.state.value or consequence.file is None:
             continue
-        if each.kind in (ConsequenceKind.FUTURE_PROMOTED, ConsequenceKind.DELETED) and each.file in disks.futures:
-            key, log = disks.futures[each.file]
+        if (
+            consequence.kind in (ConsequenceKind.FUTURE_PROMOTED, ConsequenceKind.DELETED)
+            and consequence.file in disks.futures
+        ):
+            key, log = disks.futures[consequence.file]
             disks.logs[key] = log
-        if each.kind in _TAKES:
-            disks.lost_by_start.append(f"broker {disks.node}: {each.detail}")
+        if consequence.kind in _TAKES:
+            disks.lost_by_start.append(f"broker {disks.node}: {consequence.detail}")
     if disks.lost_by_start:
         findings += node_findings(start)
 
 
 def unread(path: str, error: StorageError) -> Finding:
-    """What could not be read of a directory."""
+    """Return the finding for an unreadable directory, or the file in it that caused the error."""
     place = os.fspath(error.filename) if isinstance(error.filename, str) else path
     return Finding.of(FindingCode.UNREADABLE, None, None, error.strerror or str(error), place)
 
@@ -197,7 +203,7 @@ def _read(disks: BrokerDisks, log_dir: LogDir, rules: Rules, workers: Workers, f
 
 
 def _segment_bytes(sizes: Mapping[str, int]) -> dict[str, dict[int, int]]:
-    """Partition directory -> base offset -> bytes of the segment, from the size of each file of a log directory."""
+    """Size of each segment's log by partition directory and base offset, from the sizes of all files."""
     found: dict[str, dict[int, int]] = {}
     for path, size in sizes.items():
         directory, _, name = path.rpartition("/")
@@ -208,7 +214,7 @@ def _segment_bytes(sizes: Mapping[str, int]) -> dict[str, dict[int, int]]:
 
 
 def _cut_bytes(before: Mapping[int, int], after: Mapping[int, int], end: int) -> int:
-    """Bytes that go from the segments at and after offset `end`; 0 if none do."""
+    """Number of bytes removed from the segments at and after offset `end`."""
     first = max((base for base in before if base <= end), default=0)
     return sum(max(size - after.get(base, 0), 0) for base, size in before.items() if base >= first)
 

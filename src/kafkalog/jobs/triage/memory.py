@@ -1,4 +1,4 @@
-"""What the cluster will know when its controllers are up, from which leaders are foreseen."""
+"""Metadata that the controllers will have when they are up, as the basis for predicting leaders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ELECTION_COMMAND = (
 
 
 class KnownReplicas(Struct, frozen=True):
-    """What is known of a partition at the moment of the cut."""
+    """Replicas of a partition when the cluster stopped."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -29,29 +29,29 @@ class KnownReplicas(Struct, frozen=True):
 
 
 class Memory(ABC):
-    """The cluster's knowledge, from which leaders are foreseen."""
+    """Metadata of a cluster, from which leaders are predicted."""
 
     source: str
     first_step: str
-    """what comes before the first broker, in a given order of starts"""
+    """what to do before the first broker is started in a given order"""
     unclean_election: str
-    """how one is asked for"""
+    """how to ask for an unclean election"""
 
     @property
     @abstractmethod
     def brokers(self) -> frozenset[int]:
-        """Who is registered."""
+        """Ids of the cluster's brokers."""
 
     @abstractmethod
     def partitions(self) -> dict[Key, KnownReplicas]:
-        """Every partition."""
+        """Replicas of every partition by topic and number."""
 
     @abstractmethod
     def eligible(self, key: Key) -> frozenset[int]:
-        """Who may lead once its broker is there, without an unclean election."""
+        """Ids of brokers that may lead without an unclean election, once they are up."""
 
     def directories_of(self, node: int) -> frozenset[str]:
-        """Ids of the directories with which a broker registered last; empty if they are not known."""
+        """Ids of the directories in a broker's last registration; empty if unknown."""
         return frozenset()
 
     @abstractmethod
@@ -62,16 +62,16 @@ class Memory(ABC):
         """
 
     def known_elsewhere(self, topic: str, partition: int, topic_id: str | None) -> str | None:
-        """Path of a copy of the metadata log that has the partition; None without one."""
+        """Path of a copy of the metadata log that has the partition; None if there is none."""
         return None
 
     @abstractmethod
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
-        """Note that these brokers are about to be started."""
+        """Set the brokers that are about to be started."""
 
     @abstractmethod
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
-        """Who may lead when the brokers of `order` were started, or all in any order; None: too many ways.
-
-        `cautious`: nothing is assumed of the build of Kafka, as befits an advice.
+        """Ids of brokers that may lead after the brokers of `order` were started one after another (None: all, in any
+        order). `NO_LEADER` is among them if there may be none. None if there are too many cases. With `cautious`,
+        nothing is assumed about the build of Kafka, as an advice requires.
         """

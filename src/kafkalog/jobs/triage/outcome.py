@@ -1,7 +1,9 @@
-"""What follows from who leads: where each log ends after following, what it loses for that, and what to do first.
+"""Judge each possible leader of a partition: where every log ends after following it, what is lost, and what to do
+first.
 
-A follower cuts its log where its history leaves the leader's (`AbstractFetcherThread.truncateOnFetchResponse`), and
-then fetches up to the leader's end: however short the leader's log is, all logs end like it.
+A follower truncates its log where its history diverges from the leader's
+(`AbstractFetcherThread.truncateOnFetchResponse`), and then fetches up to the leader's end. However short the leader's
+log is, all logs end like it.
 """
 
 from __future__ import annotations
@@ -79,35 +81,37 @@ def _steps(order: str, held: str, elect: int | None) -> str:
 
 
 class PartitionTriage(Struct):
-    """One partition."""
+    """One partition: possible leaders, and what each of them loses."""
 
     topic: str
     partition: int
     known: KnownReplicas
     leaders: tuple[int, ...]
-    """everybody who may lead, `NO_LEADER` for none"""
+    """every broker that may lead, and `NO_LEADER` if there may be none"""
     is_foreseen: bool
-    """False: too many ways to try; then the leaders are all that are up"""
+    """False: there are too many cases to try, and `leaders` are all brokers that are up"""
     logs: dict[int, ReplicaLog]
     up: frozenset[int]
     """brokers that are started and have a log of it"""
     best: tuple[int, ...] = ()
-    """whose copies go furthest, and of these have the fewest flaws"""
+    """brokers whose copies reach furthest and, among these, have the fewest flaws"""
     flaws: Mapping[int, int] = {}
-    """broker -> places that consumers do not read in its copy, where several go furthest and they differ"""
+    """broker -> number of places in its copy that consumers do not read; only if several copies reach furthest and
+    differ
+    """
     outcomes: dict[int, dict[int, int]] = {}
-    """leader -> broker -> log end offset after following"""
+    """leader -> broker -> its log end offset after following"""
     losses: dict[int, dict[int, FollowerLoss]] = {}
     """leader -> broker -> what it loses"""
     advice: StartAdvice = StartAdvice("nothing")
 
     @property
     def may_lose(self) -> bool:
-        """Under one of the possible leaders records go."""
+        """Whether records are lost under one of the possible leaders."""
         return any(self.losses.values())
 
     def lost_under(self, leader: int) -> int:
-        """How many offsets go that a best copy has, if this broker leads; 0 if none does."""
+        """Number of offsets of a best copy that are lost if `leader` leads; 0 if none are."""
         if leader not in self.logs or leader in self.best:
             return 0
         losses = (_loss(self.logs[node], self.logs[leader]) for node in self.up.intersection(self.best))
@@ -115,33 +119,35 @@ class PartitionTriage(Struct):
 
     @property
     def may_have_none(self) -> bool:
-        """Whether it may end without a leader."""
+        """Whether the partition may have no leader."""
         return NO_LEADER in self.leaders
 
     @property
     def may_be_led_worse(self) -> bool:
-        """A copy may lead that is not one of the best, and what the best has more goes."""
-        return any(each != NO_LEADER and each not in self.best for each in self.leaders)
+        """Whether a copy may lead that is not one of the best, so that what the best has more is lost."""
+        return any(leader != NO_LEADER and leader not in self.best for leader in self.leaders)
 
     @property
     def flawed_leaders(self) -> tuple[int, ...]:
-        """Possible leaders with damage that the best copies do not have: nothing is cut, and it is not read."""
+        """Possible leaders with more damage than the best copies: nothing is truncated, but consumers do
+        not read it.
+        """
         least = min((self.flaws.get(each, 0) for each in self.best), default=0)
         return tuple(each for each in self.leaders if self.flaws.get(each, 0) > least)
 
     @property
     def cut_by_start(self) -> list[ReplicaLog]:
-        """The best copies from which their own brokers' starts cut something: no other copy is known to have it."""
+        """Best copies that their own brokers' starts truncate: no other copy is known to have that part."""
         return [self.logs[node] for node in self.best if node in self.up and self.logs[node].cut_bytes]
 
     @property
     def is_gone(self) -> bool:
-        """Whether all of its brokers are here and none has a directory of it: what was in it is lost."""
-        return set(self.known.replicas) <= set(self.logs) and all(each.path is None for each in self.logs.values())
+        """Whether all brokers with replicas are here and none has a directory of the partition: its data is lost."""
+        return set(self.known.replicas) <= set(self.logs) and all(log.path is None for log in self.logs.values())
 
     @property
     def is_clean(self) -> bool:
-        """Somebody leads whose copy has no more flaws than another one, and nobody loses anything."""
+        """Whether nothing is lost, there is always a leader, and no leader has more flaws than another copy."""
         return not (self.may_lose or self.may_have_none or self.flawed_leaders or self.is_gone)
 
 
@@ -154,12 +160,12 @@ def judged(
     up: frozenset[int],
     flaws_of: Callable[[Mapping[int, ReplicaLog]], Mapping[int, int]] = lambda logs: {},
 ) -> PartitionTriage:
-    """What each of the possible leaders means; `flaws_of` is asked about the copies that go furthest."""
+    """Judge every possible leader of a partition. `flaws_of` is called only if several copies reach furthest."""
     assumed = leaders if leaders is not None else (up or frozenset({NO_LEADER}))
     furthest = _furthest(logs.values())
     flaws = flaws_of({node: logs[node] for node in furthest}) if len(furthest) > 1 else {}
     least = min(flaws.values(), default=0)
-    found = PartitionTriage(
+    partition_triage = PartitionTriage(
         topic=topic,
         partition=partition,
         known=known,
@@ -170,21 +176,21 @@ def judged(
         best=tuple(node for node in furthest if flaws.get(node, 0) == least),
         flaws=flaws,
     )
-    for leader in found.leaders:
+    for leader in partition_triage.leaders:
         if leader == NO_LEADER or leader not in logs:
-            found.outcomes[leader] = {each: logs[each].end for each in up}
-            found.losses[leader] = {}
+            partition_triage.outcomes[leader] = {each: logs[each].end for each in up}
+            partition_triage.losses[leader] = {}
             continue
-        found.outcomes[leader] = dict.fromkeys(up, logs[leader].end)
+        partition_triage.outcomes[leader] = dict.fromkeys(up, logs[leader].end)
         losses = {each: _loss(logs[each], logs[leader]) for each in up if each != leader}
-        found.losses[leader] = {node: loss for node, loss in losses.items() if loss is not None}
-    return found
+        partition_triage.losses[leader] = {node: loss for node, loss in losses.items() if loss is not None}
+    return partition_triage
 
 
 def _furthest(logs: Iterable[ReplicaLog]) -> tuple[int, ...]:
     ranked = list(logs)
-    furthest = max((each.rank for each in ranked), default=None)
-    return tuple(sorted(each.node for each in ranked if each.rank == furthest))
+    furthest = max((log.rank for log in ranked), default=None)
+    return tuple(sorted(log.node for log in ranked if log.rank == furthest))
 
 
 def _loss(follower: ReplicaLog, leader: ReplicaLog) -> FollowerLoss | None:
@@ -205,21 +211,19 @@ def advised(
     order: tuple[int, ...],
     eligible: Collection[int],
 ) -> StartAdvice:
-    """What makes a best copy lead, if anything does.
-
-    `order` is the one that is best for the cluster as a whole, and has everybody who can be started; `eligible` may
-    lead if they were there.
+    """Return what makes a best copy lead, if anything does. `order` is the best order of starts for the whole cluster,
+    with every broker that can be started; brokers in `eligible` may lead if they are up.
     """
     here = frozenset(found.logs).intersection(order)
     good = here.intersection(found.best)
     if found.is_clean or (found.is_foreseen and frozenset(found.leaders) <= good):
         return StartAdvice("nothing")
-    for each in (order, *(_beginning_with(node, order) for node in sorted(good))):
-        under = leaders(each)
+    for start_order in (order, *(_beginning_with(node, order) for node in sorted(good))):
+        under = leaders(start_order)
         if under and under <= good:
-            return StartAdvice("start_order", each)
+            return StartAdvice("start_order", start_order)
     held = tuple(sorted(here - good))
-    rest = tuple(each for each in order if each not in held)
+    rest = tuple(start_order for start_order in order if start_order not in held)
     absent = tuple(sorted(set(eligible) - here))
     under = leaders(rest) if good else None
     if held and under and under <= good:
@@ -233,4 +237,4 @@ def advised(
 
 
 def _beginning_with(node: int, order: tuple[int, ...]) -> tuple[int, ...]:
-    return (node, *(each for each in order if each != node))
+    return (node, *(other for other in order if other != node))

@@ -1,4 +1,4 @@
-"""The public call: all disks of a cluster after a power cut, and what the next start will make of them."""
+"""Predict the next start of a cluster after a power failure, from the disks of all its nodes."""
 
 from __future__ import annotations
 
@@ -31,49 +31,51 @@ __all__ = ["Triage", "triage"]
 
 Key = tuple[str, int]
 _MOST_ORDERS = 64
-"""of starts that are compared"""
+"""most orders of starts that are compared"""
 
 
 class Triage(Struct):
-    """What a start will make of a cluster."""
+    """Prediction of a cluster's next start."""
 
     cluster_id: str | None
     source: str
-    """the metadata from which it is foreseen"""
+    """path of the metadata that it is based on"""
     order: tuple[int, ...] | None
-    """the order of starts that was asked about; None: any order"""
+    """order of starts that was asked about; None: any order"""
     partitions: list[PartitionTriage]
     best_order: tuple[int, ...]
-    """of starts, one after the other once the controllers alone have fenced all, under which most are led best"""
+    """order of starts in which the fewest offsets of best copies are lost: brokers one after another, once the
+    controllers alone have fenced all
+    """
     worse_in_best_order: int
-    """partitions that even then may be led by a copy that is not the best, or by nobody"""
+    """number of partitions that even then may have no leader, or one whose copy is not the best"""
     not_starting: dict[int, str] = {}
-    """broker -> why it does not start"""
+    """broker id -> why it does not start"""
     without_disks: tuple[int, ...] = ()
-    """registered brokers of which no directory was given: they are taken to stay down"""
+    """ids of registered brokers without a given directory; they are assumed to stay down"""
     first_step: str = ""
-    """what comes before the first broker of `best_order`; a sentence without its end"""
+    """what to do before the first broker of `best_order` is started; a sentence without its full stop"""
     unclean_election: str = ""
-    """how an unclean election is asked for, where an advice names one"""
+    """how to ask for an unclean election, if an advice names one"""
     lost_by_start: list[str] = []
-    """what brokers' own starts take before any election, in sentences"""
+    """what brokers' own starts remove before any election, in sentences"""
     unknown: list[UnknownPartition] = []
-    """partitions in the brokers' directories that the metadata does not know: lost to the cluster"""
+    """partitions in the brokers' directories that the metadata does not have: lost to the cluster"""
     findings: list[Finding] = []
 
     @property
     def at_risk(self) -> list[PartitionTriage]:
-        """Partitions that may lose something or end without a leader."""
-        return [each for each in self.partitions if not each.is_clean]
+        """Partitions that may lose something or have no leader."""
+        return [partition for partition in self.partitions if not partition.is_clean]
 
     @property
     def cut_by_start(self) -> list[PartitionTriage]:
-        """Partitions of which a broker's own start cuts a best copy, whoever leads then."""
-        return [each for each in self.partitions if each.cut_by_start]
+        """Partitions of which a broker's own start truncates a best copy, whoever leads then."""
+        return [partition for partition in self.partitions if partition.cut_by_start]
 
     @property
     def is_clean(self) -> bool:
-        """No election loses anything and everybody leads, whatever happens."""
+        """Whether every possible election has a leader and loses nothing, and no start loses anything."""
         return not self.at_risk and not self.unknown and not self.lost_by_start
 
 
@@ -86,20 +88,19 @@ def triage(
     jobs: int = 1,
     on_progress: OnProgress | None = None,
 ) -> Triage:
-    """Foresee the elections after all of a cluster was stopped at one moment; changes nothing.
+    """Predict the elections after a whole cluster was stopped at one moment; change nothing.
 
-    The paths are the log directories of all brokers and controllers, or directories of such, or ZooKeeper's data
-    directory.  A directory that cannot be read, or that holds nothing of Kafka, is among the findings, and its broker
-    is taken to stay down.  `start_order` names brokers in the order in which they will be started, each when the one
-    before it is up, after the controllers alone have ended all old sessions; without it brokers and controllers come in
-    any order.
-    `config` are the settings that the controllers are started with.
+    `paths` are log directories of all brokers and controllers, or their parents, or ZooKeeper's data directory. A
+    directory that cannot be read, or holds nothing of Kafka's, is among the findings, and its broker is assumed to stay
+    down. `start_order` names brokers in the order in which they will be started, each when the one before is up, after
+    the controllers alone have ended all old sessions; without it brokers and controllers start in any order. `config`
+    are the controllers' settings.
 
-    Raises `UsageError` for paths that do not exist and for brokers that are not there, `RecoveryRefused` for a live
-    directory, for directories of several clusters and for two that cannot be of one broker, `StorageError` for I/O.
+    Raises `UsageError` for paths that do not exist and for unknown brokers, `RecoveryRefused` for a live directory, for
+    directories of several clusters and for two that cannot be of one broker, `StorageError` for I/O.
 
     * `paths`: directories of all brokers and controllers
-    * `select`: the topic-partitions to take; all of them without it
+    * `select`: the topic-partitions to judge; all of them without it
     * `limits`: what a batch or file may hold at most (`Limits`)
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
@@ -151,18 +152,18 @@ def triage(
 
 
 def _named_partitions(shelf: Shelf) -> list[Key]:
-    """The partitions that lie in any of the directories."""
+    """Topic and partition of every partition directory."""
     names = (partition.name for log_dir in shelf.log_dirs for partition in log_dir.partitions)
     return [(name.topic, name.partition) for name in names if name is not None]
 
 
 def _distinct(findings: Sequence[Finding]) -> list[Finding]:
-    """The first of those that say the same of one file: two rooms may have met it."""
-    found: dict[object, Finding] = {}
-    for each in findings:
-        place = None if each.file is None else absolute(each.file)
-        found.setdefault((each.code, place, each.position, each.offset, each.detail), each)
-    return list(found.values())
+    """Remove findings that repeat another: equal code, file, position, offset and detail."""
+    distinct: dict[object, Finding] = {}
+    for finding in findings:
+        place = None if finding.file is None else absolute(finding.file)
+        distinct.setdefault((finding.code, place, finding.position, finding.offset, finding.detail), finding)
+    return list(distinct.values())
 
 
 def _unread(path: str, why: str) -> Finding:
@@ -170,7 +171,9 @@ def _unread(path: str, why: str) -> Finding:
 
 
 def _refuse_live(shelf: Shelf, findings: list[Finding]) -> dict[int, str]:
-    """The brokers of which it cannot be examined whether they are live, and why."""
+    """Raise `RecoveryRefused` if a broker is running on a directory. Return, by broker id, why this could not be
+    examined; adds findings.
+    """
     unexamined = {}
     for log_dir in shelf.log_dirs:
         try:
@@ -183,16 +186,20 @@ def _refuse_live(shelf: Shelf, findings: list[Finding]) -> dict[int, str]:
 
 
 def _refuse_parts(shelf: Shelf) -> None:
-    """A broker's start looks at whole log directories."""
-    roots = {each.path for each in shelf.log_dirs}
+    """Raise `UsageError` for a partition directory that is given without its log directory, as a start reads whole log
+    directories.
+    """
+    roots = {copy.path for copy in shelf.log_dirs}
     for copies in shelf.copies.values():
-        for each in copies:
-            if os.path.dirname(each.path) not in roots:
-                raise UsageError(f"{each.path} is the directory of one topic-partition: give the one around it")
+        for copy in copies:
+            if os.path.dirname(copy.path) not in roots:
+                raise UsageError(f"{copy.path} is the directory of one topic-partition: give the one around it")
 
 
 def _refuse_twins(shelf: Shelf) -> None:
-    """Two directories that no broker starts with: one is a copy of the other, or has another's meta.properties."""
+    """Raise `RecoveryRefused` for two directories with which no broker starts: one is a copy of the other, or has
+    another's meta.properties.
+    """
     first: dict[str, LogDir] = {}
     for log_dir in shelf.log_dirs:
         known = None if log_dir.meta_properties is None else log_dir.meta_properties.directory_id
@@ -200,12 +207,12 @@ def _refuse_twins(shelf: Shelf) -> None:
             raise RecoveryRefused(_twins(other, log_dir, f"both are directory {known}"))
     for copies in shelf.copies.values():
         holders: dict[int, LogDir] = {}
-        for each in copies:
-            if each.node_id is None or each.log_dir is None:
+        for copy in copies:
+            if copy.node_id is None or copy.log_dir is None:
                 continue
-            other = holders.setdefault(each.node_id, each.log_dir)
-            if other is not each.log_dir:
-                raise RecoveryRefused(_twins(other, each.log_dir, f"both hold {each.name}"))
+            other = holders.setdefault(copy.node_id, copy.log_dir)
+            if other is not copy.log_dir:
+                raise RecoveryRefused(_twins(other, copy.log_dir, f"both hold {copy.name}"))
 
 
 def _twins(one: LogDir, other: LogDir, what: str) -> str:
@@ -217,7 +224,7 @@ def _twins(one: LogDir, other: LogDir, what: str) -> str:
 
 
 def _by_broker(shelf: Shelf, memory: Memory, findings: list[Finding]) -> dict[int, list[LogDir]]:
-    found: dict[int, list[LogDir]] = {}
+    log_dirs: dict[int, list[LogDir]] = {}
     for log_dir in shelf.log_dirs:
         node = None if log_dir.meta_properties is None else log_dir.meta_properties.node_id
         if node is None:
@@ -226,17 +233,22 @@ def _by_broker(shelf: Shelf, memory: Memory, findings: list[Finding]) -> dict[in
                 Finding.of(FindingCode.META_PROPERTIES_INVALID, None, None, detail, log_dir.path)
             )
         elif node in memory.brokers:
-            found.setdefault(node, []).append(log_dir)
-        elif any(each.name is not None and each.name.topic != CLUSTER_METADATA_TOPIC for each in log_dir.partitions):
+            log_dirs.setdefault(node, []).append(log_dir)
+        elif any(
+            partition.name is not None and partition.name.topic != CLUSTER_METADATA_TOPIC
+            for partition in log_dir.partitions
+        ):
             detail = f"it is of node {node}, which the metadata does not know as a broker: its logs are left out"
             findings.append(
                 Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, None, detail, log_dir.path)
             )
-    return found
+    return log_dirs
 
 
 def _nameless(shelf: Shelf, by_broker: Mapping[int, Sequence[LogDir]], memory: Memory) -> dict[int, list[str]]:
-    """The directories that do not say whose they are, or are empty, if they can only be one broker's."""
+    """Assign directories that are empty or name no broker to the only broker that can own them; empty if it is not
+    certain.
+    """
     said = {each.path: each.meta_properties for each in shelf.log_dirs}
     roots = [path for path, meta in said.items() if meta is None or meta.node_id is None]
     roots += [each.file or "" for each in shelf.findings
@@ -256,21 +268,21 @@ def _is_empty(path: str | None) -> bool:
 
 
 def _checked_order(order: Sequence[int], disks: Mapping[int, BrokerDisks], memory: Memory) -> tuple[int, ...]:
-    for number, each in enumerate(order):
-        if each in order[:number]:
-            raise UsageError(f"broker {each} is twice in the order of starts")
-        if each not in memory.brokers:
+    for number, node in enumerate(order):
+        if node in order[:number]:
+            raise UsageError(f"broker {node} is twice in the order of starts")
+        if node not in memory.brokers:
             there = ", ".join(map(str, sorted(memory.brokers))) or "none"
             raise UsageError(
-                f"node {each} in the order of starts is not a broker of this cluster; its brokers: {there}"
+                f"node {node} in the order of starts is not a broker of this cluster; its brokers: {there}"
             )
-        if each not in disks:
-            raise UsageError(f"broker {each} is in the order of starts, and none of the directories is its")
+        if node not in disks:
+            raise UsageError(f"broker {node} is in the order of starts, and none of the directories is its")
     return tuple(order)
 
 
 def _missing_volumes(disks: BrokerDisks, memory: Memory) -> list[Finding]:
-    """The directories that a broker registered with and that are not here."""
+    """Findings about directories that a broker registered and that were not given. Sets `is_whole` to False then."""
     registered = memory.directories_of(disks.node)
     missing = registered - disks.all_directory_ids
     if not missing or None in disks.all_directory_ids:
@@ -293,18 +305,20 @@ def _without_disks(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[Fin
 
 
 def _logs_of(key: Key, known: KnownReplicas, disks: Mapping[int, BrokerDisks]) -> dict[int, ReplicaLog]:
-    """The log of each replica; one that is missing will be empty."""
-    found = {}
+    """Log of each replica by broker id. A replica without a log gets an empty one if its broker is up and all its
+    directories are online; otherwise it is omitted.
+    """
+    logs = {}
     for node in known.replicas:
-        each = disks.get(node)
-        if each is None:
+        broker = disks.get(node)
+        if broker is None:
             continue
-        log = each.logs.get(key)
-        if log is None and each.is_up and each.is_whole and len(each.online) == len(each.directories):
+        log = broker.logs.get(key)
+        if log is None and broker.is_up and broker.is_whole and len(broker.online) == len(broker.directories):
             log = ReplicaLog(node, None, 0, 0, Lineage((), 0))
         if log is not None:
-            found[node] = log
-    return found
+            logs[node] = log
+    return logs
 
 
 def _judged(
@@ -324,9 +338,8 @@ def _judged(
 def _best_order(
     found: Sequence[PartitionTriage], memory: Memory, disks: Mapping[int, BrokerDisks], up: Sequence[int]
 ) -> tuple[tuple[int, ...], int]:
-    """The order, of those that begin with each of the brokers, by which the fewest offsets of best copies go.
-
-    Of equals the one that gives the most partitions a best copy to lead.
+    """Return the order of starts that loses the fewest offsets of best copies, and the number of partitions that may
+    not get a best leader. Of equal orders it is the one with fewer such partitions.
     """
     orders = [(first, *(each for each in up if each != first)) for first in up[:_MOST_ORDERS]] or [()]
     scored = []

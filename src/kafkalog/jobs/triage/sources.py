@@ -1,4 +1,4 @@
-"""Which of the directories says who may lead: a KRaft controller's, else ZooKeeper's."""
+"""Find the directories that tell which brokers may lead: a KRaft controller's, else ZooKeeper's."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ __all__ = ["memory_of"]
 
 
 def memory_of(shelf: Shelf, static: Mapping[str, str], findings: list[Finding]) -> Memory:
-    """The cluster's memory, from the copies of `__cluster_metadata`, else from ZooKeeper's data directory.
-
-    `UsageError` where there is neither, `RecoveryRefused` where what is there cannot be used.
+    """Cluster's memory, from the copies of `__cluster_metadata`, else from ZooKeeper's data directory. Raises
+    `UsageError` if neither is given, `RecoveryRefused` if what is given cannot be used.
     """
     if shelf.metadata:
         findings += [_left_aside(path, shelf.metadata[0].path) for path in shelf.zookeeper]
@@ -35,7 +34,7 @@ def memory_of(shelf: Shelf, static: Mapping[str, str], findings: list[Finding]) 
 
 
 def _of_known_nodes(shelf: Shelf) -> list[str]:
-    """The copies of the metadata log whose directory says which cluster it is of; all of them if none does."""
+    """Copies of the metadata log whose directory names its cluster; all copies if no directory does."""
     logs = [each.path for each in shelf.metadata]
     known = {each.path for each in shelf.log_dirs if each.meta_properties and each.meta_properties.cluster_id}
     return [each for each in logs if os.path.dirname(each) in known] or logs

@@ -1,7 +1,7 @@
-"""Partitions in the brokers' directories that the metadata does not know: whatever they hold, nobody will lead them.
+"""Find partitions in the brokers' directories that the metadata does not have, so that no broker will lead them.
 
-A broker with KRaft puts such a directory out of service when it starts (`LogManager.isStrayKraftReplica`): 3.3 to 3.6
-delete it, 3.7 and later rename it to `-stray`.  With ZooKeeper it stays, and no controller makes anybody its leader.
+A KRaft broker takes such a directory out of service when it starts (`LogManager.isStrayKraftReplica`): 3.3 to 3.6
+delete it, 3.7 and later rename it to `-stray`. With ZooKeeper it stays, without a leader.
 """
 
 from __future__ import annotations
@@ -53,11 +53,10 @@ class UnknownPartition(Struct, frozen=True):
 def unknown_partitions(
     log_dirs: Iterable[LogDir], memory: Memory, disks: Mapping[int, BrokerDisks], select: Selection
 ) -> list[UnknownPartition]:
-    """Live partition directories that the metadata does not know, by name and broker.
-
-    Topics that the metadata itself shows as deleted are left out: the cluster wanted them gone.
+    """Return live partition directories that the metadata does not have, sorted by topic, number and broker. Topics
+    that the metadata shows as deleted are omitted.
     """
-    found = []
+    unknown = []
     for log_dir in log_dirs:
         node = None if log_dir.meta_properties is None else log_dir.meta_properties.node_id
         if node is None:
@@ -73,7 +72,7 @@ def unknown_partitions(
             if why is not None:
                 known_to = memory.known_elsewhere(name.topic, name.partition, topic_id)
                 start, end = _bounds(partition, disks.get(node))
-                found.append(
+                unknown.append(
                     UnknownPartition(
                         topic=name.topic,
                         partition=name.partition,
@@ -86,7 +85,7 @@ def unknown_partitions(
                         known_to=known_to,
                     )
                 )
-    return sorted(found, key=lambda each: (each.topic, each.partition, each.node, each.path))
+    return sorted(unknown, key=lambda each: (each.topic, each.partition, each.node, each.path))
 
 
 def _topic_id(partition: Partition) -> str | None:
@@ -98,7 +97,7 @@ def _topic_id(partition: Partition) -> str | None:
 
 
 def _bounds(partition: Partition, disks: BrokerDisks | None) -> tuple[int, int]:
-    """Log start and end offset, as the broker's own start leaves them if it was foreseen."""
+    """Log start and end offset, as the broker's simulated start leaves them if there was one."""
     key = partition.topic or "", partition.partition or 0
     log = None if disks is None else disks.logs.get(key)
     if log is not None and log.path == partition.path:

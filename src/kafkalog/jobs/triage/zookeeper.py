@@ -1,6 +1,6 @@
-"""The state of the partitions that a controller with ZooKeeper will find.
+"""Predict elections from the partition states that a controller with ZooKeeper will find.
 
-Of several servers the one leads whose log ends last (`FastLeaderElection.totalOrderPredicate`), if all are started.
+Of several servers the one whose log ends last leads (`FastLeaderElection.totalOrderPredicate`), if all are started.
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ _BEFORE_2_4 = (
 
 @dataclass(slots=True)
 class ZooKeeperMemory(Memory):
-    """ZooKeeper's tree."""
+    """Metadata of a cluster in ZooKeeper's tree."""
 
     source: str
     states: Known
     unclean: Mapping[str, bool]
     registered: frozenset[int]
     order_is_known: bool
-    """in which the controller takes brokers out of the ISRs: from 2.7 on, if built for Scala 2.13"""
+    """whether the order in which the controller removes brokers from ISRs is known: from 2.7 on, if built for Scala
+    2.13
+    """
     topics: Mapping[str, TopicNode] = field(default_factory=dict)
     first_step: str = "Start ZooKeeper alone and wait for longer than zookeeper.session.timeout.ms"
     unclean_election: str = ELECTION_COMMAND
@@ -55,22 +57,24 @@ class ZooKeeperMemory(Memory):
 
     @property
     def brokers(self) -> frozenset[int]:
-        """Who is registered, or has replicas."""
+        """Ids of brokers that are registered or have replicas."""
         return self.registered | self._with_replicas
 
     def partitions(self) -> dict[Key, KnownReplicas]:
-        """Every partition."""
+        """Replicas of every partition by topic and number, sorted."""
         return {
             key: KnownReplicas(tuple(replicas), tuple(state.isr), state.leader)
             for key, (replicas, state) in sorted(self.states.items())
         }
 
     def eligible(self, key: Key) -> frozenset[int]:
-        """See `Memory.eligible`."""
+        """Ids of brokers that may lead without an unclean election (`Memory.eligible`)."""
         return frozenset(self.states[key][1].isr)
 
     def unknown(self, topic: str, partition: int, topic_id: str | None) -> str | None:
-        """See `Memory.unknown`; topics are known by their names, and by their ids from Kafka 2.8 on."""
+        """Why ZooKeeper has no such partition (`Memory.unknown`). Topics are known by name, and from Kafka 2.8 on by
+        id.
+        """
         known = self.topics.get(topic)
         if known is None:
             return "ZooKeeper knows no such topic"
@@ -81,11 +85,11 @@ class ZooKeeperMemory(Memory):
         )
 
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
-        """Note that these brokers are about to be started."""
+        """Set the brokers that are about to be started."""
         self._up = frozenset(node for node, each in disks.items() if each.is_up)
 
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
-        """See `Memory.leaders`."""
+        """Ids of brokers that may lead (`Memory.leaders`)."""
         replicas, state = self.states[key]
         unclean = self.unclean[key[0]]
         if order is None:
@@ -107,11 +111,10 @@ def zookeeper_memory(
     of_brokers: str | None,
     findings: list[Finding],
 ) -> ZooKeeperMemory:
-    """The cluster's memory, from the data directories of ZooKeeper's servers.
+    """Return the cluster's metadata from the data directories of ZooKeeper's servers; adds findings.
 
-    `brokers` are those whose directories are there, `of_brokers` is the cluster id that these name.
-
-    `RecoveryRefused` where they are not of one Kafka cluster.
+    `brokers` are ids of brokers whose directories are here, `of_brokers` is the cluster id in these. Raises
+    `RecoveryRefused` if the directories are not of one Kafka cluster.
     """
     servers = _of_one_cluster(_read(paths, findings), of_brokers, findings)
     servers.sort(key=lambda server: server[1].zxid)
@@ -140,7 +143,9 @@ def zookeeper_memory(
 
 
 def _of_one_cluster(servers: list[_Server], of_brokers: str | None, findings: list[Finding]) -> list[_Server]:
-    """Without those of other clusters; all of them if there is no other."""
+    """Servers without those of other clusters; all of them if every one is of another cluster. Adds findings. Raises
+    `RecoveryRefused` if the cluster is ambiguous.
+    """
     named = [(server, set(_clusters(server[1].tree).values())) for server in servers]
     if of_brokers is None:
         several = sorted({str(each) for _, ids in named for each in ids})
@@ -161,15 +166,15 @@ def _of_one_cluster(servers: list[_Server], of_brokers: str | None, findings: li
 
 
 def _read(paths: Sequence[str], findings: list[Finding]) -> list[_Server]:
-    """What the servers have; one that cannot be read is left out if there is another."""
-    found = []
+    """Read the servers' trees. Unreadable ones become findings; if all are, the first error is raised."""
+    servers = []
     failed: list[StorageError | UsageError] = []
     for each in _servers(paths, failed):
         try:
-            found.append((each, tree_at(each)))
+            servers.append((each, tree_at(each)))
         except StorageError as error:
             failed.append(error)
-    if not found:
+    if not servers:
         raise failed[0]
     findings += [
         unread(paths[0], error)
@@ -177,21 +182,21 @@ def _read(paths: Sequence[str], findings: list[Finding]) -> list[_Server]:
         else Finding.of(FindingCode.UNREADABLE, None, None, str(error), None)
         for error in failed
     ]
-    return found
+    return servers
 
 
 def _servers(paths: Sequence[str], failed: list[StorageError | UsageError]) -> list[ZooKeeperDirectory]:
-    """One for each path, but a dataDir and a dataLogDir are one."""
+    """Open one server for each path; a dataDir and a dataLogDir given apart are one. Errors are added to `failed`."""
     found = []
     for path in paths:
         try:
             found.append(open_zookeeper(path))
         except (StorageError, UsageError) as error:
             failed.append(error)
-    logs = [each for each in found if not each.snapshots]
-    snapshots = [each for each in found if not each.logs]
+    logs = [server for server in found if not server.snapshots]
+    snapshots = [server for server in found if not server.logs]
     if len(logs) == len(snapshots) == 1:
-        rest = [each for each in found if each.snapshots and each.logs]
+        rest = [server for server in found if server.snapshots and server.logs]
         return [*rest, open_zookeeper(*snapshots[0].paths, *logs[0].paths)]
     return found
 
@@ -205,7 +210,9 @@ def _behind(other: ZooKeeperDirectory, replay: Replay, source: str, best: Replay
 
 
 def _chroot(replay: Replay, source: str, of_brokers: str | None) -> str:
-    """Where in the tree the cluster is; of several clusters the one that the brokers' directories name."""
+    """Path of the cluster in the tree; of several clusters the one that the brokers' directories name. Raises
+    `RecoveryRefused` if none or several match.
+    """
     ids = _clusters(replay.tree)
     if not ids:
         bad = next((each for each in replay.findings if each.severity is Severity.ERROR), None)
@@ -223,5 +230,5 @@ def _chroot(replay: Replay, source: str, of_brokers: str | None) -> str:
 
 
 def _clusters(tree: Tree) -> dict[str, str | None]:
-    """Where in the tree clusters are, and their ids."""
+    """Cluster ids by their path in the tree."""
     return {place: cluster_id(tree, place) for place in chroots(tree.nodes)}

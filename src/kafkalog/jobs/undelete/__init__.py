@@ -1,1 +1,1 @@
-"""What a broker has deleted and not yet removed, put back."""
+"""Restore partitions that a broker has deleted and not yet removed."""

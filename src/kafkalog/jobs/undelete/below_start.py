@@ -1,8 +1,8 @@
-"""Deleted records that still lie in live segments: those below the log start offset (`DeleteRecords`).
+"""Find deleted records that are still in live segments: those below the log start offset (`DeleteRecords`).
 
-They are listed and can be read, and are not put back: every replica has moved its log start, and each has cut its
-leader epochs there (`LeaderEpochFileCache.truncateFromStartAsyncFlush`), so one broker's older start would not be
-followed by the others.
+They are listed and can be read, and are not restored: every replica has moved its log start, and each has truncated its
+leader epochs there (`LeaderEpochFileCache.truncateFromStartAsyncFlush`), so the others would not follow one broker's
+older start.
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ _NS_IN_MS = 1_000_000
 def below_start_in(
     found: Survey, topic: str | None, partitions: Sequence[int], on_unreadable: OnUnreadable | None
 ) -> list[Remains]:
-    """What lies below the log start offset of each live partition, by directory; empty without a checkpoint.
-
-    Raises `StorageError` for what cannot be read, unless `on_unreadable` is there to be told of it.
+    """Return the records below the log start offset of each live partition, sorted by directory; empty without a
+    checkpoint. Raises `StorageError` for what cannot be read, unless `on_unreadable` is given, which is then called.
     """
     files, tree = files_by_directory(found), found.tree()
     remains = []
@@ -78,7 +77,7 @@ def _why_not(start: int) -> str:
 
 
 def _starts(found: Survey) -> dict[str, int]:
-    """Live partition directory -> its log start offset in the checkpoint; empty if that cannot be read."""
+    """Log start offset in the checkpoint by live partition directory; empty if it cannot be read."""
     if LOG_START_OFFSET_CHECKPOINT not in found.files:
         return {}
     try:
@@ -105,7 +104,7 @@ def _segments(found: Survey, directory: str, names: Sequence[str], start: int) -
 
 
 def _segment(found: Survey, path: str, base_offset: int, start: int) -> RemainsSegment:
-    """What of a live segment lies below the log start, up to the first damage."""
+    """Count what is below the log start in a live segment, up to the first damage."""
     first = last = None
     records, epoch, size = 0, -1, 0
     scanner = Scanner(found.source(path))
@@ -135,7 +134,7 @@ def _segment(found: Survey, path: str, base_offset: int, start: int) -> RemainsS
 
 
 def _below(batch: RecordBatch, start: int) -> tuple[int, int]:
-    """How many records of a batch lie below an offset, and the last offset there that the batch reaches."""
+    """Number of records of a batch below an offset, and the last offset below it that the batch reaches."""
     if batch.header.last_offset < start:
         return records_in(batch), batch.header.last_offset
     if isinstance(batch.header, BatchHeader) and batch.header.is_control:

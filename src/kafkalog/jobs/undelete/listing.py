@@ -1,4 +1,4 @@
-"""The list of deleted data that is still on the disk."""
+"""List deleted data that is still on disk."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ def deleted(
     on_unreadable: OnUnreadable | None = None,
     beside: Sequence[PathLike] = (),
 ) -> tuple[Remains, ...]:
-    """Deleted data of a log directory that is still on disk, by topic and partition; examines every batch.
+    """Return deleted data of a log directory that is still on disk, sorted by topic and partition; examines every
+    batch.
 
-    Searches the directory itself and the quarantines of its runs.  Only reads.  `on_unreadable` is called with each
-    directory that cannot be read and the reason; the others are still examined.  Raises `UsageError` for a path that is
+    Searches the directory itself and the quarantines of its executions. Reads only. `on_unreadable` is called with each
+    directory that cannot be read and the error; the others are still examined. Raises `UsageError` for a path that is
     not a log directory, `RecoveryRefused` for a pointer file or journal that kafkalog did not write, `StorageError` for
     I/O, and without `on_unreadable` also if one directory cannot be read.
 
     * `path`: the log directory
     * `topic`: name of the deleted topic
     * `partitions`: numbers of partitions; none: all
-    * `quarantine`: where runs keep what they removed, if it is not the usual place
+    * `quarantine`: where executions keep what they removed, if it is not the usual place
     * `beside`: other log directories; those of the same broker may hold its metadata log
     """
     with ExitStack() as stack:
@@ -59,13 +60,17 @@ def deleted(
 def _all_in(
     place: Survey, run_id: str | None, topic: str | None, partitions: Sequence[int], on_unreadable: OnUnreadable | None
 ) -> list[Remains]:
-    """What is left in one place, with the records of live segments that nothing puts back."""
+    """Deleted data in one place; in the log directory itself also records of live segments below the log start, which
+    cannot be restored.
+    """
     found = remains_in(place, run_id, topic, partitions, on_unreadable)
     return found if run_id is not None else found + below_start_in(place, topic, partitions, on_unreadable)
 
 
 def _beside_live(each: Remains, roots: Sequence[str]) -> Remains:
-    """What cannot come back because another log directory of the broker holds the partition, with data of its own."""
+    """Return the data marked as not restorable if another log directory of the broker has the partition with data of
+    its own; else unchanged.
+    """
     name = f"{each.topic}-{each.partition}"
     is_put_back = each.why_not is None and each.kind is not RemainsKind.SEGMENTS
     places = (os.path.join(root, name) for root in roots if os.path.realpath(root) != each.place)

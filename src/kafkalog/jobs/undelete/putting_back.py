@@ -1,8 +1,7 @@
-"""What of one log directory is put back, and how: a plan.
+"""Plan what is restored in one log directory, and how.
 
-The directory is first put together as it should be in a virtual tree, and then brought into the order that `safe`
-brings it into: epochs, indexes, snapshots and checkpoints are those that a broker would make of the logs.  So the
-result is one that `plan` leaves alone.
+The directory is first composed in a tree in memory as it should be, and then recovered as in mode safe: epochs,
+indexes, snapshots and checkpoints are those that a broker would make from the logs. So a later `plan` changes nothing.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ _TAILS = codes_with(Trait.TAIL)
 def plan_directory(
     stack: ExitStack, root: str, wanted: Undelete, facts: TopicFacts, emptied: Mapping[str, str] | None = None
 ) -> UndeletePlan:
-    """A plan for the log directory `root`; the surveys that it is made of are closed with `stack`.
+    """Make a plan for the log directory `root`; `stack` closes its surveys.
 
-    `emptied` are empty partitions that go, because their logs come back in another log directory of the broker, and
-    where.  Without them it is `RecoveryRefused` that nothing of the topic was deleted here.
+    `emptied` are empty partitions to remove, and the log directory in which their logs are restored. Raises
+    `RecoveryRefused` if there is no deleted data of the topic and nothing in `emptied`.
     """
     emptied = emptied or {}
     whole = stack.enter_context(survey(root, tolerant=True))
@@ -67,35 +66,37 @@ def plan_directory(
     chosen = _chosen(whole, wanted, is_needed=not emptied)
     if wanted.hold:
         return _hold(stack, root, chosen)
-    target_of = {each.directory: _target(each, wanted) for each in chosen}
+    target_of = {remains.directory: _target(remains, wanted) for remains in chosen}
     _refuse_collisions(chosen, target_of)
     names = frozenset({*target_of, *target_of.values(), *emptied})
-    found = stack.enter_context(survey(root, only=names))
-    making = _Making(found, target_of, wanted, facts)
-    for each in chosen:
-        making.take(each)
+    surveyed = stack.enter_context(survey(root, only=names))
+    making = _Making(surveyed, target_of, wanted, facts)
+    for remains in chosen:
+        making.take(remains)
     for empty, place in emptied.items():
         making.give_way(empty, place)
     return making.finish()
 
 
 def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains]:
-    """The directories to be put back; where several are of one partition, the one that is named."""
+    """Deleted directories to restore; if a partition has several, the named one. Raises `RecoveryRefused`."""
     found = [
-        each for each in remains_in(whole, None, wanted.topic, wanted.partitions) if wanted.is_source(each.directory)
+        remains
+        for remains in remains_in(whole, None, wanted.topic, wanted.partitions)
+        if wanted.is_source(remains.directory)
     ]
     if not found and is_needed:
         raise nothing_in([whole.root], wanted)
     by_partition: dict[int, list[Remains]] = {}
-    for each in found:
-        by_partition.setdefault(each.partition, []).append(each)
+    for remains in found:
+        by_partition.setdefault(remains.partition, []).append(remains)
     for number, several in sorted(by_partition.items()):
-        wanted.refuse_several(number, [each.directory for each in several])
+        wanted.refuse_several(number, [remains.directory for remains in several])
     return found
 
 
 def nothing_in(roots: Sequence[str], wanted: Undelete) -> RecoveryRefused:
-    """No deleted data of the topic is in any of these log directories."""
+    """Return the refusal that none of these log directories has deleted data of the topic."""
     of = "".join(f"-{number}" for number in wanted.partitions[:1])
     where = " or ".join(roots)
     return RecoveryRefused(
@@ -105,25 +106,26 @@ def nothing_in(roots: Sequence[str], wanted: Undelete) -> RecoveryRefused:
 
 
 def _hold(stack: ExitStack, root: str, chosen: Sequence[Remains]) -> UndeletePlan:
-    """Give the directories a name under which a broker lets them be (`LogManager.loadLog`, `addStrayLog`)."""
+    """Return the plan that renames directories so that no broker deletes them (`LogManager.loadLog`, `addStrayLog`)."""
     actions, held = [], []
-    for each in chosen:
-        if each.kind is RemainsKind.SEGMENTS:
+    for remains in chosen:
+        if remains.kind is RemainsKind.SEGMENTS:
             raise RecoveryRefused(
                 Sentence(
-                    f"{each.directory} is live, and a broker that starts removes its deleted segments at once: restore "
-                    "them, or extract them with ",
+                    f"{remains.directory} is live, and a broker that starts removes its deleted segments at once: "
+                    "restore them, or extract them with ",
                     Ask.INTO,
                 ),
                 reason="segments",
             )
-        if each.kind is RemainsKind.STRAY:
-            raise RecoveryRefused(f"{each.directory} is already one that no broker removes", reason="nothing")
-        target = each.directory.removesuffix(DirectoryState.DELETE) + DirectoryState.STRAY
-        actions.append(RecoveryAction(ActionKind.RENAME_DIRECTORY, each.directory, target=target))
-        end = each.segments[0].base_offset if each.last_offset is None else each.last_offset + 1
-        held.append(PutBack(target, each.directory, each.segments[0].base_offset, end, each.records, each.topic_id))
-    found = stack.enter_context(survey(root, only=frozenset(each.directory for each in chosen)))
+        if remains.kind is RemainsKind.STRAY:
+            raise RecoveryRefused(f"{remains.directory} is already one that no broker removes", reason="nothing")
+        target = remains.directory.removesuffix(DirectoryState.DELETE) + DirectoryState.STRAY
+        actions.append(RecoveryAction(ActionKind.RENAME_DIRECTORY, remains.directory, target=target))
+        end = remains.segments[0].base_offset if remains.last_offset is None else remains.last_offset + 1
+        first = remains.segments[0].base_offset
+        held.append(PutBack(target, remains.directory, first, end, remains.records, remains.topic_id))
+    found = stack.enter_context(survey(root, only=frozenset(remains.directory for remains in chosen)))
     refuse_unsafe(found, actions, found.tree())
     return UndeletePlan(root, found, marker_first(found, actions), tuple(held))
 
@@ -154,14 +156,14 @@ def _target(each: Remains, wanted: Undelete) -> str:
 
 def _refuse_collisions(chosen: Sequence[Remains], target_of: Mapping[str, str]) -> None:
     seen: dict[str, str] = {}
-    for each in chosen:
-        other = seen.setdefault(target_of[each.directory], each.directory)
-        if other != each.directory:
-            raise RecoveryRefused(f"{other} and {each.directory} would both become {target_of[each.directory]}")
+    for remains in chosen:
+        other = seen.setdefault(target_of[remains.directory], remains.directory)
+        if other != remains.directory:
+            raise RecoveryRefused(f"{other} and {remains.directory} would both become {target_of[remains.directory]}")
 
 
 class _Making:
-    """The tree on its way to what it should be."""
+    """Builder of the restored tree."""
 
     def __init__(self, found: Survey, target_of: Mapping[str, str], wanted: Undelete, facts: TopicFacts) -> None:
         self.found = found
@@ -172,12 +174,12 @@ class _Making:
         self.files = files_by_directory(found)
         self.points = Checkpoints.read(self.tree)
         self.taken: list[tuple[Remains, int, int]] = []
-        """with the first offset that has to be there afterwards, and the records"""
+        """each with the first offset that must be there afterwards, and its number of records"""
         self.left: list[str] = []
         self.notes: list[str] = []
 
     def take(self, remains: Remains) -> None:
-        """Put one partition back in the tree."""
+        """Restore one partition in the tree. Raises `RecoveryRefused`."""
         target = self.target_of[remains.directory]
         if remains.kind is RemainsKind.SEGMENTS:
             self.segments(remains)
@@ -223,7 +225,7 @@ class _Making:
         self.note_epochs(remains, target)
 
     def give_way(self, name: str, place: str) -> None:
-        """Drop an empty partition whose log comes back in another log directory."""
+        """Remove an empty partition whose log is restored in another log directory."""
         self.tree.remove_directory(name)
         parsed = parse_partition_directory(name)
         if parsed is not None:
@@ -240,7 +242,9 @@ class _Making:
     # -- the cluster -------------------------------------------------------------------------------------------------
 
     def topic_id(self, remains: Remains, target: str) -> str | None:
-        """The id under which the cluster knows the topic; `RecoveryRefused` where a broker would not take it."""
+        """Id of the topic in the cluster; None if unknown. Raises `RecoveryRefused` if a broker would make the
+        directory stray.
+        """
         topic = target.rpartition("-")[0]
         known = self.facts.topic_ids.get(topic)
         standing = topic_id_or_none(self.tree, target)
@@ -296,7 +300,9 @@ class _Making:
     # -- the result --------------------------------------------------------------------------------------------------
 
     def finish(self) -> UndeletePlan:
-        """In the order that `safe` leaves; refused where that would take anything away."""
+        """Recover the tree in mode safe, and return the plan. Raises `RecoveryRefused` if that would
+        remove something.
+        """
         self.points.write(self.tree)
         request = Recovery(config=self.wanted.config, at=self.wanted.at, full=True, topics=self.facts)
         result = recover_safely(
@@ -352,6 +358,6 @@ class _Making:
 
 
 def _latest_first(actions: Sequence[RecoveryAction]) -> list[RecoveryAction]:
-    """Segments come back the last one first, so that a log is never there with a gap in it."""
-    renamed = iter([each for each in reversed(actions) if each.kind is ActionKind.RENAME])
-    return [next(renamed) if each.kind is ActionKind.RENAME else each for each in actions]
+    """Order renames of segments from last to first, so that an interrupted log never has a gap."""
+    renamed = iter([action for action in reversed(actions) if action.kind is ActionKind.RENAME])
+    return [next(renamed) if action.kind is ActionKind.RENAME else action for action in actions]

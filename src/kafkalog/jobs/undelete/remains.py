@@ -1,9 +1,10 @@
-"""Data that was deleted and still is on the disk: where it is, what it holds, and whether it can be put back.
+"""Find deleted data that is still on disk: where it is, what it holds, and whether it can be restored. Changes nothing.
 
-A broker deletes late: a partition's directory becomes `<topic>-<partition>.<id>-delete`, a segment's files get the
-suffix `.deleted`, and go `file.delete.delay.ms` later (`LogManager.asyncDelete`, `LocalLog.deleteSegmentFiles`).  A
-start takes `.deleted` files at once (`LogLoader.removeTempFilesAndCollectSwapFiles`).  Directories that a broker did
-not know for its own end in `-stray`.  What a recovery took is in its quarantine.  Only examined here.
+A broker deletes late. It renames a partition's directory to `<topic>-<partition>.<id>-delete`, and gives a segment's
+files the suffix `.deleted`; it removes them `file.delete.delay.ms` later (`LogManager.asyncDelete`,
+`LocalLog.deleteSegmentFiles`). A start removes `.deleted` files at once
+(`LogLoader.removeTempFilesAndCollectSwapFiles`). Directories that the metadata does not place on the broker end in
+`-stray`. Files removed by a recovery are in its quarantine.
 """
 
 from __future__ import annotations
@@ -60,14 +61,14 @@ __all__ = [
 ]
 
 OnUnreadable = Callable[[str, StorageError], None]
-"""Told of a directory that cannot be read, and why."""
+"""Called with the path of a directory that cannot be read, and the error."""
 
 _UNWANTED = (DirectoryState.DELETE, DirectoryState.STRAY)
 _NS_IN_MS = 1_000_000
 
 
 class RemainsKind(enum.StrEnum):
-    """The form in which it still exists."""
+    """Form in which deleted data still exists."""
 
     DIRECTORY = "deleted partition"
     """a `-delete` directory"""
@@ -82,102 +83,111 @@ class RemainsKind(enum.StrEnum):
 
 
 class RemainsSegment(Struct, frozen=True):
-    """One log file with what is beside it."""
+    """One deleted log file, and when it was changed."""
 
     base_offset: int
     path: str
-    """of the log, below the place where it was found"""
+    """path of the log, relative to `Remains.place`"""
     bytes: int
     first_offset: int | None
     last_offset: int | None
-    """of what is sound; None if that is nothing"""
+    """last offset that can be read; None if no batch is sound"""
     records: int
-    """in what is sound, control records apart"""
+    """number of readable records, without control records"""
     highest_epoch: int
-    """the highest leader epoch of a batch; -1 if none has one"""
+    """highest leader epoch of a batch; -1 if no batch has one"""
     modified_ms: int
-    """when the log was written last"""
+    """last modification of the log, ms since 1970"""
     changed_ms: int
-    """when the file system changed the file's name or attributes: when it was deleted, unless it was copied since"""
+    """last change of the file's name or attributes (ctime), ms since 1970: the time of deletion, unless it was copied
+    since
+    """
     damage: str | None = None
-    """the first damage in the log; what is sound behind it counts"""
+    """kind and position of the first damage in the log; None if there is none. Sound batches after it are counted"""
 
 
 class Remains(Struct, frozen=True):
-    """What is left of one partition in one directory."""
+    """Deleted data of one partition in one directory."""
 
     topic: str
     partition: int
     kind: RemainsKind
     place: str
-    """the log directory, or the quarantine's copy of it"""
+    """the log directory, or the copy of it in a quarantine"""
     directory: str
-    """the name of the directory in it"""
+    """name of the partition directory in `place`"""
     segments: tuple[RemainsSegment, ...]
     topic_id: str | None = None
     run_id: str | None = None
-    """the run that keeps it"""
+    """execution in whose quarantine the data is; None if it is in the log directory"""
     deleted_ms: int | None = None
-    """when it was deleted, as far as the file system tells: when its name changed; a copy has the time of copying"""
+    """time of deletion, ms since 1970: when the name changed according to the file system; for a copied directory, the
+    time of copying
+    """
     outcome: str = ""
-    """what putting it back would do"""
+    """what restoring it in place would do; empty if it is impossible"""
     why_not: str | None = None
-    """why it cannot be put back where it was"""
+    """why it cannot be restored in place; None if it can"""
 
     @property
     def path(self) -> str:
-        """The whole path of the directory."""
+        """Absolute path of the directory."""
         return os.path.join(self.place, self.directory)
 
     @property
     def name_is_cut(self) -> bool:
-        """Whether `topic` may be only the beginning of the topic's name; its id tells it from others."""
+        """Whether `topic` may be truncated, because the directory's name was too long; the topic id is unambiguous."""
         return may_be_cut(os.path.basename(self.directory))
 
     @property
     def first_offset(self) -> int | None:
-        """The offset of the first record that can be read."""
-        return next((each.first_offset for each in self.segments if each.first_offset is not None), None)
+        """First offset that can be read; None if there is none."""
+        return next((segment.first_offset for segment in self.segments if segment.first_offset is not None), None)
 
     @property
     def last_offset(self) -> int | None:
-        """The offset of the last record that can be read."""
-        return max((each.last_offset for each in self.segments if each.last_offset is not None), default=None)
+        """Highest offset that can be read; None if there is none."""
+        return max((segment.last_offset for segment in self.segments if segment.last_offset is not None), default=None)
 
     @property
     def modified_ms(self) -> int | None:
-        """When a log of it was last written to, in ms since 1970; None without logs."""
-        return max((each.modified_ms for each in self.segments), default=None)
+        """Last modification of any of its logs, in ms since 1970; None without logs."""
+        return max((segment.modified_ms for segment in self.segments), default=None)
 
     @property
     def records(self) -> int:
-        """How many records can be read."""
-        return sum(each.records for each in self.segments)
+        """Number of records that can be read."""
+        return sum(segment.records for segment in self.segments)
 
     @property
     def bytes(self) -> int:
-        """Size of all its logs."""
-        return sum(each.bytes for each in self.segments)
+        """Size of all its logs in bytes."""
+        return sum(segment.bytes for segment in self.segments)
 
 
 def each_place(
     stack: ExitStack, path: PathLike, quarantine: PathLike | None, on_unreadable: OnUnreadable | None = None
 ) -> Iterator[tuple[Survey, str | None]]:
-    """The log directory, and below each run that has ended what it keeps; the run's id with the latter."""
+    """Yield a survey of the log directory with None, then for each finished or superseded execution a survey of its
+    quarantined files with the execution's id.
+
+    The surveys are closed by `stack`. Raises `StorageError` for a quarantine that cannot be read, unless
+    `on_unreadable` is given, which is then called.
+    """
     root = root_of_runs(path)
     yield stack.enter_context(survey(root, tolerant=True)), None
     for run in list_runs(Runs(root, None if quarantine is None else os.fspath(quarantine))):
         if run.state in (RunState.FINISHED, RunState.SUPERSEDED):
             kept = os.path.join(run.directory, FILES)
             try:
-                found = survey(kept, tolerant=True) if _is_directory(kept) else None
+                kept_survey = survey(kept, tolerant=True) if _is_directory(kept) else None
             except StorageError as error:
                 if on_unreadable is None:
                     raise
                 on_unreadable(kept, error)
                 continue
-            if found is not None:
-                yield stack.enter_context(found), run.run_id
+            if kept_survey is not None:
+                yield stack.enter_context(kept_survey), run.run_id
 
 
 def _is_directory(path: str) -> bool:
@@ -196,9 +206,10 @@ def remains_in(
     partitions: Sequence[int] = (),
     on_unreadable: OnUnreadable | None = None,
 ) -> list[Remains]:
-    """What is left in one place; `run_id` says that it is a quarantine.
+    """Return the deleted data in one surveyed place, sorted by directory; `run_id` is None unless it is a quarantine.
 
-    Raises `StorageError` for a directory that cannot be read, unless `on_unreadable` is there to be told of it.
+    `topic` and `partitions` select partitions; empty means all. Raises `StorageError` for a directory that cannot be
+    read, unless `on_unreadable` is given, which is then called.
     """
     files = files_by_directory(found)
     tree = found.tree()
@@ -226,15 +237,15 @@ def remains_in(
 
 
 def _deleted_ms(found: Survey, directory: str, segments: Sequence[RemainsSegment]) -> int:
-    """When it was deleted: a renamed directory's own time, the time of files."""
+    """Time of deletion in ms since 1970: ctime of a renamed directory, else the latest ctime of the segments."""
     name = parse_partition_directory(directory)
     if name is None or name.state not in _UNWANTED:
-        return max(each.changed_ms for each in segments)
+        return max(segment.changed_ms for segment in segments)
     return status_in(found, directory).st_ctime_ns // _NS_IN_MS
 
 
 def status_in(found: Survey, path: str) -> os.stat_result:
-    """The status of a file or directory below a log directory; raises `StorageError`."""
+    """Return the lstat of a file or directory of the surveyed log directory. Raises `StorageError`."""
     try:
         return os.lstat(os.path.join(found.root, path))
     except OSError as error:
@@ -242,7 +253,7 @@ def status_in(found: Survey, path: str) -> os.stat_result:
 
 
 def files_by_directory(found: Survey) -> dict[str, list[str]]:
-    """Names of the files directly in each directory of a log directory."""
+    """Names of the files directly in each partition directory, by directory."""
     files: dict[str, list[str]] = {}
     for path in found.files:
         directory, _, name = path.partition("/")
@@ -252,7 +263,9 @@ def files_by_directory(found: Survey) -> dict[str, list[str]]:
 
 
 def _logs(names: Sequence[str], is_kept: bool, is_whole: bool) -> list[tuple[int, str]]:
-    """Base offset and name of the logs that count, in order: all of a quarantine, and those that do not live."""
+    """Base offset and name of the logs that count, sorted: in a quarantine (`is_kept`) all, in a renamed directory
+    (`is_whole`) those without a suffix, else those with `.deleted`.
+    """
     logs = []
     for name in names:
         parsed = parse_segment_file(name)
@@ -266,7 +279,7 @@ def _logs(names: Sequence[str], is_kept: bool, is_whole: bool) -> list[tuple[int
 
 
 def _segment(found: Survey, path: str, base_offset: int, next_base: int | None) -> RemainsSegment:
-    """What is sound in a log, also behind damage, as mode salvage keeps it."""
+    """Count what is sound in a log, also after damage, as mode salvage keeps it."""
     first = last = damage = None
     records, epoch = 0, -1
     source = found.source(path)
@@ -304,7 +317,9 @@ def _segment(found: Survey, path: str, base_offset: int, next_base: int | None) 
 
 
 def records_in(batch: RecordBatch) -> int:
-    """How many records a batch holds, control records apart; 1 for a wrapper that cannot be opened."""
+    """Number of records in a batch, without control records; 1 for a compressed message of magic 0 or 1 that cannot be
+    decompressed.
+    """
     header = batch.header
     if isinstance(header, BatchHeader):
         return 0 if header.is_control else max(header.records_count, 0)
@@ -324,7 +339,7 @@ def _judged(
     run_id: str | None,
     segments: tuple[RemainsSegment, ...],
 ) -> Remains:
-    """With what putting it back would do, or why that cannot be."""
+    """Make the `Remains` with what restoring would do, or why it is impossible."""
     outcome: str
     why_not: str | None
     if run_id is not None:
@@ -352,7 +367,7 @@ def _judged(
 
 
 def is_empty_log(found: Survey, directory: str, names: Sequence[str]) -> bool:
-    """A partition directory holds no byte of a log, and nothing that was one."""
+    """Whether a partition directory has only empty logs, and no log with a suffix."""
     logs = [name for name in names if FileKind.LOG.value in name]
     return all(name.endswith(FileKind.LOG.value) and found.files[f"{directory}/{name}"].size == 0 for name in logs)
 
@@ -369,7 +384,9 @@ def _of_directory(found: Survey, files: Mapping[str, Sequence[str]], live: str) 
 
 
 def _of_segments(names: Sequence[str], segments: Sequence[RemainsSegment]) -> tuple[str, str | None]:
-    """What fits below the first live segment; the rest stays deleted."""
+    """Description of restoring the segments that fit below the first live segment, and the reason if none fits; the
+    description is empty then.
+    """
     first = first_live_base(names)
     fitting = fitting_segments(first, segments)
     if not fitting:
@@ -378,26 +395,28 @@ def _of_segments(names: Sequence[str], segments: Sequence[RemainsSegment]) -> tu
 
 
 def first_live_base(names: Sequence[str]) -> int | None:
-    """Base offset of the first live segment, of the files of a directory; None if there is none."""
+    """Lowest base offset of the live segments among file names; None if there is none."""
     parsed = [parse_segment_file(name) for name in names]
     logs = [each for each in parsed if each is not None and each.is_live_log]
     return min((each.base_offset for each in logs), default=None)
 
 
 def fitting_segments(first_live: int | None, segments: Sequence[RemainsSegment]) -> list[RemainsSegment]:
-    """The segments that can be put back: sound, not empty, and wholly below live data, each after the one before it."""
+    """Segments that can be restored: sound, not empty, wholly below live data, and above the segment before."""
     fitting: list[RemainsSegment] = []
-    for each in segments:
-        if why_not_fitting(first_live, each) is not None:
+    for segment in segments:
+        if why_not_fitting(first_live, segment) is not None:
             continue
         before = fitting[-1].last_offset if fitting else None
-        if before is None or before < each.base_offset:
-            fitting.append(each)
+        if before is None or before < segment.base_offset:
+            fitting.append(segment)
     return fitting
 
 
 def why_not_fitting(first_live: int | None, segment: RemainsSegment) -> str | None:
-    """Why a deleted segment cannot be put back into a log that begins at `first_live`; None if it fits."""
+    """Why a deleted segment cannot be restored into a log whose first live segment has base offset `first_live` (None:
+    it has none). None if it can.
+    """
     if segment.damage is not None:
         return Sentence(f"{segment.path} is damaged ({segment.damage}): extract what is sound with ", Ask.INTO)
     if segment.last_offset is None:

@@ -61,22 +61,22 @@ class Undelete(msgspec.Struct, frozen=True, kw_only=True):
         check_fields(self)
 
     def checked(self) -> Self:
-        """What is wanted, checked; `UsageError` for a name that no topic can have, and for what is not a topic id."""
+        """Return the request itself. Raises `UsageError` for an impossible topic name or topic id."""
         _check_topic_name(self.as_topic)
         check_topic_id(self.topic_id)
         return self
 
     @property
     def target_topic(self) -> str:
-        """The topic that it is put back as."""
+        """Topic under which the data is restored."""
         return self.topic if self.as_topic is None else self.as_topic
 
     def is_source(self, *names: str | None) -> bool:
-        """Whether what has these names may be taken."""
+        """Whether the request allows a source with one of these names."""
         return self.source is None or os.path.basename(self.source.rstrip("/")) in names
 
     def refuse_several(self, partition: int, names: Collection[str]) -> None:
-        """Raise `RecoveryRefused` where there is more than one to choose from."""
+        """Raise `RecoveryRefused` if there are several sources to choose from."""
         if len(names) > 1:
             raise RecoveryRefused(
                 Sentence(
@@ -88,6 +88,8 @@ class Undelete(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _check_topic_name(text: str | None) -> None:
-    """Let through what a topic can be called (`org.apache.kafka.common.internals.Topic`)."""
+    """Raise `UsageError` for a name that no topic can have (`org.apache.kafka.common.internals.Topic`). None is
+    allowed.
+    """
     if text is not None and (_TOPIC.fullmatch(text) is None or text in (".", "..")):
         raise UsageError(f"{text!r} is not a name of a topic: up to 249 letters, digits, dots, hyphens and underscores")

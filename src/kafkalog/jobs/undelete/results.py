@@ -1,4 +1,4 @@
-"""What undeleting would do, and what it did."""
+"""Plan and result of restoring deleted data."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ class PutBack(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class UndeletePlan:
-    """What would be done; made from a survey, and valid only for that survey."""
+    """Plan for one log directory. It is valid only for its survey."""
 
     root: str
     survey: Survey = field(repr=False)
     actions: list[RecoveryAction]
     put_back: tuple[PutBack, ...]
     left: tuple[str, ...] = ()
-    """what stays deleted, and why: sentences"""
+    """sentences about what stays deleted, and why"""
     notes: tuple[str, ...] = ()
-    """what an operator should know before a broker starts: sentences"""
+    """sentences that an operator should know before a broker starts"""
     mode: str = MODE
 
 
 class UndeleteResult(Struct, frozen=True):
-    """What was restored, and the run that `undo` can reverse."""
+    """Result of restoring, with the execution that `undo` can reverse."""
 
     done: UndeletePlan
     run_id: str
@@ -61,23 +61,24 @@ class UndeleteResult(Struct, frozen=True):
 
 
 def in_the_way(planned: Sequence[UndeletePlan], siblings: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Directories that hold nothing and have to go, by log directory: name, and where its log comes back.
+    """Empty directories that have to be removed, by log directory: name -> log directory in which the partition is
+    restored.
 
-    A topic that is created again may get its partitions in other directories of a broker than it had, and a broker does
-    not start on a partition that is in two (`LogManager`).  Raises `RecoveryRefused` where the other one holds data.
+    A recreated topic may have its partitions in other directories of a broker than before, and a broker does not start
+    on a partition that is in two (`LogManager`). Raises `RecoveryRefused` if the other one holds data.
     """
-    found: dict[str, dict[str, str]] = {}
+    empty_directories: dict[str, dict[str, str]] = {}
     taken: dict[str, str] = {}
-    for made in planned:
-        for name in (each.directory for each in made.put_back):
+    for plan in planned:
+        for name in (restored.directory for restored in plan.put_back):
             for other in siblings:
-                if other == made.root:
+                if other == plan.root:
                     continue
                 place = os.path.join(other, name)
                 if taken.get(name) == other or (os.path.isdir(place) and holds_data(place)):
                     raise RecoveryRefused(
                         Sentence(
-                            f"{name} would be in {made.root} and in {other}, where it holds its own data, and a broker "
+                            f"{name} would be in {plan.root} and in {other}, where it holds its own data, and a broker "
                             "does not start on that: restore the data into a directory of its own with ",
                             Ask.INTO,
                             ", or name another topic with ",
@@ -86,12 +87,12 @@ def in_the_way(planned: Sequence[UndeletePlan], siblings: Sequence[str]) -> dict
                         reason="taken",
                     )
                 if os.path.isdir(place):
-                    found.setdefault(other, {})[name] = made.root
-            taken[name] = made.root
-    return found
+                    empty_directories.setdefault(other, {})[name] = plan.root
+            taken[name] = plan.root
+    return empty_directories
 
 
 def holds_data(directory: str) -> bool:
-    """Whether a partition directory has a log that is not empty, or one that is deleted."""
+    """Whether a partition directory has a log that is not empty, or a deleted one."""
     logs = [entry for entry in scan_directory(directory) if FileKind.LOG.value in entry.name]
     return any(DELETED in entry.name or entry.stat().st_size for entry in logs)

@@ -1,7 +1,7 @@
-"""What was deleted, written as partition directories of a new log directory; what it comes from is only read.
+"""Write deleted data as partition directories of a new log directory; the sources are only read.
 
-For a cluster that no longer knows the topic, for logs that are damaged or stand where others have been written since,
-and for what a recovery has taken and `undo` can no longer put back.  What is sound is kept, as by mode salvage.
+For a cluster that no longer knows the topic, for damaged logs, for logs at whose offsets others were written since, and
+for data that a recovery removed and `undo` can no longer restore. Whatever is sound is kept, as in mode salvage.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ __all__ = ["TakenOut", "undelete_into"]
 
 
 class TakenOut(Struct, frozen=True):
-    """What was written, and where it came from."""
+    """Result of `undelete_into`: logs that were written, and their origin."""
 
     target: str
     put_back: tuple[PutBack, ...]
     lost: Mapping[str, Sequence[tuple[int, int]]]
-    """directory -> first and last offset of ranges that damage took"""
+    """first and last offset of ranges lost to damage, by directory"""
     left: tuple[str, ...] = ()
-    """what was not taken, and why: sentences"""
+    """sentences about what was not included, and why"""
     unreadable: tuple[tuple[str, str], ...] = ()
     """directories that could not be read, and why"""
 
@@ -59,7 +59,7 @@ class TakenOut(Struct, frozen=True):
 def undelete_into(request: Undelete, *paths: PathLike, target: PathLike) -> TakenOut:
     """Write deleted data of a topic into `target`, which must be new or empty; `paths` are only read.
 
-    A partition that cannot be read is left out and named in the result's `unreadable`.  Raises `UsageError` for an
+    A partition that cannot be read is left out and named in the result's `unreadable`. Raises `UsageError` for an
     impossible target, `RecoveryRefused` if there is nothing, or nothing sound, `StorageError` if none of it can be
     read.
 
@@ -119,7 +119,7 @@ def _chosen(
 
 
 def _refuse_several_brokers(wanted: Undelete, number: int, roots: Sequence[str]) -> None:
-    """Replicas are not told apart by their names, and which one is the best is for a comparison to say."""
+    """Raise `RecoveryRefused` if the data comes from several brokers: names do not tell which replica is the best."""
     owners = {owner: root for root in roots if (owner := identity_of(root)) is not None}
     if len(owners) > 1:
         raise RecoveryRefused(
@@ -133,7 +133,7 @@ def _refuse_several_brokers(wanted: Undelete, number: int, roots: Sequence[str])
 
 
 class _Assembled:
-    """The new directories before they are repaired; every file is one of a place that is only read."""
+    """The new directories before they are repaired. All bytes come from surveyed files, which are only read."""
 
     def __init__(self, wanted: Undelete) -> None:
         self.wanted = wanted
@@ -141,11 +141,11 @@ class _Assembled:
         self.left: list[str] = []
         self._surveys: list[Survey] = []
         self._logs: dict[str, tuple[str, int]] = {}
-        """path in the new directory -> number and path of the file, and its size"""
+        """path in the new directory -> key of the source file (survey number and path), and its size in bytes"""
         self._metadata: dict[str, bytes] = {}
 
     def take(self, found: Survey, remains: Remains) -> None:
-        """One partition."""
+        """Add one partition. Raises `RecoveryRefused` if nothing of it is sound."""
         directory = f"{self.wanted.target_topic}-{remains.partition}"
         number = len(self._surveys)
         self._surveys.append(found)
@@ -167,18 +167,18 @@ class _Assembled:
         self.taken[directory] = remains
 
     def modified_ns(self, content: Content) -> int | None:
-        """When the file was changed that a log is made of; None of what was not there."""
-        keys = [each.origin for each in content.parts if isinstance(each, Slice)]
+        """Modification time in ns of the file that a log is made from; None if no bytes come from a file."""
+        keys = [part.origin for part in content.parts if isinstance(part, Slice)]
         number, _, path = keys[0].partition(":") if keys else ("", "", "")
         return self._surveys[int(number)].files[path].mtime_ns if keys else None
 
     def origin(self, key: str) -> Source:
-        """An original file."""
+        """Return the source for a key."""
         number, _, path = key.partition(":")
         return self._surveys[int(number)].source(path)
 
     def tree(self) -> Tree:
-        """What is to be repaired."""
+        """Return the tree to repair."""
         tree = Tree({}, self.taken, self.origin)
         for path, (key, size) in self._logs.items():
             tree.files[path] = join([Slice(key, 0, size)])
@@ -202,7 +202,9 @@ def _put_back(result: SafeResult, directory: str, remains: Remains, topic_id: st
 
 
 def _write(destination: str, tree: Tree, assembled: _Assembled, owner: os.stat_result) -> None:
-    """Write all of it, each directory under a name that no broker reads until it is whole; of a half nothing stays."""
+    """Write all directories, each under a temporary name that brokers ignore until it is complete; after an error
+    nothing is left.
+    """
     with new_tree(destination) as fs:
         for directory in assembled.taken:
             unfinished = f".{directory}.kafkalog-tmp"

@@ -1,4 +1,4 @@
-"""Putting back what a broker has deleted and not yet removed, as a run of its own: journal, lock and undo."""
+"""Restore what a broker has deleted and not yet removed, as an execution with journal, lock and undo."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ __all__ = ["plan_undelete", "undelete"]
 
 
 def plan_undelete(request: Undelete, *paths: PathLike) -> list[UndeletePlan]:
-    """What `undelete` would do; only reads.  A plan for each log directory that holds deleted data of the topic.
-
+    """Return what `undelete` would do; reads only. A plan for each log directory that has deleted data of the topic.
     Raises as `undelete`.
 
     * `request`: which topic, and as what it is restored
@@ -37,15 +36,16 @@ def plan_undelete(request: Undelete, *paths: PathLike) -> list[UndeletePlan]:
 def undelete(
     request: Undelete, *paths: PathLike, expected: Sequence[UndeletePlan] | None = None
 ) -> list[UndeleteResult]:
-    """Restore deleted data of a topic where it is; a result for each log directory that held some.
+    """Restore deleted data of a topic in place; return a result for each log directory that had some.
 
     `-delete` and `-stray` directories get their live names, and `.deleted` segments return to their partition; the
-    other files that a broker needs are rebuilt.  All locks are taken before anything is planned, and a refusal changes
-    nothing.  The topic's id is the one that a broker's metadata log knows, in whichever of its directories that is.
+    other files that a broker needs are rebuilt. All locks are acquired before anything is planned, and a refusal
+    changes nothing. The topic's id is the one in a broker's metadata log, in whichever of its directories that is.
     `undo` reverses it.
 
-    Raises `RecoveryRefused`, with nothing changed, if there is nothing to restore, if the place is taken, if a log is
-    damaged, if the cluster does not know the topic, or if a run was interrupted; `UsageError` for an impossible name.
+    Raises `RecoveryRefused`, with nothing changed, if there is nothing to restore, if the place is occupied, if a log
+    is damaged, if the cluster does not know the topic, or if an execution was interrupted; `UsageError` for an
+    impossible name.
 
     * `request`: which topic, and as what it is restored
     * `paths`: log directories or their parents
@@ -56,7 +56,7 @@ def undelete(
 
 
 class _UndeleteJob(Job[UndeletePlan, UndeleteResult]):
-    """Restore deleted data; a directory that holds none of it has no part in the job."""
+    """Restore deleted data; a directory without any has no part in the job."""
 
     def __init__(
         self, roots: Sequence[str], wanted: Undelete, keeping: Keeping, expected: Mapping[str, UndeletePlan] | None
@@ -95,7 +95,7 @@ def _roots(paths: Sequence[PathLike]) -> list[str]:
 
 
 class _Planning:
-    """Plans for log directories; surveys are closed with `files`."""
+    """Planner for log directories; `files` closes the surveys."""
 
     def __init__(self, files: ExitStack, roots: Sequence[str], wanted: Undelete) -> None:
         self._files = files
@@ -108,7 +108,7 @@ class _Planning:
         return facts_of_each(self._roots)
 
     def plan(self, root: str) -> UndeletePlan | None:
-        """None if the directory holds nothing of the topic that was deleted."""
+        """Plan for one directory; None if it has no deleted data of the topic."""
         try:
             return plan_directory(self._files, root, self._wanted, self._facts[root])
         except RecoveryRefused as refused:
@@ -118,7 +118,9 @@ class _Planning:
             return None
 
     def joined(self, plans: dict[str, UndeletePlan]) -> dict[str, UndeletePlan]:
-        """The plans, with empty partitions out of the way; `RecoveryRefused` if no directory has anything."""
+        """Return the plans, with empty partitions removed that are in the way. Raises `RecoveryRefused` if no directory
+        has deleted data.
+        """
         roots = self._roots
         if not plans and self._nothing is not None:
             raise self._nothing if len(roots) == 1 else nothing_in(roots, self._wanted)
@@ -129,7 +131,7 @@ class _Planning:
 
 
 def _plan_all(stack: ExitStack, roots: Sequence[str], wanted: Undelete) -> list[UndeletePlan]:
-    """A plan for each log directory that holds something of the topic; `RecoveryRefused` where none does."""
+    """Return a plan for each log directory that has deleted data of the topic. Raises `RecoveryRefused` if none has."""
     planning = _Planning(stack, roots, wanted)
     plans: dict[str, UndeletePlan] = {}
     for root in roots:

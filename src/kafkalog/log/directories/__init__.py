@@ -1,1 +1,1 @@
-"""Log directories, partitions and segments as they lie on a disk, and the small files that speak about them."""
+"""Log directories, partitions and segments on a disk, and the small files about them."""

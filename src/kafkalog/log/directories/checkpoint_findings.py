@@ -1,4 +1,4 @@
-"""What the checkpoints of a log directory say of a partition, compared with where its log really ends."""
+"""Compare a log directory's checkpoints with the real end of a partition's log."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ __all__ = ["checkpoint_findings"]
 def checkpoint_findings(
     partition: Partition, log_end_offset: int, log_start: int, high_watermark: int | None, *, end_behind: int
 ) -> Iterator[Finding]:
-    """Findings of a live partition; `log_end_offset` is after the last offset before any damage.
-
-    `end_behind` is after the last sound batch behind damage (0 without one): what damage took between sound batches is
-    not missing at the end, and its own finding says so.  `log_start` is that of log-start-offset-checkpoint (0 without
-    an entry), `high_watermark` that of replication-offset-checkpoint (None without one).  A broker deletes a log that
-    ends below its start (`LogLoader`).
+    """Yield the findings about a live partition. `log_end_offset` is after the last offset before any damage.
+    `end_behind` is after the last sound batch after damage, 0 if there is none: offsets lost between sound batches are
+    not missing at the end, and have their own finding. `log_start` is that of log-start-offset-checkpoint, 0 without an
+    entry; `high_watermark` that of replication-offset-checkpoint, None without one. A broker deletes a log that ends
+    below its start (`LogLoader`).
     """
     if partition.segments and max(log_end_offset, partition.segments[-1].base_offset) < log_start:
         detail = f"the log ends at {log_end_offset}, its start is {log_start}: a broker would delete all of it"

@@ -1,6 +1,5 @@
-"""A commit of many partitions at once that did not end, seen from beside it: what an operator is told of.
-
-Spark's writer keeps its journal in `<log directory>.writing` (`kafkalog.spark.journal`); only there is it read.
+"""Detect a commit of many partitions that has not ended, for the reports to an operator. Spark's writer keeps its
+journal in `<log directory>.writing` (`kafkalog.spark.journal`); its content is read only there.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ _SUFFIX = ".writing"
 
 
 def work_directory(log_directory: str) -> str:
-    """Where everything of a commit stands that is not in the log directory."""
+    """Return the path of the directory for everything of a commit that is not in the log directory."""
     return log_directory.rstrip("/") + _SUFFIX
 
 
 def log_directory_of(work: str) -> str:
-    """The log directory whose `work_directory` this is."""
+    """Return the log directory whose `work_directory` this is."""
     return work.removesuffix(_SUFFIX)
 
 
 def unfinished_commit(log_directory: str) -> str | None:
-    """One sentence, where a commit into a log directory was cut short or is at work."""
+    """Return a sentence if a commit into a log directory was interrupted or is running; otherwise None."""
     journal = os.path.join(work_directory(log_directory), COMMIT_JOURNAL)
     if not os.path.lexists(journal):
         return None

@@ -1,6 +1,5 @@
-"""A log directory: one entry of `log.dirs`, with its partitions and the files that speak about them.
-
-Kafka's `LogManager`, for reading.  Nothing is assumed about names: what is in the way is reported, never followed.
+"""A log directory: one entry of `log.dirs`, with its partitions and the files about them. It is Kafka's `LogManager`,
+for reading. Names are not trusted: unexpected files are reported and links are not followed.
 """
 
 from __future__ import annotations
@@ -85,11 +84,11 @@ _SMALL_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA})
 _TOLERATED = frozenset({*READ_BY_A_BROKER, LOCK_FILE, QUARANTINE_POINTER, BOOTSTRAP_CHECKPOINT, REMOTE_INDEX_CACHE})
 
 Wants = Callable[[PartitionName], bool]
-"""whether a partition directory is to be looked into"""
+"""Function that returns whether a partition directory is to be read, by its name."""
 
 
 def every(name: PartitionName) -> bool:
-    """Accept each name of a partition."""
+    """Return True for every name."""
     return True
 
 
@@ -100,26 +99,25 @@ _T = TypeVar("_T")
 @checked("__getitem__")
 @dataclass(frozen=True)
 class LogDir:
-    """The content of one entry of `log.dirs`; listed once, never written to.  The offsets are by (topic, partition).
-
-    A mapping: its keys are the (topic, partition) of live directories.
+    """Content of one entry of `log.dirs`, listed once and never written to. Offsets are by (topic, partition). It is a
+    mapping whose keys are the (topic, partition) of live directories.
     """
 
     path: str
     partitions: tuple[Partition, ...]
-    """by topic, partition and state; deleted, future and stray ones too"""
+    """all partitions by topic, partition and state, also deleted, future and stray ones"""
     recovery_points: Offsets
     log_start_offsets: Offsets
     high_watermarks: Offsets
     cleaner_offsets: Offsets
     meta_properties: MetaProperties | None
     clean_shutdown: CleanShutdown | None
-    """None if the broker did not stop cleanly"""
+    """None if the broker did not stop in order"""
     findings: tuple[Finding, ...] = field(repr=False)
-    """about the directory itself; each partition has its own"""
+    """findings about the directory itself; each partition has its own"""
 
     def live(self, topic: str, partition: int) -> list[Partition]:
-        """The live directories of a topic-partition: one, none, or by mistake several."""
+        """Return the live directories of a topic-partition: usually one, none if it is missing, several by mistake."""
         return self._live(topic, partition)
 
     def _live(self, topic: str, partition: int) -> list[Partition]:
@@ -127,23 +125,25 @@ class LogDir:
 
     @cached_property
     def _by_name(self) -> dict[PartitionName | None, list[Partition]]:
-        found: dict[PartitionName | None, list[Partition]] = {}
-        for each in self.partitions:
-            found.setdefault(each.name, []).append(each)
-        return found
+        by_name: dict[PartitionName | None, list[Partition]] = {}
+        for partition in self.partitions:
+            by_name.setdefault(partition.name, []).append(partition)
+        return by_name
 
     def __getitem__(self, key: tuple[str, int]) -> Partition:
-        """The live directory of (topic, partition); `KeyError` if there is none, `UsageError` if there are several."""
+        """Return the live directory of (topic, partition). Raises `KeyError` if there is none, `UsageError` if there
+        are several.
+        """
         try:
-            found = self._live(*key)
+            directories = self._live(*key)
         except TypeError:
             raise UsageError(f"key is {shown(key)}, not tuple[str, int]") from None
-        if not found:
+        if not directories:
             raise KeyError(key)
-        if len(found) > 1:
-            paths = " and ".join(each.path for each in found)
+        if len(directories) > 1:
+            paths = " and ".join(directory.path for directory in directories)
             raise UsageError(f"{key[0]}-{key[1]} is in two directories: {paths}")
-        return found[0]
+        return directories[0]
 
     def __contains__(self, key: object) -> bool:
         try:
@@ -152,7 +152,7 @@ class LogDir:
             return False
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
-        """The (topic, partition) of every live directory, once each: what may be in brackets."""
+        """Yield the (topic, partition) of every live directory once: the possible keys."""
         names = (found.name for found in self.partitions if found.state is DirectoryState.LIVE)
         yield from dict.fromkeys((name.topic, name.partition) for name in names if name is not None)
 
@@ -164,7 +164,9 @@ class LogDir:
 
 
 def is_partition_dir(path: PathLike) -> bool:
-    """Whether a directory holds what only partition directories hold; its name proves nothing (`broker-1`)."""
+    """Whether a directory contains a file that only partition directories have. Its name proves nothing (`broker-1`).
+    Raises `StorageError`.
+    """
     for entry in scan_directory(path):
         if entry.name in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA) or parse_segment_file(entry.name) is not None:
             return True
@@ -176,7 +178,9 @@ def _directories(path: PathLike) -> list[Entry]:
 
 
 def existing_log_directory(path: PathLike) -> str:
-    """The absolute path of a log directory to write in; `UsageError` if it is not there, or is a partition's."""
+    """Return the absolute path of a log directory to write in. Raises `UsageError` if it does not exist, or is a
+    partition directory.
+    """
     root = os.path.abspath(os.fspath(path))
     if not os.path.isdir(root):
         raise UsageError(f"there is no log directory {root}; create it first if the path is right")
@@ -186,7 +190,9 @@ def existing_log_directory(path: PathLike) -> str:
 
 
 def is_log_dir(path: PathLike) -> bool:
-    """Whether a directory is an entry of `log.dirs`: it holds such a file, or a partition directory."""
+    """Whether a directory is an entry of `log.dirs`: it contains a file of one, or a partition directory. Raises
+    `StorageError`.
+    """
     entries = scan_directory(path)
     if any(entry.name in READ_BY_A_BROKER and not entry.is_dir(follow_symlinks=False) for entry in entries):
         return True
@@ -216,7 +222,9 @@ class _Reader:
         self.findings.append(Finding(code, severity, None, None, detail, path))
 
     def small(self, name: str, code: FindingCode, decode: Callable[[bytes, str], _T]) -> _T | None:
-        """A file of the log directory decoded; None if it is missing, or unreadable with a finding."""
+        """Decode a file of the log directory. Return None if it is missing, or if it cannot be decoded, with a
+        finding.
+        """
         path = os.path.join(self.path, name)
         try:
             return decode(read_small(path, self.limits.checkpoint_bytes), path)
@@ -231,7 +239,7 @@ class _Reader:
         return None
 
     def without(self, error: StorageError, path: str) -> None:
-        """Go on without what cannot be read, if that is wanted."""
+        """Record a finding about a path that cannot be read. Raises the error unless the reader is tolerant."""
         if not self.tolerant:
             raise error
         self.findings.append(unreadable(error, path))
@@ -244,7 +252,7 @@ class _Reader:
         return self.small(name, FindingCode.CHECKPOINT_INVALID, decode) or {}
 
     def beside(self) -> _Beside:
-        """What the files of the log directory itself say."""
+        """Decode the files of the log directory itself."""
         recovery, starts, replication, cleaner = [self.checkpoint(name) for name in OFFSET_CHECKPOINTS]
         meta = self.small(
             META_PROPERTIES,
@@ -257,7 +265,7 @@ class _Reader:
         return _Beside(recovery, starts, replication, cleaner, meta, clean)
 
     def partitions(self, starts: Offsets) -> list[Partition]:
-        found = []
+        partitions = []
         directories = [each for each in self.directories() if self.wants(each[1])]
         if is_uri(self.path):
             from kafkalog.log.disk.listing_ahead import list_ahead  # most directories are not in a store
@@ -266,13 +274,13 @@ class _Reader:
         for path, name in directories:
             start = starts.get((name.topic, name.partition)) if name.state is DirectoryState.LIVE else None
             try:
-                found.append(read_partition(path, name, start, limits=self.limits))
+                partitions.append(read_partition(path, name, start, limits=self.limits))
             except StorageError as error:
                 self.without(error, path)
-        return found
+        return partitions
 
     def directories(self) -> Iterator[tuple[str, PartitionName]]:
-        """Paths and names of the partition directories."""
+        """Yield path and name of the partition directories, and record findings about all other entries."""
         for entry in scan_directory(self.path):
             try:
                 status = entry.stat(follow_symlinks=False)
@@ -307,21 +315,25 @@ class _Beside(NamedTuple):
 
 
 def _duplicates(directories: Iterable[tuple[str, PartitionName]]) -> list[Finding]:
-    """Live directories of one topic-partition, by paths and names in the order of names."""
+    """Return findings about live directories of a topic-partition that another directory already has. `directories` are
+    paths and names in the order of names.
+    """
     first: dict[PartitionName, str] = {}
-    found = []
+    findings = []
     for path, name in directories:
         if name.state is not DirectoryState.LIVE:
             continue
         other = first.setdefault(name, path)
         if other != path:
             detail = f"{name} is in {other} too"
-            found.append(Finding.of(FindingCode.DUPLICATE_PARTITION, None, None, detail, path))
-    return found
+            findings.append(Finding.of(FindingCode.DUPLICATE_PARTITION, None, None, detail, path))
+    return findings
 
 
 def log_dir_findings(path: str) -> list[Finding]:
-    """What is wrong with a log directory itself (`LogDir.findings`), its partitions apart; nothing if it is none."""
+    """Return the findings about a log directory itself (`LogDir.findings`), without its partitions; empty if it is not
+    a log directory.
+    """
     if is_partition_dir(path) or not is_log_dir(path):
         return []
     reader = _Reader(path, DEFAULT_LIMITS, tolerant=True)
@@ -333,12 +345,11 @@ def log_dir_findings(path: str) -> list[Finding]:
 def open_log_dir(
     path: PathLike, *, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS, wants: Wants = every
 ) -> LogDir:
-    """The log directory at `path`; raises `UsageError` if it is not one, `StorageError` if it cannot be read.
-
-    With `tolerant` a partition or checkpoint that cannot be read is left out, with a finding.
+    """Return the log directory at `path`. With `tolerant` a partition or checkpoint that cannot be read is left out,
+    with a finding; otherwise it raises `StorageError`. Raises `UsageError` if `path` is not a log directory.
 
     * `limits`: what a batch or file may hold at most (`Limits`)
-    * `wants`: partitions for whose names it returns False are left out without a look
+    * `wants`: partitions for whose names it returns False are left out and not read
     """
     text = os.fspath(path)
     if not exists(text):
@@ -378,28 +389,29 @@ def _is_log_dir_inside(path: str) -> bool:
 
 
 def log_dirs_inside(path: PathLike, on_error: Callable[[StorageError, str], None] | None = None) -> list[str]:
-    """Sub-directories that are themselves log directories: the volumes or brokers of a root.
-
-    `on_error` is told of those that cannot be listed.
+    """Return the sub-directories that are log directories: the volumes or brokers below a root. `on_error` is called
+    for those that cannot be listed.
     """
-    found = []
+    directories = []
     for entry in _directories(path):
         try:
             if is_log_dir(entry.path) and not is_partition_dir(entry.path):
-                found.append(entry.path)
+                directories.append(entry.path)
         except StorageError as error:
             if on_error is not None:
                 on_error(error, entry.path)
-    return found
+    return directories
 
 
 def log_dirs_at(path: PathLike, on_error: Callable[[StorageError, str], None] | None = None) -> list[str]:
-    """The log directories that a directory means: itself, or those directly inside; none where it is neither."""
+    """Return the directory itself if it is a log directory, otherwise the log directories directly inside it, if
+    any.
+    """
     return [os.fspath(path)] if is_log_dir(path) else log_dirs_inside(path, on_error)
 
 
 def log_directory_around(place: str) -> str | None:
-    """The log directory that a place is, or lies in."""
+    """Return the log directory that contains a path, or is that path; None if there is none."""
     path = place
     while True:
         if any(os.path.isfile(os.path.join(path, name)) for name in READ_BY_A_BROKER):
@@ -411,10 +423,9 @@ def log_directory_around(place: str) -> str | None:
 
 
 def new_directory(target: PathLike, *, beside: str) -> str:
-    """The real path of a directory to be written to; `beside` is the one that is read for it, by its real path.
-
-    Raises `UsageError` where something is there already, or where it would lie in a log directory: also in `beside`,
-    which may hold nothing that tells a log directory.
+    """Return the real path of a directory to write to, which does not exist or is empty; `beside` is the real path of
+    the directory that is read for it. Raises `UsageError` if the target exists and is not empty, or is inside a log
+    directory or inside `beside`.
     """
     destination = os.path.realpath(target)
     if os.path.lexists(destination) and (not os.path.isdir(destination) or os.listdir(destination)):
@@ -426,7 +437,9 @@ def new_directory(target: PathLike, *, beside: str) -> str:
 
 
 def refuse_inside(place: str, given: PathLike) -> None:
-    """Raise `UsageError` for a new directory, `given` by the caller, that would lie in a log directory."""
+    """Raise `UsageError` if a new directory at `place` would be inside a log directory. `given` is the caller's path,
+    for the message.
+    """
     around = log_directory_around(os.path.realpath(place))
     if around is not None:
         raise _inside(given, around)

@@ -1,8 +1,7 @@
-"""A log that somebody else is appending to: what it holds now, examined again and again.
-
-Only what was added since the last look is read.  A batch that is not there as a whole, with the right checksum, is not
-data yet; one with sound batches after it is damage, and the log goes on there.  What a broker does to its files while
-they are listed (a roll, a compaction's renames) is waited out.
+"""Examine a log repeatedly while another process appends to it. Each look reads only what was added since the last one.
+A batch that is not complete with a valid checksum is not data yet; if sound batches follow it, it is damage, and the
+log continues after it. Changes that a broker makes to its files while they are listed (a roll, the renames of a
+compaction) are waited for.
 """
 
 from __future__ import annotations
@@ -33,68 +32,67 @@ from kafkalog.log.walk.segment import Segment
 __all__ = ["Followed", "Follower", "Unread", "settled"]
 
 _LISTINGS = 10
-"""How often a directory is listed before an unfinished compaction counts as left behind, not as going on."""
+"""Most listings before an unfinished compaction counts as abandoned instead of running."""
 _PAUSE_S = 0.02
 _BEYOND = 1 << 62
 
 
 def settled(*paths: PathLike, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS) -> Inventory:
-    """What `open_all` finds, once two listings agree and no segment is being replaced.
-
-    A listing that runs beside a roll may miss a segment and have the one after it; the next listing has both.
-    With `tolerant` what cannot be read is left out, with a finding.
+    """Return the result of `open_all` once two listings agree and no segment is being replaced. A listing during a roll
+    may miss a segment and have the one after it; the next one has both. With `tolerant`, anything that cannot be read
+    is left out, with a finding. Raises `StorageError`, and `UsageError` without a path.
     """
     before: object = None
     error: OSError | None = None
-    found: Inventory | None = None
+    inventory: Inventory | None = None
     for _ in range(_LISTINGS):
         try:
-            found, error = open_all(*paths, tolerant=tolerant, limits=limits), None
-        except OSError as gone:
-            if gone.errno != errno.ENOENT:
+            inventory, error = open_all(*paths, tolerant=tolerant, limits=limits), None
+        except OSError as os_error:
+            if os_error.errno != errno.ENOENT:
                 raise
-            error = gone
+            error = os_error
             continue
-        now = [(each.path, [segment.base_offset for segment in each.segments]) for each in found.partitions]
-        if any(name.endswith(SWAP) for each in found.partitions for name in each.unfinished):
+        now = [(each.path, [segment.base_offset for segment in each.segments]) for each in inventory.partitions]
+        if any(name.endswith(SWAP) for partition in inventory.partitions for name in partition.unfinished):
             time.sleep(_PAUSE_S)
         elif now == before:
             break
         before = now
     if error is not None:
         raise error if isinstance(error, StorageError) else StorageError.wrap(error, "cannot list the directory")
-    if found is None:
+    if inventory is None:
         raise UsageError("no path was given")
-    return found
+    return inventory
 
 
 class Followed(Struct, frozen=True):
-    """A partition at one moment."""
+    """State of a partition at one moment."""
 
     partition: Partition
     end_offset: int
-    """after the last whole batch"""
+    """offset after the last complete batch"""
     first_open_offset: int | None = None
-    """of the earliest transaction without a marker, where transactions are followed"""
+    """first offset of the earliest transaction without a marker, if transactions are followed; None if none is open"""
     aborted: tuple[AbortedTransaction, ...] = ()
-    """in the order of their markers, then those that are undecided"""
+    """aborted transactions in the order of their markers, then undecided ones"""
     unread: Unread | None = None
-    """what lies behind the end, and will not become a batch any more"""
+    """bytes after the end that will not become a batch any more; None if there are none"""
     open_transaction: str | None = None
-    """why committed data ends before the end, where it does"""
+    """why committed data ends before the end; None if it does not"""
     damaged_from: int | None = None
-    """the offset that should have come at the first damage, where transactions are followed"""
+    """offset that should have come at the first damage, if transactions are followed; None without damage"""
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of the earliest open transaction, at least the log start; else the end."""
+        """First offset of the earliest open transaction, but at least the log start; the end if none is open."""
         if self.first_open_offset is None:
             return self.end_offset
         return max(self.first_open_offset, self.partition.log_start_offset)
 
 
 class Unread(Struct, frozen=True):
-    """Bytes that a log ends with, and in which there is no whole batch with the right checksum."""
+    """Bytes at the end of a log that contain no complete batch with a valid checksum."""
 
     path: str
     start: int
@@ -102,10 +100,10 @@ class Unread(Struct, frozen=True):
 
 
 class _Mark(Struct, frozen=True, kw_only=True):
-    """The last batch that was seen, to go on after it if it is still there."""
+    """The last batch that was read, after which the next look continues if it is still there."""
 
     base_offset: int
-    """of its segment"""
+    """base offset of its segment"""
     start: int
     end: int
     last_offset: int
@@ -113,14 +111,13 @@ class _Mark(Struct, frozen=True, kw_only=True):
     next_offset: int
 
     def of(self, segment: Segment) -> bool:
-        """Whether it is in a segment."""
+        """Whether the batch is in a segment."""
         return self.base_offset == segment.base_offset
 
 
 class Follower:
-    """Follows one partition; with `transactions` it reads the log from its start, else only the last segment's end.
-
-    Raises `StorageError` where files cannot be read, `MissingFileError` where one went away since it was listed.
+    """Follow one partition. With `transactions` the log is read from its start, otherwise only from the end of the last
+    segment. Raises `StorageError` if a file cannot be read, `MissingFileError` if one was removed since it was listed.
     """
 
     def __init__(self, *, transactions: bool = False, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -131,7 +128,7 @@ class Follower:
     def _forget(self) -> None:
         self._tracker = TransactionTracker(self._limits)
         self._from = 0
-        """offset from which on batches count for transactions"""
+        """offset from which batches count for transactions"""
         self._mark: _Mark | None = None
         self._end = 0
         self._seen: tuple[int, int, int] | None = None
@@ -140,7 +137,7 @@ class Follower:
         self._damaged_from: int | None = None
 
     def look(self, partition: Partition) -> Followed:
-        """What there is of `partition`, which was listed just now."""
+        """Return the current state of `partition`, which was listed just now."""
         segments = partition.segments
         if not segments:
             self._forget()
@@ -173,32 +170,34 @@ class Follower:
         mark = self._mark
         self._unread = None
         by_base = {segment.base_offset: segment for segment in segments}
-        at = by_base.get(mark.base_offset) if mark is not None else None
-        if mark is None or at is None or not self._still_there(mark, at):
+        marked_segment = by_base.get(mark.base_offset) if mark is not None else None
+        if mark is None or marked_segment is None or not self._still_there(mark, marked_segment):
             self._forget()
-            mark, at = None, None
+            mark, marked_segment = None, None
             if self._follows_transactions:
                 self._from = start_of_state(partition) or 0
                 self._tracker.begin(opened_below_start(partition, self._limits))
         self._end = max(last.base_offset, mark.next_offset if mark is not None else 0)
         if not self._follows_transactions:
-            begin = mark.end if mark is not None and at is last else None
+            begin = mark.end if mark is not None and marked_segment is last else None
             self._read(last, begin, None, is_settled=is_settled)
             return
-        there = segments[segments.index(at) if at is not None else 0 :]
-        for segment, following in zip_longest(there, there[1:]):
-            begin = mark.end if mark is not None and segment is at else 0
+        remaining = segments[segments.index(marked_segment) if marked_segment is not None else 0 :]
+        for segment, following in zip_longest(remaining, remaining[1:]):
+            begin = mark.end if mark is not None and segment is marked_segment else 0
             self._read(segment, begin, following.base_offset if following else None, is_settled=is_settled)
 
     @staticmethod
     def _still_there(mark: _Mark, segment: Segment) -> bool:
-        """Whether the log was not cut, or written again, below the mark."""
+        """Whether the marked batch is unchanged: the log was not truncated or rewritten below it."""
         with segment.open() as source:
             batch = next(iter(Scanner(source, position=mark.start, end=mark.end)), None)
         return batch is not None and (batch.last_offset, batch.header.crc) == (mark.last_offset, mark.crc)
 
     def _read(self, segment: Segment, position: int | None, next_base: int | None, *, is_settled: bool) -> None:
-        """To the end; what is torn there may be about to be finished, unless nobody has written for a while."""
+        """Read to the end of a segment. An incomplete batch there may still be completed, unless nobody has written for
+        a while.
+        """
         is_last = next_base is None
         damage = {StopReason.CORRUPT, StopReason.TORN_TAIL} if is_settled else {StopReason.CORRUPT}
         with segment.open() as source:
@@ -224,25 +223,27 @@ class Follower:
                 cursor.resume(position)
 
     def _passed(self, segment: Segment, source: Source, at: int, finding: Finding, expected: int) -> None:
-        """Damage, in which a transaction may have ended."""
+        """Record damage, in which a transaction may have ended."""
         self._damaged_from = expected if self._damaged_from is None else min(self._damaged_from, expected)
         head = bytes(source.read(at, BATCH.size))
         self._tracker.damaged(Passed(segment, at, expected, finding.in_file(segment.path), head))
 
     def _behind(self, segment: Segment, source: FileSource, position: int, cursor: Cursor) -> int:
-        """Where a sound batch begins after bytes that are none, else the end; not searched twice in the same file."""
+        """Return the position of a sound batch after damage; the end of the file if there is none. A fruitless search
+        is not repeated while the file is unchanged.
+        """
         stamp = (segment.path, position, segment.modified_ns)
         if stamp == self._fruitless:
             return source.size
-        found = cursor.search(position, cursor.next_offset)
-        if found is None:
+        sound_position = cursor.search(position, cursor.next_offset)
+        if sound_position is None:
             self._fruitless = stamp
             return source.size
-        return found
+        return sound_position
 
     def _take(self, batch: RecordBatch, segment: Segment, cursor: Cursor) -> None:
         header, expected = batch.header, cursor.next_offset
-        if cursor.judge(batch) in ENDING:  # the reader says so when there is more after it
+        if cursor.judge(batch) in ENDING:  # a reader reports it if more follows
             if self._follows_transactions:
                 head = BufferSource(batch.data)
                 self._passed(segment, head, 0, cursor.why, expected)

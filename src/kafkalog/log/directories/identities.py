@@ -1,7 +1,6 @@
-"""Whether log directories can be those of one broker, by `meta.properties` of each (`MetaPropertiesEnsemble.verify`).
-
-A broker starts only where all of its directories name one cluster and one node, and each of them another directory id.
-Somebody may as well point at volumes of several brokers: those of one cluster hold replicas of the same partitions.
+"""Check whether log directories can belong to one broker, by their `meta.properties` (`MetaPropertiesEnsemble.verify`).
+A broker starts only if all its directories have one cluster and one node id, and different directory ids. A user may
+also name volumes of several brokers: volumes of one cluster hold replicas of the same partitions.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _Known = tuple[LogDir, MetaProperties]
 
 
 def read_meta_properties(root: str) -> MetaProperties | None:
-    """The `meta.properties` of a log directory; None without one.  Raises `FormatError`, `StorageError`."""
+    """Return the `meta.properties` of a log directory; None if it has none. Raises `FormatError` or `StorageError`."""
     file = os.path.join(root, META_PROPERTIES)
     try:
         data = read_small(file, DEFAULT_LIMITS.checkpoint_bytes)
@@ -46,7 +45,7 @@ def read_meta_properties(root: str) -> MetaProperties | None:
 
 
 def meta_properties_of(root: str) -> MetaProperties | None:
-    """The `meta.properties` of a log directory; None without one that can be read."""
+    """Return the `meta.properties` of a log directory; None if it has none or it cannot be read."""
     try:
         return read_meta_properties(root)
     except KafkaLogError:
@@ -54,9 +53,8 @@ def meta_properties_of(root: str) -> MetaProperties | None:
 
 
 def identity_findings(log_dirs: Sequence[LogDir]) -> list[Finding]:
-    """What a broker with all of these as its `log.dirs` would refuse, and topics with several ids.
-
-    Each finding names a `meta.properties` or a partition directory.
+    """Return findings about everything that a broker with all of these as its `log.dirs` would reject, and about topics
+    with several ids. Each names a `meta.properties` or a partition directory.
     """
     known = [(each, each.meta_properties) for each in log_dirs if each.meta_properties is not None]
     found = [finding for each in known for finding in _syntax(*each)]
@@ -68,7 +66,9 @@ def identity_findings(log_dirs: Sequence[LogDir]) -> list[Finding]:
 
 
 def _topic_ids(log_dir: LogDir) -> Iterator[Finding]:
-    """Partitions of one topic with several topic ids: of a topic that was deleted and made again, or of another one."""
+    """Yield findings about partitions of one topic with several topic ids: the topic was deleted and created again, or
+    one belongs to another topic.
+    """
     first: dict[str, Partition] = {}
     for each in log_dir.partitions:
         if each.name is None or each.state is not DirectoryState.LIVE or each.metadata is None:
@@ -83,9 +83,8 @@ def _topic_ids(log_dir: LogDir) -> Iterator[Finding]:
 
 
 def are_copies_of_one(log_dirs: Sequence[LogDir]) -> bool:
-    """Whether they are one log directory at several times, such as before and after: they share its id.
-
-    Before there were such ids: all that is live in one of them is live in each other, and that is more than one.
+    """Whether they are one log directory at several times, such as before and after: they have the same directory id.
+    Without directory ids: every live partition of the smallest is live in all others, and there are at least two.
     """
     ids = {None if each.meta_properties is None else each.meta_properties.directory_id for each in log_dirs}
     if len(log_dirs) < 2 or len(ids) > 1:
@@ -97,22 +96,20 @@ def are_copies_of_one(log_dirs: Sequence[LogDir]) -> bool:
 
 
 class RefusedId(Struct, frozen=True):
-    """An id without which, or with which, Kafka 4.1 does not start: its message, and a sentence for people."""
+    """An id because of which, or without which, Kafka 4.1 does not start: its message, and a sentence for people."""
 
     message: str
     detail: str
     is_unread: bool = False
-    """the file counts as one that cannot be read, which takes its log directory offline"""
+    """whether the file counts as unreadable, which takes its log directory offline"""
 
 
 def refused_id(meta: MetaProperties, directory: str, *, has_topic_ids: bool) -> RefusedId | None:
-    """The id of a `meta.properties` because of which Kafka 4.1 does not start; None if it starts.
-
-    A directory id is judged as the file is read (`MetaProperties.Builder`), and then as one of all that are there
-    (`MetaPropertiesEnsemble.verify`); `directory` is the log directory, which the message names.  What version 0 may
-    lack comes last (`KafkaRaftServer.initializeLogDirs`).  Every broker that wrote the file wrote its own id.  Of the
-    cluster those before 0.10.1 knew none, so its absence counts only where partitions have topic ids, as they do
-    since 2.8.
+    """Return the id in a `meta.properties` because of which Kafka 4.1 does not start; None if it starts. A directory id
+    is checked when the file is read (`MetaProperties.Builder`), and then among those of all directories
+    (`MetaPropertiesEnsemble.verify`); `directory` is the log directory for the message. Missing ids are checked last
+    (`KafkaRaftServer.initializeLogDirs`). Every broker that writes the file writes its node id. Brokers before 0.10.1
+    knew no cluster id, so its absence counts only if partitions have topic ids, which exist since 2.8.
     """
     if meta.directory_id is not None and (wrong := _wrong_uuid(meta.directory_id)) is not None:
         detail = f"directory.id is {meta.directory_id[:40]!r}, {wrong}: a broker does not start with it"
@@ -146,7 +143,9 @@ def _syntax(log_dir: LogDir, meta: MetaProperties) -> Iterator[Finding]:
 
 
 def _wrong_uuid(text: str) -> str | None:
-    """Why a broker does not take this as a directory's id (`Uuid.fromString`, `DirectoryId.reserved`)."""
+    """Return why a broker rejects text as a directory id (`Uuid.fromString`, `DirectoryId.reserved`); None if it is
+    valid.
+    """
     if len(text) > _LONGEST_UUID:
         return f"longer than {_LONGEST_UUID} characters"
     try:
@@ -188,7 +187,9 @@ def _nodes(known: Sequence[_Known]) -> Iterator[Finding]:
 
 
 def _are_replicas(named: Sequence[tuple[LogDir, int]]) -> bool:
-    """Whether directories of different nodes hold the same partition, which the directories of one broker do not."""
+    """Whether directories of different nodes hold the same partition, which is impossible for directories of one
+    broker.
+    """
     holder: dict[PartitionName | None, int] = {}
     for log_dir, node in named:
         for partition in log_dir.partitions:

@@ -1,7 +1,6 @@
-"""What the paths that somebody points at hold: log directories, partition directories, single segments.
-
-A path may be an entry of `log.dirs`, a directory of several of them (brokers, volumes), one partition directory or one
-segment file.  What it is follows from its content: `broker-1` is a fine name for a partition, and is none.
+"""Find log directories, partition directories and single segments at the caller's paths. A path may be an entry of
+`log.dirs`, a directory of several of them (brokers, volumes), one partition directory or one segment file. The content
+decides which it is: `broker-1` looks like the name of a partition.
 """
 
 from __future__ import annotations
@@ -26,45 +25,47 @@ from kafkalog.log.disk.looked_at import looking_once
 __all__ = ["LONGEST", "Inventory", "chosen_replica", "is_missing", "missing_directory", "open_all"]
 
 LONGEST = "longest"
-"""A choice of replica: the one whose log ends last."""
+"""Value of `replica` that chooses the directory whose log ends last."""
 
 
 @checked()
 class Inventory(Struct, frozen=True, kw_only=True):
-    """Everything that was found, in the order of the paths."""
+    """Everything at the given paths, in their order."""
 
     paths: tuple[str, ...]
     log_dirs: tuple[LogDir, ...]
     standalone: tuple[Partition, ...]
-    """partition directories and segment files that were pointed at themselves, and are in none of the others"""
+    """partition directories and segment files that were named themselves and are in none of the log directories"""
     unreadable: tuple[Finding, ...] = ()
-    """paths that cannot be read at all"""
+    """findings about paths that cannot be read at all"""
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
-        """Every partition: live, deleted, future and stray."""
+        """All partitions: live, deleted, future and stray."""
         return (*(found for log_dir in self.log_dirs for found in log_dir.partitions), *self.standalone)
 
     @property
     def all_unreadable(self) -> list[Finding]:
-        """Paths, directories and files that could not be read when everything was listed."""
+        """Findings about paths, directories and files that could not be read during the listing."""
         found = [*self.unreadable, *(finding for log_dir in self.log_dirs for finding in log_dir.findings)]
         return [finding for finding in found if finding.code is FindingCode.UNREADABLE]
 
     @property
     def half_done(self) -> list[Finding]:
-        """Log directories in which a recovery was cut short: what is read there is neither as before nor as after."""
+        """Findings about log directories in which a recovery was interrupted: their state is neither the one before nor
+        the one after.
+        """
         return list(dict.fromkeys(each for each in self.findings if each.code is FindingCode.RUN_UNFINISHED))
 
     @property
     def names(self) -> list[tuple[str, int]]:
-        """Topic and number of every partition that has them, including partitions that cannot be read."""
+        """Topic and number of all partitions that have them, including partitions that cannot be read."""
         named = [(each.topic, each.partition) for each in self.partitions if each.topic and each.partition is not None]
         return [*named, *unreadable_names(self.all_unreadable)]
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What was found while listing log directories and partitions."""
+        """Findings from listing log directories and partitions."""
         return (
             *self.unreadable,
             *(finding for log_dir in self.log_dirs for finding in log_dir.findings),
@@ -72,7 +73,7 @@ class Inventory(Struct, frozen=True, kw_only=True):
         )
 
     def duplicates(self) -> dict[PartitionName, tuple[Partition, ...]]:
-        """Topic-partitions that are live in more than one directory."""
+        """Return the topic-partitions that are live in several directories."""
         found: dict[PartitionName, list[Partition]] = {}
         for partition in self.partitions:
             if partition.name is not None and partition.state is DirectoryState.LIVE:
@@ -82,16 +83,15 @@ class Inventory(Struct, frozen=True, kw_only=True):
         return {name: tuple(those) for name, those in several.items() if len(those) > 1}
 
     def duplicate_findings(self) -> list[Finding]:
-        """A finding for each copy of a topic-partition that is in several directories.
-
-        Replicas on several brokers are information.  A broker does not start if two of its own volumes hold the same
-        partition (`LogManager`): that is a warning.
+        """Return a finding for each copy of a topic-partition that is in several directories. For replicas on several
+        brokers it is INFO. If two volumes of one broker hold the same partition, it does not start (`LogManager`): this
+        is a WARNING.
         """
         found = []
         for name, several in self.duplicates().items():
             copies = {os.path.dirname(absolute(each.path)): each for each in reversed(several)}
             if len(copies) == 1:
-                continue  # two names for one partition, which its directory speaks of
+                continue  # two names for one partition, about which its directory has a finding
             brokers = [self._broker(directory) for directory in copies]
             known = [broker for broker in brokers if broker is not None]
             is_copied = are_copies_of_one([each for each in self.log_dirs if absolute(each.path) in copies])
@@ -105,11 +105,11 @@ class Inventory(Struct, frozen=True, kw_only=True):
         return found
 
     def findings_together(self) -> list[Finding]:
-        """Findings that need all directories together: copies of a partition, and ids that do not match."""
+        """Return the findings that need all directories: copies of a partition, and ids that do not match."""
         return self.duplicate_findings() + identity_findings(self.log_dirs)
 
     def _broker(self, directory: str) -> tuple[str | None, int] | None:
-        """Cluster and node that a log directory belongs to; None if it does not say."""
+        """Return cluster id and node id of a log directory; None if unknown."""
         for log_dir in self.log_dirs:
             meta = log_dir.meta_properties
             if absolute(log_dir.path) == directory and meta is not None and meta.node_id is not None:
@@ -117,12 +117,10 @@ class Inventory(Struct, frozen=True, kw_only=True):
         return None
 
     def readable(self, replica: PathLike | None = None, select: Selection = ALL) -> tuple[Partition, ...]:
-        """What a consumer would read: each live partition once, and every path that was given directly.
-
-        Partitions that `select` does not accept are not chosen among: each of their directories is returned.
-
-        `replica` chooses among directories of the same topic-partition: `"longest"`, or the path of one of them or of
-        its log directory.  Without a choice a duplicate is a `UsageError` that names the paths.
+        """Return the partitions that a consumer would read: each live one once, and every path that was named itself.
+        `replica` chooses among directories of one topic-partition: `"longest"`, or the path of one of them or of its
+        log directory. Without a choice, a duplicate raises `UsageError` with the paths. For partitions that `select`
+        does not accept nothing is chosen: all their directories are returned.
         """
         several = self.duplicates()
         chosen = {
@@ -140,7 +138,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
         )
 
     def find(self, topic: str, partition: int, replica: PathLike | None = None) -> Partition:
-        """The live directory of a topic-partition; `UsageError` if there is none, or several without a choice."""
+        """Return the live directory of a topic-partition. Raises `UsageError` if there is none, or several without a
+        choice.
+        """
         name = PartitionName(topic, partition)
         found = [each for each in self.partitions if each.name == name]
         if not found:
@@ -152,7 +152,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
 
 def chosen_replica(name: PartitionName, found: Sequence[Partition], replica: PathLike | None) -> Partition:
-    """The one of several directories of a topic-partition that `replica` chooses; `ReplicaError` without a choice."""
+    """Return the directory of a topic-partition that `replica` chooses. Raises `ReplicaError` if it chooses none or
+    several.
+    """
     paths = " and ".join(each.path for each in found)
     if replica is None:
         count = "two" if len(found) == 2 else str(len(found))
@@ -180,7 +182,7 @@ def _distinct(paths: Iterable[PathLike]) -> list[str]:
 
 
 class _Opened:
-    """What was found so far, path after path."""
+    """Collector of what is found, path after path."""
 
     def __init__(self, limits: Limits, tolerant: bool, wants: Wants) -> None:
         self._limits, self._wants = limits, wants
@@ -191,7 +193,9 @@ class _Opened:
         self._nothing: list[tuple[str, UsageError]] = []
 
     def take(self, paths: Sequence[str], *, missing_too: bool) -> None:
-        """All of the paths; a finding for each that holds nothing beside log directories, where that is asked for."""
+        """Add all paths. With `missing_too`, a path without data beside log directories makes a finding; otherwise it
+        raises `UsageError`.
+        """
         for path in paths:
             try:
                 self.add(path)
@@ -199,13 +203,13 @@ class _Opened:
                 if not missing_too or not is_missing(path):
                     raise
                 self._nothing.append((path, error))
-        for path, slip in self._nothing:
+        for path, refused in self._nothing:
             if not self.log_dirs:
-                raise slip
+                raise refused
             self.unreadable.append(missing_directory(path))
 
     def add(self, path: str) -> None:
-        """Take in one path."""
+        """Add one path."""
         try:
             if not exists(path):
                 raise UsageError(f"{path} does not exist")
@@ -221,10 +225,8 @@ class _Opened:
             self.unreadable.append(unreadable(error, path))
 
     def apart(self) -> Iterator[Partition]:
-        """Directories and segments that none of the other paths shows: what is named twice is there once.
-
-        A directory that waits for its deletion is nothing to a consumer who is pointed at its log directory, so it
-        counts by itself.
+        """Yield the named directories and segments that no other path includes. A directory that waits for deletion is
+        always yielded: a consumer of its log directory would not get it.
         """
         if not self.standalone:
             return
@@ -238,7 +240,7 @@ class _Opened:
                 yield each
 
     def _without(self, error: StorageError, path: str) -> None:
-        """A directory that may be a log directory, and that nobody can look into."""
+        """Record a directory that cannot be listed, and may be a log directory."""
         if self._tolerant:
             self.unreadable.append(unreadable(error, path))
 
@@ -259,14 +261,13 @@ def open_all(
     *paths: PathLike, tolerant: bool = False, missing_too: bool = False, limits: Limits = DEFAULT_LIMITS,
     wants: Wants = every,
 ) -> Inventory:  # fmt: skip
-    """Everything at `paths`; a path without Kafka data is a `UsageError` that says what it is instead.
-
-    With `missing_too`, beside log directories one that is not there, or empty, is a finding among `unreadable`.
-
-    A file or directory that cannot be read is a `StorageError`; with `tolerant` it is left out, with a finding.
+    """Return everything at `paths`. A path without Kafka data raises `UsageError`, which says what it is instead. With
+    `missing_too`, a path beside log directories that does not exist or is empty makes a finding in `unreadable`
+    instead. A file or directory that cannot be read raises `StorageError`; with `tolerant` it is left out, with a
+    finding.
 
     * `limits`: what a batch or file may hold at most (`Limits`)
-    * `wants`: partitions in log directories for whose names it returns False are left out without a look
+    * `wants`: partitions in log directories for whose names it returns False are left out and not read
     """
     if not paths:
         raise UsageError("no path was given")
@@ -282,14 +283,16 @@ def open_all(
 
 
 def is_missing(path: str) -> bool:
-    """Whether a log directory could have been here: nothing is there, or an empty directory, as of a lost mount."""
+    """Whether a log directory may be missing here: the path does not exist, or is an empty directory, as after a lost
+    mount.
+    """
     if not exists(path):
         return True
     return is_directory(path) and not {entry.name for entry in scan_directory(path)} - {LOST_AND_FOUND}
 
 
 def missing_directory(path: str) -> Finding:
-    """The finding that a log directory is not there."""
+    """Return the finding about a missing log directory."""
     detail = "the directory is empty: perhaps its disk is not mounted" if exists(path) else "there is no such directory"
     return Finding.of(FindingCode.LOG_DIRECTORY_MISSING, None, None, detail, path)
 

@@ -1,7 +1,6 @@
-"""Where an offset or a time is: segment, batch and position, from the log itself, with what its indexes say of it.
-
-Decided by `LogSegment.translateOffset`, `UnifiedLog.fetchOffsetByTimestamp` and `OffsetIndex.lookup`,
-`TimeIndex.lookup`: the entry that a broker would follow is compared with the log, and one that is wrong is a finding.
+"""Find the segment, batch and position of an offset or a time in the log itself, and check the indexes for it. The
+rules are those of `LogSegment.translateOffset`, `UnifiedLog.fetchOffsetByTimestamp`, `OffsetIndex.lookup` and
+`TimeIndex.lookup`: the entry that a broker would use is compared with the log, and a wrong one makes a finding.
 """
 
 from __future__ import annotations
@@ -39,24 +38,23 @@ class Located(Struct, frozen=True, kw_only=True):
     segment_base_offset: int
     position: int
     size: int
-    """bytes of the batch"""
+    """size of the batch in bytes"""
     base_offset: int
     last_offset: int
     leader_epoch: int
-    """-1 where it is unknown"""
+    """-1 if unknown"""
     is_there: bool
-    """whether the batch has a record of that offset, or compaction or a transaction's end has left none"""
+    """whether the batch has a record of that offset; compaction may have removed it, and markers are not records"""
     is_control: bool
     record_timestamp: int | None
-    """of that record, ms"""
+    """timestamp of that record in ms; None without it"""
     insides: Insides = Insides.NOT_EXAMINED
-    """whether all of its records can be read"""
+    """whether all of its records can be decoded"""
 
 
 def locate(partition: Partition, offset: int, *, through_damage: bool = False) -> tuple[Located | None, list[Finding]]:
-    """The batch that a fetch from `offset` begins with, and what was wrong on the way; None beyond the log's end.
-
-    Damage ends the walk, as it ends a consumer's, unless it is to go on behind.  Raises `StorageError`.
+    """Return the batch with which a fetch from `offset` begins, and the findings before it; None beyond the end of the
+    log. Damage ends the search, as it ends a consumer's reading, unless `through_damage`. Raises `StorageError`.
     """
     reader = partition.batches(start_offset=offset, on_damage=SKIP if through_damage else STOP)
     for batch in reader:
@@ -91,9 +89,8 @@ def _located(segment: Segment, batch: RecordBatch, offset: int, insides: Insides
 
 
 def newest(partition: Partition, *, through_damage: bool = False) -> tuple[OffsetAndTimestamp | None, list[Finding]]:
-    """The first record with the largest timestamp (`ListOffsetsRequest.MAX_TIMESTAMP`); None without timestamps.
-
-    Damage ends the walk, unless it is to go on behind.
+    """Return the first record with the largest timestamp (`ListOffsetsRequest.MAX_TIMESTAMP`), None without timestamps,
+    and the findings. Damage ends the search, unless `through_damage`.
     """
     return run_slices(looking_for_newest(partition, through_damage=through_damage))
 
@@ -101,9 +98,8 @@ def newest(partition: Partition, *, through_damage: bool = False) -> tuple[Offse
 def looking_for_newest(
     partition: Partition, *, through_damage: bool = False, look: Look = first_since
 ) -> Sliced[tuple[OffsetAndTimestamp | None, list[Finding]]]:
-    """The newest record, found in slices.
-
-    `look` looks for the record in a batch: the one whose header has the largest timestamp, if that is true.
+    """Return the result of `newest` as a computation with pauses. `look` searches a batch for the record. At first only
+    the batch with the largest timestamp in its header is searched; if that is wrong, all are.
     """
     start = partition.log_start_offset
     reader = partition.batches(start_offset=start, on_damage=SKIP if through_damage else STOP)
@@ -136,9 +132,9 @@ def _wrong(path: str, position: int, detail: str) -> Finding:
 def _last_at_most(
     index: FileSource, layout: FixedLayout, wanted: int, column: int
 ) -> tuple[int, tuple[int, ...]] | None:
-    """Slot and fields of the greatest entry whose first field is at most `wanted`, as a broker's search finds it.
-
-    Slots of zeros that were never written, known by the field `column`, are above everything.
+    """Return slot and fields of the greatest entry whose first field is at most `wanted`, by a broker's binary search;
+    None if there is none. Slots whose field number `column` is not positive were never written and count as above
+    everything.
     """
     low, high = -1, index.size // layout.size
     while high - low > 1:
@@ -153,7 +149,7 @@ def _last_at_most(
 
 
 def _opened(segment: Segment, kind: FileKind) -> Iterator[tuple[FileSource, FileSource, str]]:
-    """The index and the log, once, if both are there."""
+    """Yield the opened index, the opened log and the index's path, if both exist; otherwise nothing."""
     path = segment.files.get(kind)
     if path is None:
         return
@@ -165,11 +161,13 @@ def _opened(segment: Segment, kind: FileKind) -> Iterator[tuple[FileSource, File
 
 
 def index_findings_of_offset(partition: Partition, offset: int) -> list[Finding]:
-    """What is wrong with the offset index that leads to `offset`: its order, and the entry that would be followed."""
+    """Return findings about the offset index that leads to `offset`: its order, and the entry that a broker would
+    use.
+    """
     if not partition.segments:
         return []
     segment = partition.segments[index_of(partition.segments, offset)]
-    found = _disorder(segment, FileKind.OFFSET_INDEX)
+    findings = _disorder(segment, FileKind.OFFSET_INDEX)
     for index, log, path in _opened(segment, FileKind.OFFSET_INDEX):
         entry = _last_at_most(index, OFFSET_ENTRY, offset - segment.base_offset, 1)
         if entry is None:
@@ -181,22 +179,22 @@ def index_findings_of_offset(partition: Partition, offset: int) -> list[Finding]
         batch = next(iter(Scanner(log, position=position)), None) if 0 <= position < log.size else None
         if batch is None:
             detail = f"an entry says that offset {key} is at position {position}, where no batch of the log begins"
-            found.append(_wrong(path, slot * OFFSET_ENTRY.size, detail))
+            findings.append(_wrong(path, slot * OFFSET_ENTRY.size, detail))
         elif _first(batch) > key:  # several batches that were appended at once have one entry, of the last offset
             detail = (
                 f"an entry says that offset {key} is at position {position}, where the log has offsets {_first(batch)} "
                 f"to {batch.last_offset}"
             )
-            found.append(_wrong(path, slot * OFFSET_ENTRY.size, detail))
-    return found
+            findings.append(_wrong(path, slot * OFFSET_ENTRY.size, detail))
+    return findings
 
 
 def index_findings_of_time(partition: Partition, timestamp: int) -> list[Finding]:
-    """What is wrong with the time indexes that lead to `timestamp` (ms): entries that would be followed, and order.
-
-    The broker takes the first segment whose last entry is not older; of those before it only the last entry is asked.
+    """Return findings about the time indexes that lead to `timestamp` (ms): entries that a broker would use, and order.
+    A broker uses the first segment whose last entry is not older; of the segments before it only the last entry is
+    checked.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for segment in partition.segments[index_of(partition.segments, partition.log_start_offset) :]:
         reaches = segment is partition.segments[-1]
         for index, log, path in _opened(segment, FileKind.TIME_INDEX):
@@ -207,17 +205,17 @@ def index_findings_of_time(partition: Partition, timestamp: int) -> list[Finding
             for slot, fields in dict.fromkeys(each for each in asked if each is not None and any(each[1])):
                 problem = _time_problem(segment, log, TimeEntry(*fields))
                 if problem:
-                    found.append(_wrong(path, slot * TIME_ENTRY.size, problem))
+                    findings.append(_wrong(path, slot * TIME_ENTRY.size, problem))
         if reaches:
-            return [*found, *_disorder(segment, FileKind.TIME_INDEX)]
-    return found
+            return [*findings, *_disorder(segment, FileKind.TIME_INDEX)]
+    return findings
 
 
 def _time_problem(segment: Segment, log: FileSource, entry: TimeEntry) -> str:
-    """How an entry differs from the log; nothing where it agrees."""
+    """Return how an entry contradicts the log; an empty string if it agrees."""
     offset = segment.base_offset + entry.relative_offset
     start = segment.position_of(offset, log)
-    batch = next((each for each in Scanner(log, position=start) if each.last_offset >= offset), None)
+    batch = next((scanned for scanned in Scanner(log, position=start) if scanned.last_offset >= offset), None)
     says = f"an entry says that the newest timestamp up to offset {offset} is {entry.timestamp}"
     if batch is None:
         return f"{says}, and the log does not reach that offset"
@@ -237,5 +235,5 @@ def _disorder(segment: Segment, kind: FileKind) -> list[Finding]:
 
 
 def _first(batch: RecordBatch) -> int:
-    """The first offset that a batch may hold; of a wrapper of magic 0 and 1, which stores its last, 0."""
+    """Return the lowest offset that a batch can hold: 0 for magic 0 and 1, whose wrappers store the last one."""
     return batch.header.base_offset if isinstance(batch.header, BatchHeader) else 0

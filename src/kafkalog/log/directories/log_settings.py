@@ -1,4 +1,4 @@
-"""The settings that decide bytes, under Kafka's names (`LogConfig`, `ProducerStateManagerConfig`)."""
+"""Settings on which the bytes of a log depend, under Kafka's names (`LogConfig`, `ProducerStateManagerConfig`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BROKER_NAMES = {
     "log.preallocate": "preallocate",
     "transactional.id.expiration.ms": "transactional.id.expiration.ms",
 }
-"""Broker names of topic settings; the topic's own name wins where both are given."""
+"""Names of topic settings by their names as broker settings. If both are given, the topic's name has priority."""
 
 _IGNORED = frozenset(
     {
@@ -39,7 +39,7 @@ _IGNORED = frozenset(
         "num.recovery.threads.per.data.dir",
     }
 )
-"""Known names that change nothing about recovery's bytes."""
+"""Known names that do not change the result of a recovery."""
 
 
 _FLAGS = {"true": True, "false": False}
@@ -51,12 +51,12 @@ def _number(text: str) -> int | None:
 
 
 def _read(kind: type, text: str) -> int | None:
-    """A value of that kind, as Kafka reads it; None if it is none."""
+    """Return a value of this type as Kafka parses it; None if it is not one."""
     return _FLAGS.get(text.strip().lower()) if kind is bool else _number(text)
 
 
 class LogSettings(Struct, frozen=True, kw_only=True):
-    """What recovery needs to know; sizes in bytes, times in ms.  Defaults are Kafka's."""
+    """Settings for a recovery; sizes in bytes, times in ms. Defaults are Kafka's."""
 
     segment_bytes: int = 1024 * 1024 * 1024
     segment_index_bytes: int = 10 * 1024 * 1024
@@ -64,25 +64,24 @@ class LogSettings(Struct, frozen=True, kw_only=True):
     producer_id_expiration_ms: int = 24 * 60 * 60 * 1000
     remote_storage_enable: bool = False
     remote_log_storage_system_enable: bool = True
-    """Kafka's default is false, but no topic gets remote storage where it is"""
+    """Kafka's default is false, but then no topic can have remote storage"""
 
     @property
     def has_remote_log(self) -> bool:
-        """`UnifiedLog.isRemoteLogEnabled`, of a topic that may have remote storage at all."""
+        """Whether the topic has remote storage and the broker's remote storage system is on
+        (`UnifiedLog.isRemoteLogEnabled`).
+        """
         return self.remote_storage_enable and self.remote_log_storage_system_enable
 
     @classmethod
     def from_server_properties(cls, properties: Mapping[str, str]) -> dict[str, str]:
-        """The settings of a broker that recovery knows; the others have nothing to do with it."""
+        """Return only those settings of a broker that matter to a recovery."""
         known = {*_BROKER_NAMES, *_DEFAULTS}
         return {name: value for name, value in properties.items() if name in known}
 
     @classmethod
     def known_to_topics(cls, values: Mapping[str, str]) -> dict[str, str]:
-        """The settings that decide bytes and make sense, under the topic's names.
-
-        What is else there is not for recovery.
-        """
+        """Return the valid settings that matter to a recovery, under their topic names. All others are dropped."""
         named = {_BROKER_NAMES.get(name, name): value for name, value in values.items()}
         return {
             name: value
@@ -92,13 +91,12 @@ class LogSettings(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_names(cls, values: Mapping[str, str]) -> LogSettings:
-        """The settings under Kafka's topic or broker names as values.
-
-        An unknown name or a value of another kind is refused.
+        """Return settings from values under Kafka's topic or broker names. Raises `UsageError` for an unknown name or
+        an invalid value.
         """
         topic = {name: value for name, value in values.items() if name not in _BROKER_NAMES}
         broker = {_BROKER_NAMES[name]: value for name, value in values.items() if name in _BROKER_NAMES}
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for name, text in {**broker, **topic}.items():
             if name in _IGNORED:
                 continue
@@ -109,11 +107,11 @@ class LogSettings(Struct, frozen=True, kw_only=True):
             if value is None:
                 needed = "true or false" if kind is bool else "a number"
                 raise UsageError(f"setting {name} needs {needed}, not {text!r}")
-            found[name.replace(".", "_")] = value
-        return cls(**found)
+            fields[name.replace(".", "_")] = value
+        return cls(**fields)
 
     def as_names(self) -> dict[str, str]:
-        """What `from_names` takes, under the topic's names."""
+        """Return the settings under their topic names, as `from_names` takes them."""
         return {name: str(getattr(self, name.replace(".", "_"))).lower() for name in _DEFAULTS}
 
 
@@ -121,4 +119,4 @@ _DEFAULTS: dict[str, int] = {
     name.replace("_", "."): default
     for name, default in zip(LogSettings.__struct_fields__, LogSettings.__struct_defaults__, strict=True)
 }
-"""Kafka's default of each setting, by the topic's name for it."""
+"""Kafka's default of each setting, by its topic name."""

@@ -1,9 +1,8 @@
-"""The start of a log that is gone.
-
-Retention renames a segment's files together (`UnifiedLog.deleteSegmentFiles`) and cuts the leader epochs first, when
-the log start offset moves (`LeaderEpochFileCache.truncateFromStart`): indexes or epochs below the first segment show
-that segments are gone.  Of a tiered log the first segments are remote, and the epochs stay; which logs are tiered is
-known to those who ask (`kafkalog.tiers.tiering`).
+"""Detect that the start of a log is missing. Retention renames all files of a segment together
+(`UnifiedLog.deleteSegmentFiles`), and truncates the leader epochs first, when the log start offset moves
+(`LeaderEpochFileCache.truncateFromStart`). So indexes or epochs below the first segment show that segments are missing.
+The first segments of a tiered log are remote, while its epochs stay; callers know which logs are tiered
+(`kafkalog.tiers.tiering`).
 """
 
 from __future__ import annotations
@@ -24,10 +23,8 @@ __all__ = ["first_base", "lost_start"]
 
 
 def lost_start(names: Iterable[str], epochs: Sequence[int], *, is_remote: bool) -> tuple[int, int] | None:
-    """First and last offset before the first segment of a directory that were there, and are gone; None if none were.
-
-    `names` are those of its files, `epochs` the first offsets of its leader epochs, `is_remote` whether the log may
-    begin in a remote tier.
+    """Return first and last offset (inclusive) missing before a directory's first segment; None if none are. `names`
+    are its files, `epochs` the first offsets of its leader epochs; `is_remote`: the log may begin in a remote tier.
     """
     parsed = {name: each for name in names if (each := parse_segment_file(name)) is not None}
     begins = first_base(parsed)
@@ -40,7 +37,7 @@ def lost_start(names: Iterable[str], epochs: Sequence[int], *, is_remote: bool) 
 
 
 def first_base(names: Mapping[str, SegmentFileName]) -> int | None:
-    """Base offset of the first segment; None without any."""
+    """Return the base offset of the first segment; None without a segment."""
     logs = (each.base_offset for name, each in names.items() if name == segment_file(each.base_offset, FileKind.LOG))
     return min(logs, default=None)
 

@@ -1,9 +1,8 @@
-"""The finding that a whole partition directory is gone, the same for every command that examines a log directory.
-
-A broker names its partitions in the checkpoints of the log directory, which it writes every few seconds or minutes and
-when it stops (`LogManager.checkpointLogRecoveryOffsets`, `ReplicaManager.checkpointHighWatermarks`), and the metadata
-log says in which directory a replica stands.  Deleting a topic leaves a `-delete` directory until its files go, and
-takes it out of the checkpoints; one that was written before may still name it.  So what is missing is a warning.
+"""Findings about missing partition directories, for every command that examines a log directory. A broker lists its
+partitions in the checkpoints of the log directory, which it writes every few seconds or minutes and when it stops
+(`LogManager.checkpointLogRecoveryOffsets`, `ReplicaManager.checkpointHighWatermarks`), and the metadata log has the
+directory of each replica. Deleting a topic leaves a `-delete` directory for a while, and removes the topic from the
+checkpoints; an earlier checkpoint may still list it. So a missing directory is a WARNING.
 """
 
 from __future__ import annotations
@@ -24,10 +23,9 @@ def missing_directories(
     checkpoints: Mapping[str, Offsets],
     assigned: Set[tuple[str, int]],
 ) -> Iterator[Finding]:
-    """Findings of a log directory, their files relative to it.
-
-    `there` are the topic-partitions that have a directory, `others` all names in it, `checkpoints` the offsets by the
-    name of their file, and `assigned` the replicas that the cluster's metadata has in this directory.
+    """Yield findings about a log directory, with files relative to it. `there` are the topic-partitions that have a
+    directory, `others` all names in it, `checkpoints` the offsets by file name, and `assigned` the replicas that the
+    cluster metadata places in this directory.
     """
     named = {key for offsets in checkpoints.values() for key in offsets} - there
     assigned = assigned - there

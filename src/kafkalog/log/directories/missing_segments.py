@@ -1,4 +1,4 @@
-"""The finding that a segment is gone, the same for every command that looks for it."""
+"""Findings about missing segments, for every command that looks for them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ def missing_segments(
     *,
     why_sure: str = "and no others in this log are",
 ) -> Iterator[Finding]:
-    """Findings of a partition directory; `missing` are offsets as `MissingOffsets` finds them.
-
-    `bases` are the base offsets of the segments that are there: one at which missing offsets begin holds nothing, and
-    the finding names it.  Elsewhere it names the segment that follows.
+    """Yield findings about a partition directory; `missing` are ranges of offsets from `MissingOffsets`. `bases` are
+    the base offsets of existing segments. If missing offsets begin at one, that segment is empty and the finding names
+    it; otherwise the finding names the segment after them.
     """
     there = frozenset(bases)
     for first, last in missing:

@@ -1,4 +1,4 @@
-"""Where a new file may go: into no log directory and no partition, and into nothing that is read for it."""
+"""Check the place of a new file: not in a log directory, a partition, or a directory that is being read."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["require_outside"]
 
 
 def require_outside(target: str, examined: Sequence[str]) -> None:
-    """Raises `UsageError` for a file that would be made in a place that a broker reads, or in one of `examined`.
-
-    Links are followed, and every directory above counts.  Names in `examined` that are not local directories do not.
+    """Raise `UsageError` if a file would be created in a directory that a broker reads, or in one of `examined`. Links
+    are followed, and all parent directories are checked. Names in `examined` that are not local directories are
+    ignored.
     """
     if "\0" in target:
         raise UsageError("a path cannot hold a NUL")
@@ -35,7 +35,7 @@ def require_outside(target: str, examined: Sequence[str]) -> None:
 
 
 def _is_kafkas(directory: str) -> bool:
-    """A log directory or a partition directory, as far as that can be seen."""
+    """Whether a directory is a log directory or a partition directory; False if it cannot be read."""
     try:
         return is_log_dir(directory) or is_partition_dir(directory)
     except StorageError:

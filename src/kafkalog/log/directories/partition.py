@@ -1,6 +1,5 @@
-"""One partition directory: its segments in order, and the small files that say more about them.
-
-Kafka's `UnifiedLog`, for reading.  A `Partition` may also be a single segment file that is anywhere.
+"""One partition directory: its segments in order, and the small files about them. It is Kafka's `UnifiedLog`, for
+reading. A `Partition` may also be a single segment file in any directory.
 """
 
 from __future__ import annotations
@@ -11,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError, KafkaLogError, UsageError
@@ -76,15 +77,15 @@ __all__ = [
 @checked()
 @dataclass(frozen=True)
 class Partition:
-    """The content of one partition directory; listed once, never written to."""
+    """Content of one partition directory, listed once and never written to."""
 
     path: str
     name: PartitionName | None
-    """None for a segment file outside of a partition directory"""
+    """None for a segment file outside a partition directory"""
     segments: tuple[Segment, ...]
-    """by base offset"""
+    """segments by base offset"""
     checkpointed_log_start_offset: int | None = None
-    """from log-start-offset-checkpoint of the directory above"""
+    """from log-start-offset-checkpoint of the directory above; None without an entry"""
     leader_epochs: tuple[LeaderEpoch, ...] = ()
     metadata: PartitionMetadata | None = None
     snapshots: tuple[str, ...] = ()
@@ -94,49 +95,50 @@ class Partition:
     unfinished: tuple[str, ...] = ()
     """paths of `.deleted`, `.cleaned`, `.swap` and other temporary files"""
     deleted_below: int | None = None
-    """of a view of deleted records in live segments: only what lies below this offset belongs to it"""
+    """for a view of deleted records in live segments: only records below this offset belong to it; otherwise None"""
     findings: tuple[Finding, ...] = field(default=(), repr=False)
-    """what listing the directory found"""
+    """findings from listing the directory"""
     limits: Limits = field(default=DEFAULT_LIMITS, repr=False, compare=False)
-    """what it was opened with, for all that is read of it without other limits"""
+    """limits for everything that is read of it, unless a method is given others"""
 
     @property
     def topic(self) -> str | None:
-        """Topic in the directory's name."""
+        """Topic in the directory's name; None if unknown."""
         return self.name.topic if self.name is not None else None
 
     @property
     def partition(self) -> int | None:
-        """Partition number in the directory's name."""
+        """Partition number in the directory's name; None if unknown."""
         return self.name.partition if self.name is not None else None
 
     @property
     def state(self) -> DirectoryState:
-        """Live, or waiting for deletion, moving, stray."""
+        """State of the directory: live, waiting for deletion, moving or stray."""
         return self.name.state if self.name is not None else DirectoryState.LIVE
 
     @property
     def size(self) -> int:
-        """Bytes of all log files."""
+        """Size of all log files in bytes."""
         return sum(segment.size for segment in self.segments)
 
     @property
     def log_start_offset(self) -> int:
-        """First offset a consumer may read: the checkpointed one, or the first segment's base if that is larger."""
+        """First offset that consumers can read: the checkpointed one, or the first segment's base offset if that is
+        larger.
+        """
         base = self.segments[0].base_offset if self.segments else 0
         return max(base, self.checkpointed_log_start_offset or 0)
 
     @property
     def begins_remotely(self) -> bool:
-        """Whether its first segments are in a remote tier, as its line in the checkpoint and its leader epochs tell.
-
-        Whether they could not do so because other things are missing, `kafkalog.tiers.tiering` finds out.
+        """Whether its first segments are in a remote tier, according to the checkpoint and the leader epochs.
+        `kafkalog.tiers.tiering` decides whether something else is missing instead.
         """
         start, begins = self.checkpointed_log_start_offset, self.segments[0].base_offset if self.segments else 0
         return start is not None and start < begins and any(each.start_offset <= start for each in self.leader_epochs)
 
     def _own(self, limits: Limits) -> Limits:
-        """The limits that a caller gave, else those that the partition was opened with."""
+        """Return the limits that a caller gave, or those of the partition if it gave none."""
         return self.limits if limits is DEFAULT_LIMITS else limits
 
     def batches(
@@ -150,10 +152,9 @@ class Partition:
         on_damage: str = RAISE,
         limits: Limits = DEFAULT_LIMITS,
     ) -> BatchReader:
-        """The batches of all segments, from the one that reaches `start_offset`; see `batch_filter` for conditions.
-
-        `on_damage` is as in `to_arrow`; `findings` of what is returned has what was wrong.  Batches are not opened, so
-        damage inside of one with a right checksum is not met.
+        """Return a reader of the batches of all segments, from the one that reaches `start_offset`; for the conditions
+        see `batch_filter`. `on_damage` is as in `to_arrow`; the reader's `findings` has the faults. Batches are not
+        decoded, so damage inside one with a valid checksum is not found.
         """
         wanted = batch_filter(producer_ids, codecs, transactional, control)
         return BatchReader(
@@ -165,19 +166,23 @@ class Partition:
         self,
         filter: RecordFilter = EVERY_RECORD,
         *,
+        isolation_level: str | None = None,
         include_control: bool = False,
         all: bool = False,
         on_damage: str = RAISE,
         limits: Limits = DEFAULT_LIMITS,
         on_bytes: Callable[[int], None] | None = None,
     ) -> RecordReader:
-        """The records that a consumer sees and `filter` accepts; see `RecordReader`.
+        """Return a reader of the records that a consumer gets and `filter` accepts; see `RecordReader`.
 
-        `on_damage` is as in `to_arrow`; `findings` of what is returned has what was wrong.  `all` gives everything in
-        the files that `filter` accepts and goes on behind damage, whatever `on_damage` says.
+        `isolation_level` takes precedence over the filter's. `on_damage` is as in `to_arrow`; the reader's `findings`
+        has the faults. `all` yields everything in the files that `filter` accepts and continues after damage, whatever
+        `on_damage` is.
         """
         from kafkalog.log.reading.records import RecordReader  # most commands read no record
 
+        if isolation_level is not None:
+            filter = structs.replace(filter, isolation_level=isolation_level)
         return RecordReader(
             self,
             filter,
@@ -201,25 +206,26 @@ class Partition:
         layout: str = "copy",
         decoding: ColumnDecoding | None = None,
     ) -> pyarrow.RecordBatchReader:
-        """What `records` gives, as Arrow batches of at most `batch_rows` rows and about `batch_bytes` bytes.
+        """Return the records that a consumer gets and `filter` accepts, as Arrow batches of at most `batch_rows` rows
+        and about `batch_bytes` bytes.
 
-        `columns` are names of `kafkalog.codec.columnar.schema.TYPES`, by default those of Spark's Kafka source with
-        headers.  A batch that begins below the end of another ends nothing, as a consumer gives no record twice.
-        Where an open transaction ends committed data, `open_transaction` in the metadata of the reader's schema says
-        so.
+        `columns` are names in `kafkalog.codec.columnar.schema.TYPES`, by default those of Spark's Kafka source with
+        headers. A batch that begins below the end of an earlier one does not end the rows; like a consumer, the reader
+        returns no offset twice. If an open transaction ends committed data early, `open_transaction` in the metadata of
+        the reader's schema says so.
 
-        Damage raises `FormatError` while the batches are read, after the rows before it, with the finding as the
-        error's `finding`.  `on_damage="stop"` ends the rows there, as damage ends a consumer's reading; `"skip"` leaves
-        out the records that cannot be read and goes on with the next sound batch.  A list for `findings` gets what was
-        wrong, of repeated offsets the first, and makes `"stop"` the default; without one a warning says it.
+        Damage raises `FormatError` while the batches are read, after the rows before it; the error's `finding`
+        describes it. `on_damage="stop"` ends the rows there, as damage ends a consumer's reading; `"skip"` leaves out
+        the records that cannot be read and continues with the next sound batch. A list for `findings` receives the
+        faults, only the first of repeated offsets, and makes `"stop"` the default; without a list they become warnings.
 
-        `threads`, the caller's among them, read large logs in parallel; rows and their order stay the same, but the
-        Arrow batches may differ.  Each thread holds a few batches in memory.
+        `threads`, with the caller's among them, read large logs in parallel. Rows and their order are the same, but the
+        Arrow batches may differ. Each thread holds a few batches in memory.
 
-        `layout="view"` gives `key` and `value` as Arrow's `binary_view`, which points into the bytes that were read or
-        decompressed instead of a copy of them; those bytes stay in memory until every row of the Arrow batch is gone.
+        `layout="view"` returns `key` and `value` as Arrow's `binary_view`, which points into the bytes that were read
+        or decompressed instead of copying them. Those bytes stay in memory until every row of the Arrow batch is gone.
 
-        `decoding` decodes keys and values; `kafkalog.DecodedValues` does so by their schemas.  It cannot be combined
+        `decoding` decodes keys and values; `kafkalog.DecodedValues` does so by their schemas. It cannot be combined
         with `layout="view"` (`UsageError`).
         """
         with needed("to_arrow", "fast"):
@@ -241,7 +247,9 @@ class Partition:
         return read(columns, findings=findings) if decoding is None else decoding.decoded(self, read, columns, findings)
 
     def transactions(self, *, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS) -> Transactions:
-        """Aborted and open transactions up to damage; or through it, when undecided ones do not count as open."""
+        """Return aborted and open transactions up to the first damage. With `through_damage` return those of the whole
+        log; undecided ones then do not count as open.
+        """
         limits = self._own(limits)
         if through_damage:
             return self._derive_transactions(limits, through_damage=True)
@@ -276,17 +284,18 @@ class Partition:
         )
 
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
-        """Every aborted transaction, in the order of the markers, according to the log itself."""
+        """Return all aborted transactions in the order of their markers, according to the log itself."""
         return self.transactions().aborted
 
     def last_stable_offset(self) -> int:
-        """First offset of the earliest open transaction, at least the log start; else the log end offset."""
+        """Return the first offset of the earliest open transaction, but at least the log start offset; the log end
+        offset if none is open.
+        """
         return self.transactions().last_stable_offset
 
     def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
-        """Offset that the next record would get: after the last valid batch of the last segment.
-
-        The segment is read once, and again only if its file has changed.
+        """Return the offset of the next record: after the last valid batch of the last segment. The segment is read
+        once, and again only after its file changed.
         """
         if not self.segments:
             return self.checkpointed_log_start_offset or 0
@@ -306,7 +315,7 @@ class Partition:
         return end
 
     def segments_from(self, offset: int) -> Iterator[Segment]:
-        """The segment that holds `offset`, if there is one, and those after it."""
+        """Yield the segment that holds `offset`, if there is one, and those after it."""
         for number in range(index_of(self.segments, offset), len(self.segments)):
             yield self.segments[number]
 
@@ -320,7 +329,7 @@ class Partition:
         reset: Reset | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Chunk:
-        """A chunk of whole batches from `offset` on, as a consumer fetches it; see `fetch.fetch`."""
+        """Return a chunk of whole batches from `offset` on, as a consumer fetches it; see `fetch.fetch`."""
         from kafkalog.log.reading.fetch import fetch  # converts and encodes: most who read do not
 
         return fetch(
@@ -329,7 +338,9 @@ class Partition:
         )
 
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
-        """Base offsets, descending, of the segments last modified by `timestamp`; see `offsets_before`."""
+        """Return the base offsets, descending, of the segments last modified by `timestamp` (ms); see
+        `offsets_before`.
+        """
         return offsets_before(self, timestamp, max_count)
 
     def offset_for_timestamp(
@@ -340,18 +351,17 @@ class Partition:
         through_damage: bool = False,
         limits: Limits = DEFAULT_LIMITS,
     ) -> OffsetAndTimestamp | None:
-        """The first record from the log start offset on with at least this timestamp (ms); None if there is none.
-
-        Reads only the batches that can hold the answer.  The time index is used if the log confirms it, see
-        `time_lookup`; otherwise the batch headers are read.  What a look-up learns about whole segments is kept for the
-        next one.  Damage ends the search, unless it is to go on behind; it is appended to a list for `findings`.
+        """Return the first record, from the log start offset on, with this timestamp (ms) or a later one; None if there
+        is none. Only batches that can hold the answer are read. The time index is used if the log confirms it, see
+        `time_lookup`; otherwise batch headers are read. Facts about whole segments are kept for the next search. Damage
+        ends the search, unless `through_damage`; it is appended to `findings`, if that is a list.
         """
         own = self._own(limits)
         return run_slices(looking_for_timestamp(self, timestamp, findings, through_damage=through_damage, limits=own))
 
     @cached_property
     def newest(self) -> NewestTimestamps:
-        """What look-ups by time have learned of the segments."""
+        """Newest timestamps of the segments, as searches by time have learned them."""
         return NewestTimestamps(self.segments, index_of(self.segments, self.log_start_offset))
 
 
@@ -363,9 +373,8 @@ def read_partition(
     as_started: bool = True,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Partition:
-    """List a directory whose name is known; raises `StorageError`.
-
-    With `as_started` segments are those that a start has, where one was being replaced (`put_swaps_in_place`).
+    """List a directory whose name is known. With `as_started`, segments are those that a start would have if one was
+    being replaced (`put_swaps_in_place`). Raises `StorageError`.
     """
     listing = PartitionListing(path, limits)
     for entry in scan_directory(path):
@@ -389,7 +398,9 @@ def read_partition(
 
 
 def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple[int | None, Finding | None]:
-    """Log start offset of a partition that stands alone, from the directory around it."""
+    """Return the log start offset of a single partition from the checkpoint in its parent directory, and a finding if
+    that cannot be read.
+    """
     checkpoint = os.path.join(os.path.dirname(absolute(path)), LOG_START_OFFSET_CHECKPOINT)
     try:
         entries = decode_offset_checkpoint(read_small(checkpoint, limits.checkpoint_bytes), source=checkpoint)
@@ -404,7 +415,8 @@ def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple
 
 
 def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partition:
-    """The partition directory at `path`; raises `UsageError` if it is not one, `StorageError` if it cannot be read.
+    """Return the partition directory at `path`. Raises `UsageError` if it is not one, `StorageError` if it cannot be
+    read.
 
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
@@ -428,9 +440,8 @@ def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partit
 
 
 def open_live(topic: str, root: str, names: Iterable[str]) -> Iterator[Partition]:
-    """The live partitions of a topic among the `names` in a log directory, sorted by name.
-
-    Those that cannot be opened are left out.
+    """Yield the live partitions of a topic among the `names` in a log directory, sorted by name. Those that cannot be
+    opened are left out.
     """
     for name in sorted(names):
         parsed = parse_partition_directory(name)
@@ -459,10 +470,9 @@ def _first_offset(path: str) -> int:
 
 
 def open_segment(path: PathLike) -> Partition:
-    """A single log file, wherever it is, as a partition of one segment; raises `UsageError` if it is not one.
-
-    The name may be `NNN.log` followed by any of Kafka's suffixes, or that of a KRaft snapshot.  A file with any other
-    name is one if it begins with a whole batch, whose offset is then taken for the segment's.
+    """Return a single log file, in any directory, as a partition of one segment. Its name may be `NNN.log` with any of
+    Kafka's suffixes, or that of a KRaft snapshot. A file with any other name must begin with a complete batch, whose
+    base offset becomes the segment's. Raises `UsageError` if it is not a segment.
 
     * `path`: the log file
     """

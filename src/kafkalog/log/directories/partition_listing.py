@@ -1,4 +1,4 @@
-"""A partition directory, entry by entry: its segments, and the small files that say more about them."""
+"""List a partition directory entry by entry: its segments, and the small files about them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _KNOWN_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, QUORUM_ST
 OF_CONFLUENT = "of the tiered storage of Confluent's server: not read and not changed"
 _UNFINISHED = (TEMPORARY, UNFINISHED_SNAPSHOT, DELETED, CLEANED, SWAP)
 _SHORT = 256
-"""Bytes of a small file that is decoded once, however many partitions hold the same: those of a topic often do."""
+"""Largest small file whose decoded content is cached: partitions of a topic often have identical ones."""
 
 
 @lru_cache(maxsize=1024)
@@ -52,7 +52,7 @@ def _metadata_of(data: bytes) -> PartitionMetadata:
 
 
 class PartitionListing:
-    """What is learned while the entries of a partition directory are examined once."""
+    """Collector of the entries of a partition directory, each of which is examined once."""
 
     def __init__(self, path: str, limits: Limits) -> None:
         self.path = path
@@ -70,11 +70,11 @@ class PartitionListing:
         self.metadata: PartitionMetadata | None = None
 
     def found(self, code: FindingCode, path: str, detail: str, severity: Severity = Severity.WARNING) -> None:
-        """Note what is wrong with a file."""
+        """Record a finding about a file."""
         self.findings.append(Finding(code, severity, None, None, detail, path))
 
     def look_at(self, entry: Entry) -> None:
-        """Examine one entry; what is no longer there is passed over."""
+        """Examine one entry. One that no longer exists is ignored."""
         try:
             status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
@@ -104,38 +104,36 @@ class PartitionListing:
             self.found(FindingCode.FOREIGN_FILE, entry.path, "a file that no Kafka version writes")
 
     def _pending(self, path: str, parsed: SegmentFileName) -> None:
-        """A file that an operation has left under way; the names are those that a start decides by."""
+        """Record a file of an unfinished operation, if a start depends on it."""
         if parsed.pending == CLEANED:
             self._smallest_cleaned = min(self._smallest_cleaned, parsed.base_offset)
         elif parsed.pending == SWAP:
             self._swaps.setdefault(parsed.base_offset, {})[parsed.kind] = path
 
     def put_swaps_in_place(self) -> None:
-        """Have the segments that a start would have, where the end of a replacement was cut short.
-
-        A segment that the cleaner has written is complete under the suffix `.swap`: a start puts it in place of
-        those whose base offsets it covers (`LogLoader.load`), unless one of later is still `.cleaned`.
+        """Apply an interrupted replacement of segments as a start would. A segment that the cleaner wrote is complete
+        when it has the suffix `.swap`: a start puts it in place of those whose base offsets it covers
+        (`LogLoader.load`), unless a later one is still `.cleaned`. Each replacement makes a finding.
         """
         swaps = {base: files for base, files in self._swaps.items() if base < self._smallest_cleaned}
-        made = [(base, files) for base, files in sorted(swaps.items()) if FileKind.LOG in files]
-        if not made:
+        complete = [(base, files) for base, files in sorted(swaps.items()) if FileKind.LOG in files]
+        if not complete:
             return
         try:
-            high = max(self._segment(base, files).next_offset(self.limits) for base, files in made)
+            high = max(self._segment(base, files).next_offset(self.limits) for base, files in complete)
         except StorageError as error:
             self.findings.append(unreadable(error, self.path))
             return
-        for base in [base for base in self.files if made[0][0] <= base < high]:
+        for base in [base for base in self.files if complete[0][0] <= base < high]:
             del self.files[base]
-        for base, files in made:
+        for base, files in complete:
             self.files[base] = {kind: path for kind, path in files.items() if kind is not FileKind.PRODUCER_SNAPSHOT}
             detail = "a start puts this segment in place, and ends what was cut short; it is read as if that was done"
             self.found(FindingCode.TEMPORARY_FILE, files[FileKind.LOG], detail, Severity.WARNING)
 
     def _no_file(self, entry: Entry, mode: int, *, holds_records: bool) -> None:
-        """What is in place of a file: nothing is read from it, and recovery leaves such a directory alone.
-
-        A broker passes over a directory, and ignores a dangling link.
+        """Record a finding about an entry that is not a regular file. It is not read, and recovery does not act on such
+        a directory, except that directories and dangling links are ignored, as by a broker.
         """
         if stat.S_ISDIR(mode) or (stat.S_ISLNK(mode) and not os.path.exists(entry.path)):
             severity = Severity.ERROR if holds_records else Severity.WARNING
@@ -170,8 +168,8 @@ class PartitionListing:
             self.found(FindingCode.PARTITION_METADATA_INVALID, path, reason_of(error), Severity.ERROR)
 
     def segments(self) -> tuple[Segment, ...]:
-        """The segments, when every entry was examined."""
-        found = []
+        """Return the segments, after all entries were examined."""
+        segments = []
         for base_offset in sorted(self.files):
             files = self.files[base_offset]
             log = files.get(FileKind.LOG)
@@ -179,14 +177,14 @@ class PartitionListing:
                 for path in files.values():
                     self.found(FindingCode.FOREIGN_FILE, path, "an index without its log")
                 continue
-            found.append(self._segment(base_offset, files))
-        return tuple(found)
+            segments.append(self._segment(base_offset, files))
+        return tuple(segments)
 
     def _segment(self, base_offset: int, files: dict[FileKind, str]) -> Segment:
         log = files[FileKind.LOG]
         sizes = {kind: self.status[path].st_size for kind, path in files.items()}
-        told = self.remote.get(log)
-        newest, is_untold = (None, False) if told is None else (told.newest, told.is_untold)
+        remote_entry = self.remote.get(log)
+        newest, is_untold = (None, False) if remote_entry is None else (remote_entry.newest, remote_entry.is_untold)
         return Segment(
             base_offset=base_offset, path=log, size=sizes[FileKind.LOG], modified_ns=self.status[log].st_mtime_ns,
             files=files, sizes=sizes, newest=newest, is_untold=is_untold,
@@ -194,5 +192,5 @@ class PartitionListing:
 
 
 def reason_of(error: FormatError | NotRegularFileError) -> str:
-    """Why a small file says nothing."""
+    """Return the reason why a small file cannot be used."""
     return error.message if isinstance(error, FormatError) else str(error.strerror)

@@ -1,4 +1,4 @@
-"""Which topic-partitions somebody wants, by topic, partition number and what is left out."""
+"""Selection of topic-partitions by topic, partition number and exclusion."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ _MOST_LISTED = 20
 
 
 def is_glob(text: str) -> bool:
-    """Whether it is a pattern; no legal name of a topic holds one of these characters."""
+    """Whether text is a pattern. No legal topic name contains one of these characters."""
     return not _GLOB_CHARACTERS.isdisjoint(text)
 
 
 @lru_cache(maxsize=16)
 def matcher(patterns: frozenset[str]) -> Callable[[str], bool]:
-    """Whether a name is one of the names, or matches one of the patterns, as `fnmatch` has them; case counts."""
+    """Return a function that tells whether a name is one of the names or matches one of the patterns (as in `fnmatch`,
+    case-sensitive).
+    """
     globs = sorted(filter(is_glob, patterns))
     if not globs:
         return patterns.__contains__
@@ -37,9 +39,8 @@ def matcher(patterns: frozenset[str]) -> Callable[[str], bool]:
 
 
 class Selection(Struct, frozen=True):
-    """Partitions of the topics that match `topics`, or of all; `excluded` are topics, or partitions as `topic-0`.
-
-    Topics and what is excluded are names or patterns with `*`, `?` and `[…]`; case counts.
+    """Partitions of the topics that match `topics`, or of all topics; `excluded` are topics, or partitions such as
+    `topic-0`. Both may be names or patterns with `*`, `?` and `[…]`, and are case-sensitive.
     """
 
     topics: frozenset[str] = frozenset()
@@ -48,17 +49,17 @@ class Selection(Struct, frozen=True):
 
     @classmethod
     def of(cls, topics: Iterable[str] = (), partitions: Iterable[int] = (), excluded: Iterable[str] = ()) -> Selection:
-        """The selection of what was given, in any order and any number of times."""
+        """Return a selection from values in any order, with repetitions."""
         return cls(frozenset(topics), frozenset(partitions), frozenset(excluded))
 
     def takes_topic(self, topic: str) -> bool:
-        """Whether a topic is wanted, as far as it is not a matter of single partitions."""
+        """Whether a topic is selected, apart from the selection of single partitions."""
         if self.topics and not matcher(self.topics)(topic):
             return False
         return not (self.excluded and matcher(self.excluded)(topic))
 
     def takes(self, topic: str | None, partition: int | None) -> bool:
-        """Whether a partition is wanted; one whose name is not known only where all are."""
+        """Whether a partition is selected. One whose name is unknown is selected only by `ALL`."""
         if topic is None or partition is None:
             return self == ALL
         if self.partitions and partition not in self.partitions:
@@ -68,25 +69,24 @@ class Selection(Struct, frozen=True):
         return not (self.excluded and matcher(self.excluded)(f"{topic}-{partition}"))
 
     def check(self, at_hand: Iterable[tuple[str, int]]) -> None:
-        """`UnknownName` for a topic or partition that is not at hand; `UsageError` where nothing is left.
-
-        A pattern of `topics` must match something; one of `excluded` need not.
+        """Raise `UnknownName` for a topic or partition that does not exist, `UsageError` if nothing is left. A pattern
+        in `topics` must match something; one in `excluded` need not.
         """
         if self == ALL:
             return
         keys = set(at_hand)
         names = {topic for topic, _ in keys}
-        for each in sorted(self.topics):
-            if each in names or (is_glob(each) and any(map(matcher(frozenset({each})), names))):
+        for pattern in sorted(self.topics):
+            if pattern in names or (is_glob(pattern) and any(map(matcher(frozenset({pattern})), names))):
                 continue
-            if is_glob(each):
-                raise UnknownName(f"no topic matches {quoted(each)}")
-            raise unknown("topic", each, names)
+            if is_glob(pattern):
+                raise UnknownName(f"no topic matches {quoted(pattern)}")
+            raise unknown("topic", pattern, names)
         self._check_numbers(keys)
         partitions = {f"{topic}-{number}" for topic, number in keys}
-        for each in sorted(self.excluded):
-            if not is_glob(each) and each not in names and each not in partitions:
-                raise unknown("topic or partition", each, names | partitions)
+        for pattern in sorted(self.excluded):
+            if not is_glob(pattern) and pattern not in names and pattern not in partitions:
+                raise unknown("topic or partition", pattern, names | partitions)
         if keys and not any(self.takes(*key) for key in keys):
             raise UsageError("everything that was selected is excluded")
 
@@ -105,37 +105,33 @@ class Selection(Struct, frozen=True):
             raise UnknownName(f"topic {quoted(topics.pop())} has no partition {number} here; it has {numbers}")
 
     def of_unreadable(self, findings: Iterable[Finding]) -> list[Finding]:
-        """The findings about what is wanted among those about what cannot be read.
-
-        All whose names tell no partition.
+        """Return the findings about selected partitions that cannot be read. Findings whose file belongs to no
+        partition are included.
         """
-        found = []
+        selected = []
         for finding in findings:
             names = unreadable_names([finding])
             if not names or any(self.takes(*name) for name in names):
-                found.append(finding)
-        return found
+                selected.append(finding)
+        return selected
 
     def directories(self, root: str, names: Iterable[str]) -> frozenset[str] | None:
-        """The wanted ones of the directories of a log directory; None for all.
-
-        `UnknownName` if there is none.
-        """
+        """Return the selected directories of a log directory; None for all. Raises `UnknownName` if there are none."""
         if self == ALL:
             return None
-        parsed = {each: name for each in names if (name := parse_partition_directory(each)) is not None}
-        found = frozenset(each for each, name in parsed.items() if self.takes(name.topic, name.partition))
-        if not found:
+        parsed = {directory: name for directory in names if (name := parse_partition_directory(directory)) is not None}
+        selected = frozenset(path for path, name in parsed.items() if self.takes(name.topic, name.partition))
+        if not selected:
             self.check((name.topic, name.partition) for name in parsed.values())
             raise UnknownName(f"{root} holds none of the requested partitions")
-        return found
+        return selected
 
 
 ALL = Selection()
 
 
 def unreadable_names(findings: Iterable[Finding]) -> list[tuple[str, int]]:
-    """Topic and number of the partitions of which a directory, or a file in it, could not be read."""
+    """Return topic and number of the partitions of which a directory, or a file in it, could not be read."""
     names = []
     for finding in findings:
         if finding.code is FindingCode.UNREADABLE and finding.file is not None:

@@ -1,4 +1,6 @@
-"""The entries of files that are not logs: indexes, producer snapshots, checkpoints, metadata; in Kafka's words."""
+"""Read the entries of files that are not logs, under Kafka's names: indexes, producer snapshots, checkpoints,
+metadata.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ Fields = tuple[Any, ...]
 
 
 class SideFile(Struct, frozen=True):
-    """Entries in file order, under Kafka's names, and what was wrong: all of it once the entries were read."""
+    """Entries in file order, under Kafka's names, and findings, which are complete once all entries were read."""
 
     entries: Iterator[Entry]
     findings: list[Finding]
@@ -73,7 +75,7 @@ def _index(
     entry: Callable[[Fields], Entry],
     findings: list[Finding],
 ) -> Iterator[Entry]:
-    """Entries as long as they increase; zeros that a broker has allocated after them are none."""
+    """Yield the entries as long as they increase. Zeros that a broker allocated after them are ignored."""
     if source.size % layout.size:
         detail = f"{source.size} bytes are not a multiple of {layout.size}"
         findings.append(_found(FindingCode.INDEX_SIZE_INVALID, path, detail))
@@ -200,13 +202,15 @@ def _name(path: str) -> str:
 
 
 def is_side_file(path: str) -> bool:
-    """Whether the name is that of such a file."""
+    """Whether a file has the name of a side file."""
     parsed = parse_segment_file(_name(path))
     return _name(path) in _BY_NAME or (parsed is not None and parsed.kind in _BY_KIND)
 
 
 def read_side_file(path: str) -> SideFile:
-    """All entries, a piece of the file at a time; what cannot be read is a finding.  Raises `StorageError`."""
+    """Return all entries, read piece by piece. Content that cannot be read makes a finding. Iterating raises
+    `StorageError`.
+    """
     findings: list[Finding] = []
     return SideFile(_read(path, findings), findings)
 

@@ -1,4 +1,4 @@
-"""The first record of a partition with at least a timestamp, in slices, from the batches that can hold it."""
+"""Find the first record of a partition with at least a timestamp, with pauses, in the batches that can hold it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ from kafkalog.log.walk.time_lookup import NewestTimestamps
 __all__ = ["Look", "first_since", "looking_for_timestamp"]
 
 Look = Callable[[RecordBatch, int, int, Limits], OffsetAndTimestamp | None]
-"""Looks in a batch for the first record with at least a timestamp that is not below an offset."""
+"""Function that searches a batch for the first record with at least a timestamp and an offset not below a bound; None
+if there is none.
+"""
 
 
 class Searched(ReadablePartition, Protocol):
-    """A partition that keeps what look-ups learn."""
+    """A partition that keeps what searches learn."""
 
     @property
     def newest(self) -> NewestTimestamps:
-        """The newest timestamps of its segments."""
+        """Newest timestamps of its segments."""
 
 
 def looking_for_timestamp(
@@ -38,7 +40,9 @@ def looking_for_timestamp(
     limits: Limits = DEFAULT_LIMITS,
     look: Look | None = None,
 ) -> Sliced[OffsetAndTimestamp | None]:
-    """`Partition.offset_for_timestamp` in slices; `look` looks for the record in a batch that may hold it."""
+    """Return the result of `Partition.offset_for_timestamp` as a computation with pauses. `look` searches a batch that
+    may hold the record.
+    """
     look = look or first_since
     start = partition.log_start_offset
     first = index_of(partition.segments, start)
@@ -62,7 +66,9 @@ def looking_for_timestamp(
 
 
 def first_since(batch: RecordBatch, timestamp: int, start: int, limits: Limits) -> OffsetAndTimestamp | None:
-    """The first record of a batch with at least this timestamp that is not below `start`."""
+    """Return the first record of a batch with at least this timestamp whose offset is not below `start`; None if there
+    is none.
+    """
     epoch = batch.header.partition_leader_epoch if isinstance(batch.header, BatchHeader) else -1
     for record in decode_batch(batch, limits=limits).records:
         if record.timestamp >= timestamp and record.offset >= start:

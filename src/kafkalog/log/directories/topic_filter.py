@@ -1,4 +1,4 @@
-"""A white or black list of topics as one text, as Kafka's old consumers took it (`TopicFilter`)."""
+"""A list of topics to include or exclude as one text, as Kafka's old consumers took it (`TopicFilter`)."""
 
 from __future__ import annotations
 
@@ -6,5 +6,7 @@ __all__ = ["topic_filter"]
 
 
 def topic_filter(text: str) -> str:
-    """A regular expression as `TopicFilter` reads it: commas are alternatives, quotes and blanks go."""
+    """Return the regular expression that `TopicFilter` makes of a text: commas become alternatives; quotes and spaces
+    are removed.
+    """
     return text.strip().replace(",", "|").replace(" ", "").strip("\"'")

@@ -1,7 +1,6 @@
-"""Partitions one after the other, or several at a time in processes of their own; and how far the work is.
-
-Work on one topic-partition never needs another one, so each can go to a forked process, which sees the survey as it is
-and sends back what it decided.  What goes wrong there is done again here, where it raises as it should.
+"""Process partitions one after another, or several at once in forked processes, and report progress. Work on one
+topic-partition never needs another. A forked process inherits the survey and sends its result back. Work that fails
+there is repeated in this process, where it raises its error.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ __all__ = ["Group", "OnProgress", "OnRead", "ProgressState", "Workers", "groups_
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Group = tuple[str, ...]
-"""directories of one topic-partition: the replica, its `-future` copy, those that are being deleted"""
+"""Directories of one topic-partition: the replica, its `-future` copy, and those being deleted."""
 
 _WATCH_SECONDS = 1.0
 _WORTHWHILE_BYTES = 32 << 20
-"""of logs: below, starting processes takes longer than the work"""
+"""Least bytes of logs for which starting processes saves time."""
 _BYTES_OF_A_PARTITION = 64 << 10
-"""of logs that are read in the time which a partition takes even if it holds nothing"""
+"""Bytes of logs that are read in the time that an empty partition takes."""
 _OBJECTS = 1_000_000
-"""New objects between two searches for garbage: with fewer, a tenth of the time of small partitions goes there."""
+"""New objects between two garbage collections: with fewer, they take a tenth of the time of small partitions."""
 _TASK_BYTES = 8 << 20
 _TASK_GROUPS = 32
-"""What a process is given at once, at most: sending each small partition by itself takes time too."""
+"""Most work given to a process at once: sending each small partition separately takes time."""
 
 
 class ProgressState(Struct, frozen=True, kw_only=True):
-    """How far a phase is; a log counts as done when it was read to its end, or when its partition is done."""
+    """Progress of a phase. A log is done when it was read to its end, or its partition is done."""
 
     phase: str
     partitions: int
@@ -52,44 +51,42 @@ class ProgressState(Struct, frozen=True, kw_only=True):
 
 OnProgress = Callable[[ProgressState], None]
 OnRead = Callable[[int], None]
-"""told of bytes of logs as they are read"""
+"""Function that is called with the number of bytes read of logs."""
 
 
 def groups_of(directories: Sequence[str]) -> list[Group]:
-    """Partition directories by topic-partition, in the order of their first."""
-    found: dict[object, list[str]] = {}
+    """Group partition directories by topic-partition, in the order of each group's first."""
+    groups: dict[object, list[str]] = {}
     for directory in directories:
         name = parse_partition_directory(directory)
-        found.setdefault(directory if name is None else (name.topic, name.partition), []).append(directory)
-    return [tuple(each) for each in found.values()]
+        groups.setdefault(directory if name is None else (name.topic, name.partition), []).append(directory)
+    return [tuple(each) for each in groups.values()]
 
 
 _work: Callable[[Group], Any] | None = None
-"""what forked processes do: they inherit it"""
+"""function that forked processes inherit and call"""
 
 
 def _do(groups: Sequence[Group]) -> list[tuple[bool, Any]]:
     if _work is None:
         raise AssertionError(groups)
-    found: list[tuple[bool, Any]] = []
+    results: list[tuple[bool, Any]] = []
     for group in groups:
         try:
-            found.append((True, _work(group)))
+            results.append((True, _work(group)))
         except Exception:  # noqa: BLE001 - it is done again where it can be raised
-            found.append((False, None))
-    return found
+            results.append((False, None))
+    return results
 
 
 def _end_with(parent: int) -> None:
-    """Let a forked process end when the one that forked it was killed: nothing else would ever wake it."""
+    """Start a thread that ends this forked process when its parent was killed, which it would not notice otherwise."""
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 
 def _begin(parent: int) -> None:
-    """Begin as a forked process: an interrupt from the terminal ends it, without a word.
-
-    What it was forked with is there to stay: to search that for garbage would copy all of it.  What it makes itself is
-    searched seldom.
+    """Initialize a forked process. An interrupt from the terminal ends it silently. Inherited objects are excluded from
+    garbage collection, which would copy their pages; new ones are collected rarely.
     """
     gc.freeze()
     gc.set_threshold(_OBJECTS)
@@ -105,7 +102,7 @@ def _watch(parent: int) -> None:
 
 
 class Workers:
-    """`jobs` partitions at a time; `on_progress` is told of every step, in the calling process."""
+    """Processing of `jobs` partitions at once; `on_progress` is called with every step, in the calling process."""
 
     def __init__(self, jobs: int = 1, on_progress: OnProgress | None = None) -> None:
         self.jobs = jobs
@@ -118,7 +115,7 @@ class Workers:
         self._steps: list[int] = []
 
     def begin(self, phase: str, sizes: Mapping[str, int]) -> None:
-        """Start counting again; `sizes` are those of all files by path."""
+        """Start a phase; `sizes` are those of all files by path."""
         self._phase = phase
         self._sizes = {}
         for path, size in sizes.items():
@@ -131,7 +128,7 @@ class Workers:
         self._partitions_done = self._segments_done = self._bytes_done = 0
 
     def begin_steps(self, phase: str, sizes: Sequence[int]) -> None:
-        """Start counting steps, one for each of `sizes`, which are the bytes that each has to do with."""
+        """Start a phase of steps, one for each of `sizes`, which are the bytes that a step handles."""
         self._phase, self._sizes, self._read = phase, {}, {}
         self._segments, self._bytes = len(sizes), sum(sizes)
         self._partitions_done = self._segments_done = self._bytes_done = 0
@@ -139,13 +136,13 @@ class Workers:
         self._tell()
 
     def step_done(self) -> None:
-        """One step more is done."""
+        """Count one more step as done."""
         self._segments_done += 1
         self._bytes_done += self._steps.pop() if self._steps else 0
         self._tell()
 
     def read(self, path: str, end: int) -> None:
-        """A file was read up to a byte; what is read again does not count again."""
+        """Count bytes of a file up to position `end`; bytes that were already read do not count again."""
         if self._on_progress is None:
             return
         size = self._sizes.get(path.partition("/")[0], {}).get(path)
@@ -158,7 +155,7 @@ class Workers:
         self._tell()
 
     def done(self, directory: str) -> None:
-        """A partition is done, with all its logs."""
+        """Count a partition as done, with all its logs."""
         if self._on_progress is None:
             return
         for path, size in self._sizes.get(directory, {}).items():
@@ -185,13 +182,13 @@ class Workers:
         )
 
     def is_worthwhile(self, groups: Sequence[Group]) -> bool:
-        """Several processes would be faster than one."""
+        """Whether several processes would be faster than one."""
         if self.jobs < 2 or len(groups) < 2 or not hasattr(os, "fork"):
             return False
         return self._bytes + _BYTES_OF_A_PARTITION * len(groups) >= _WORTHWHILE_BYTES
 
     def each(self, groups: Sequence[Group], work: Callable[[Group], Result]) -> Iterator[Result]:
-        """The results in the order of the groups."""
+        """Yield the results of `work`, in the order of the groups."""
         if not self.is_worthwhile(groups):
             for group in groups:
                 yield work(group)
@@ -201,7 +198,7 @@ class Workers:
         yield from self._in_processes(groups, work)
 
     def _tasks(self, groups: Sequence[Group]) -> Iterator[list[Group]]:
-        """The groups by what a process is given at once, in their order."""
+        """Divide the groups into tasks for a process, in order."""
         most = max(1, min(_TASK_GROUPS, len(groups) // (4 * self.jobs)))
         task: list[Group] = []
         size = 0
@@ -220,7 +217,7 @@ class Workers:
 
         global _work
         _work = work
-        listener, self._on_progress = self._on_progress, None  # the forks tell nobody
+        listener, self._on_progress = self._on_progress, None  # forked processes report no progress
         pool = ProcessPoolExecutor(
             min(self.jobs, len(groups)),
             mp_context=multiprocessing.get_context("fork"),
@@ -242,7 +239,7 @@ class Workers:
                     for directory in group:
                         self.done(directory)
         except KeyboardInterrupt:
-            for process in multiprocessing.active_children():  # what they do would be waited for
+            for process in multiprocessing.active_children():  # otherwise their work would be waited for
                 process.terminate()
             raise
         finally:
@@ -258,17 +255,16 @@ def in_order(
     jobs: int = 1,
     on_read: OnRead | None = None,
 ) -> Iterator[Result]:
-    """What `work` makes of each item, in their order, `jobs` of them at a time; `size` is the bytes that it reads.
-
-    `work` is given whom to tell of bytes as they are read: `on_read`, or nobody where another process reads them, and
-    `on_read` is told when that is done.
+    """Yield the result of `work` for each item, in order, with `jobs` items at once; `size` returns the bytes that an
+    item reads. `work` gets the function to call with bytes as they are read: `on_read`, or None if another process
+    reads them; `on_read` is then called when the item is done.
     """
     groups: list[Group] = [(str(number),) for number in range(len(items))]
     workers = Workers(jobs)
     workers.begin("", {f"{number}/{FileKind.LOG}": size(item) for number, item in enumerate(items)})
     is_elsewhere = workers.is_worthwhile(groups)
-    told = None if is_elsewhere else on_read
-    for item, result in zip(items, workers.each(groups, lambda group: work(items[int(group[0])], told)), strict=True):
+    read = None if is_elsewhere else on_read
+    for item, result in zip(items, workers.each(groups, lambda group: work(items[int(group[0])], read)), strict=True):
         if is_elsewhere and on_read is not None:
             on_read(size(item))
         yield result

@@ -1,1 +1,1 @@
-"""Files of a log directory: opened and read without trust, changed, locked."""
+"""Files of a log directory: opening and reading them without trust, changing them, and locking the directory."""

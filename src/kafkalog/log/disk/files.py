@@ -1,8 +1,7 @@
-"""Opening and reading files of a log directory without trusting it.
-
-Nothing here follows a symbolic link, waits for a FIFO or believes a size: a file is opened without blocking, must be a
-regular one, and is read in pieces at positions (`pread`), so that walking a segment never holds more than a window.
-Kafka's own reader is `FileRecords`, which maps to the same positional reads.
+"""Open and read files of a log directory without trusting them. Nothing here follows a symbolic link, waits for a FIFO
+or believes a size. A file is opened without blocking and must be a regular one. It is read piece by piece at positions
+(`pread`), so that scanning a segment never holds more than a window. Kafka's reader, `FileRecords`, also uses
+positional reads.
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ Entry = os.DirEntry[str] | RemoteEntry
 _name = attrgetter("name")
 
 _HIDDEN = (errno.EACCES, errno.EPERM, errno.EIO)
-"""What the system says of a path of which it does not tell whether anything is there."""
+"""Errors after which it is unknown whether the path exists."""
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _PIECE = 8 * MIB
-"""Bytes at most that are read to be copied."""
+"""Most bytes that are read at once to be copied."""
 _SEEK_DATA: int | None = getattr(os, "SEEK_DATA", None)
 _KINDS = (
     (stat.S_ISLNK, "a symbolic link, which is not followed"),
@@ -63,18 +62,18 @@ _KINDS = (
 
 
 class NotRegularFileError(StorageError):
-    """What is under a name is a link, a directory, a FIFO or a device."""
+    """The path is a link, a directory, a FIFO or a device instead of a regular file."""
 
 
 _READ_AHEAD = 128 * 1024
 _MOST_ENTRIES = 1 << 17
-"""that are kept for who looks at them again: some 700 bytes each"""
+"""most entries kept for later listings: some 700 bytes each"""
 _BYTES_OF_A_BLOCK = 512
-"""as `st_blocks` counts them, whatever the file system has"""
+"""unit of `st_blocks`, whatever the file system uses"""
 
 
 def what_it_is(mode: int) -> str:
-    """One phrase for a file type that is not a regular file."""
+    """Return a phrase for a file type that is not a regular file."""
     for matches, phrase in _KINDS:
         if matches(mode):
             return phrase
@@ -82,7 +81,9 @@ def what_it_is(mode: int) -> str:
 
 
 def open_regular(path: str) -> tuple[int, os.stat_result]:
-    """A descriptor of a regular file, for reading, and its status; raises `StorageError`."""
+    """Open a regular file for reading; return its descriptor and status. Raises `StorageError`: `MissingFileError` if
+    it does not exist, `NotRegularFileError` for any other file type.
+    """
     try:
         descriptor = os.open(path, _FLAGS)
     except OSError as error:
@@ -103,22 +104,23 @@ def open_regular(path: str) -> tuple[int, os.stat_result]:
 
 
 def _is_mostly_holes(status: os.stat_result) -> bool:
-    """As indexes are that a broker has reserved and not trimmed, and preallocated logs."""
+    """Whether less than half of the file takes space, as in an index that a broker allocated and did not trim, or in a
+    preallocated log.
+    """
     return status.st_size > _READ_AHEAD and 2 * _BYTES_OF_A_BLOCK * status.st_blocks < status.st_size
 
 
 def _without_reading_ahead(descriptor: int) -> None:
-    """Otherwise each first read makes the system fill 128 KiB of memory with zeros and keep them."""
+    """Turn off read-ahead for a file: each first read would fill 128 KiB of the page cache with zeros."""
     if hasattr(os, "posix_fadvise"):
         with suppress(OSError):  # it is advice
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
 
 
 class FileSource:
-    """A regular file as a `codec.source.Source`; `size` is that of the moment of opening.
-
-    A context manager; raises `StorageError` when opening or reading fails.  With `held`, a descriptor of the file,
-    nothing is opened: `path` is its name in errors, and may no longer exist.  Closing then calls `on_close`.
+    """A regular file as a `codec.source.Source`, and a context manager. `size` is the size when it was opened. Raises
+    `StorageError` if opening or reading fails. `held` is an open descriptor to use instead of opening the file: `path`
+    is then only its name in errors, and `on_close` is called with the descriptor by `close`.
     """
 
     def __init__(
@@ -145,33 +147,33 @@ class FileSource:
 
     @property
     def size(self) -> int:
-        """Bytes there were when the file was opened."""
+        """Size in bytes when the file was opened."""
         return self._size
 
     def size_now(self) -> int:
-        """Bytes there are now: fewer if the file was cut after it was opened."""
+        """Return the size in bytes now: smaller if the file was truncated after it was opened."""
         return self._size if self._remote is not None else os.fstat(self._descriptor).st_size
 
     @property
     def descriptor(self) -> int:
-        """The descriptor of the open file; -1 for what is in an object store, and when it is closed."""
+        """Descriptor of the open file; -1 if it is in an object store or closed."""
         return self._descriptor
 
     @property
     def is_remote(self) -> bool:
-        """Whether it is not on a disk here, so that each read takes a request."""
+        """Whether the file is in an object store, so that each read takes a request."""
         return self._remote is not None
 
     @property
     def identity(self) -> tuple[int, int] | None:
-        """Device and inode; None for what is in an object store."""
+        """Device and inode; None for a file in an object store."""
         if self._remote is not None:
             return None
         status = os.fstat(self._descriptor)
         return status.st_dev, status.st_ino
 
     def read(self, position: int, length: int) -> bytes:
-        """`length` bytes from `position`; fewer only where the file ends."""
+        """Return `length` bytes from `position`; fewer only at the end of the file. Raises `StorageError`."""
         if self._remote is not None:
             return self._remote.read(position, length)
         pieces: list[bytes] = []
@@ -188,7 +190,9 @@ class FileSource:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def read_into(self, position: int, target: memoryview) -> int:
-        """Fill `target` with the bytes from `position`; how many there were, fewer only where the file ends."""
+        """Read bytes from `position` into `target`; return their number, which is less than its length only at the end
+        of the file. Raises `StorageError`.
+        """
         done = 0
         if self._remote is not None or not hasattr(os, "preadv"):
             while done < len(target):
@@ -209,7 +213,9 @@ class FileSource:
         return done
 
     def next_data(self, position: int, end: int) -> int:
-        """The first position from `position` on that is in no hole of the file; at most `end`."""
+        """Return the first position from `position` on that is not in a hole of the file; at most `end`. Return
+        `position` if holes are unknown.
+        """
         if self._remote is not None or _SEEK_DATA is None:
             return position
         try:
@@ -222,7 +228,7 @@ class FileSource:
         return StorageError(error.errno, f"cannot read at byte {position}: {error.strerror}", self.path)
 
     def close(self) -> None:
-        """Close the file; a second time does nothing."""
+        """Close the file. Closing it again does nothing."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             self._on_close(descriptor)
@@ -239,9 +245,8 @@ class FileSource:
 
 
 class ListedSource(FileSource):
-    """A file of which as many bytes are there as when it was listed, or reading it fails.
-
-    Nobody decides on the first bytes of a file whose last ones are gone since.
+    """A file that must still have the size with which it was listed: reading a missing part raises `StorageError`.
+    Nobody decides by the first bytes of a file whose last ones are gone.
     """
 
     def __init__(self, path: PathLike, listed_size: int) -> None:
@@ -249,13 +254,17 @@ class ListedSource(FileSource):
         self._listed_size = listed_size
 
     def read(self, position: int, length: int) -> bytes:
-        """`length` bytes from `position`; fewer only where the file ended when it was listed."""
+        """Return `length` bytes from `position`; fewer only at the end that the file had when listed. Raises
+        `StorageError`.
+        """
         data = super().read(position, length)
         self._not_shorter(position, length, len(data))
         return data
 
     def read_into(self, position: int, target: memoryview) -> int:
-        """Fill `target` with the bytes from `position`; fewer only where the file ended when it was listed."""
+        """Read bytes from `position` into `target`; return their number, which is less than its length only at the end
+        that the file had when listed. Raises `StorageError`.
+        """
         done = super().read_into(position, target)
         self._not_shorter(position, len(target), done)
         return done
@@ -266,14 +275,16 @@ class ListedSource(FileSource):
 
 
 def unreadable(error: StorageError, path: PathLike) -> Finding:
-    """What is left to say of a file or directory below `path` that cannot be read, where the others are read on."""
+    """Return the finding about a file or directory below `path` that cannot be read; the others are still read."""
     detail = error.strerror or str(error)
     file = os.fspath(path if error.filename is None else error.filename)
     return Finding.of(FindingCode.UNREADABLE, None, None, detail, file)
 
 
 def read_small(path: PathLike, limit: int) -> bytes:
-    """A whole file of at most `limit` bytes; `LimitExceeded` if it is larger, `StorageError` if it cannot be read."""
+    """Read a whole file of at most `limit` bytes. Raises `LimitExceeded` if it is larger, `StorageError` if it cannot
+    be read.
+    """
     with FileSource(path) as source:
         if source.size > limit:
             raise LimitExceeded(f"{source.size} bytes, more than {limit}", limit="bytes", source=source.path)
@@ -281,7 +292,9 @@ def read_small(path: PathLike, limit: int) -> bytes:
 
 
 def scan_directory(path: PathLike) -> list[Entry]:
-    """The entries of a directory, ordered by name."""
+    """Return the entries of a directory, ordered by name. Raises `StorageError`. Within `listed_once` each directory is
+    listed only once.
+    """
     place, listed = os.fspath(path), _listed.get()
     return _entries(place) if listed is None else listed.entries(place).copy()
 
@@ -298,14 +311,14 @@ def _entries(path: str) -> list[Entry]:
 
 
 class _Listed:
-    """Directories as they were listed, as far as there is room."""
+    """Listings of directories, kept as far as there is room."""
 
     def __init__(self) -> None:
         self._known: dict[str, list[Entry]] = {}
         self._room = _MOST_ENTRIES
 
     def entries(self, path: str) -> list[Entry]:
-        """The entries of a directory; what one tells of its file is as old as the listing."""
+        """Return the entries of a directory. Their types and statuses may be as old as the first listing."""
         place = path if path.startswith("/") else absolute(path)
         known = self._known.get(place)
         if known is None:
@@ -321,7 +334,9 @@ _listed: ContextVar[_Listed | None] = ContextVar("listed", default=None)
 
 @contextmanager
 def listed_once() -> Iterator[None]:
-    """Within, each directory is listed once for all who look at it: they see what is there at one time."""
+    """Return a context in which each directory is listed only once, so that all readers see its entries at one
+    moment.
+    """
     token = _listed.set(_Listed())
     try:
         yield
@@ -330,7 +345,7 @@ def listed_once() -> Iterator[None]:
 
 
 def status_of(path: str) -> os.stat_result | None:
-    """Type, size and time of what is there, links not followed; None if nothing does."""
+    """Return type, size and time of a path without following links; None if it does not exist."""
     storage = storage_of(path)
     if storage is not None:
         entry = storage.entry(path)
@@ -342,7 +357,9 @@ def status_of(path: str) -> os.stat_result | None:
 
 
 def exists(path: str) -> bool:
-    """Whether anything is there, even a dangling link; `StorageError` if the system does not permit a look."""
+    """Whether anything has this path, even a dangling link. Raises `StorageError` if the system does not allow to find
+    out.
+    """
     if storage_of(path) is not None:
         return status_of(path) is not None
     try:
@@ -357,7 +374,7 @@ def exists(path: str) -> bool:
 
 
 def is_directory(path: str) -> bool:
-    """Whether it is a directory, or a link to one."""
+    """Whether the path is a directory, or a link to one."""
     storage = storage_of(path)
     if storage is None:
         return os.path.isdir(path)
@@ -366,17 +383,17 @@ def is_directory(path: str) -> bool:
 
 
 def is_file(path: str) -> bool:
-    """Whether it is a regular file."""
+    """Whether the path is a regular file, links not followed."""
     status = status_of(path)
     return status is not None and stat.S_ISREG(status.st_mode)
 
 
 def absolute(path: str) -> str:
-    """The path from the root on, without a slash at its end."""
+    """Return the absolute path, without a slash at its end."""
     return os.path.abspath(path) if storage_of(path) is None else path.rstrip("/")
 
 
 def real(path: PathLike) -> str:
-    """The path by which two names of the same place are told to be the same."""
+    """Return the path without links, by which different names of one place can be compared."""
     text = os.fspath(path)
     return os.path.realpath(text) if storage_of(text) is None else text.rstrip("/")

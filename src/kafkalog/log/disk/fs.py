@@ -1,8 +1,7 @@
-"""The only module of `log` that changes anything on disk.
-
-Files are opened without following links.  An append is a loop of positional writes; what was written of one that failed
-is cut off again.  A failed flush is never tried again: the caller must stop (`FileRecords`,
-`Utils.atomicMoveWithFallback`, `Utils.flushDir`).
+"""Change files and directories: the only module of `log` that does. Files are opened without following links. An append
+is a loop of positional writes; after a failure the written part is truncated again. A failed flush is never retried:
+the caller must stop (`FileRecords`, `Utils.atomicMoveWithFallback`, `Utils.flushDir`). All functions raise
+`StorageError` if the system reports an error.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _MODE = 0o644
 _MOST_DEPTH = 100
 _WITHOUT_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
-"""what a file system says that has no hard links"""
+"""Errors of a file system without hard links."""
 
 
 @contextlib.contextmanager
@@ -63,9 +62,8 @@ def _write_all(descriptor: int, position: int, data: bytes | bytearray | memoryv
 
 
 class AppendFile:
-    """A file that is written at its end; `size` is where its content ends, even if more room is reserved after it.
-
-    Only the process that opened it changes it: a forked child knows nothing of what its parent wrote since.
+    """A file that is appended to. `size` is the end of its content, even if more space is reserved after it. Only the
+    process that opened it may change it: a forked child does not know what its parent wrote since.
     """
 
     def __init__(self, path: str, *, create: bool, mode: int = _MODE) -> None:
@@ -84,7 +82,7 @@ class AppendFile:
         self._reserved = self.size
 
     def append(self, data: bytes | bytearray | memoryview) -> None:
-        """Write after the end; if that fails the end stays where it was."""
+        """Append bytes. If that fails, the content is unchanged."""
         self._process.require()
         with _wrapped("write the file", self.path):
             try:
@@ -97,12 +95,12 @@ class AppendFile:
         self._reserved = max(self._reserved, self.size)
 
     def read(self, position: int, length: int) -> bytes:
-        """Bytes from `position`; fewer only where the content ends."""
+        """Return bytes from `position`; fewer only at the end of the content."""
         with _wrapped("read the file", self.path):
             return os.pread(self._descriptor, max(min(length, self.size - position), 0), position)
 
     def reserve(self, size: int) -> None:
-        """Make room up to `size` bytes, which read as zeros."""
+        """Reserve space up to `size` bytes, which reads as zeros."""
         self._process.require()
         with _wrapped("reserve room for the file", self.path):
             if size > self._reserved:
@@ -110,32 +108,34 @@ class AppendFile:
                 self._reserved = size
 
     def truncate(self, size: int) -> None:
-        """Cut the content at `size`."""
+        """Truncate the content to `size` bytes."""
         self._process.require()
         with _wrapped("cut the file", self.path):
             os.ftruncate(self._descriptor, size)
         self.size = self._reserved = size
 
     def trim(self) -> None:
-        """Give back what was reserved and not used."""
+        """Release space that was reserved and not used."""
         if self._reserved > self.size:
             self.truncate(self.size)
 
     def sync(self) -> None:
-        """Make the content durable."""
+        """Flush the content to disk."""
         self._process.require()
         with _wrapped("flush the file", self.path):
             os.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Close the file; a second time does nothing."""
+        """Close the file. Closing it again does nothing."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
 
 
 def lock_file(path: str) -> tuple[int, bool]:
-    """A descriptor of the file `path` for locking, and whether it was created."""
+    """Open the file `path` for locking, and create it if necessary; return its descriptor and whether it was
+    created.
+    """
     with _wrapped("open the file", path):
         try:
             return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FLAGS, _MODE), True
@@ -144,9 +144,8 @@ def lock_file(path: str) -> tuple[int, bool]:
 
 
 def make_directory(path: str, *, follow: bool = True) -> bool:
-    """Create a directory durably; False if it is there already.
-
-    Raises `StorageError` if `follow` is false and something else has the name, such as a link to a directory.
+    """Create a directory and flush its name. Return False if it already exists. If `follow` is False, anything else
+    with the name, such as a link to a directory, raises `StorageError`.
     """
     with _wrapped("make the directory", path):
         try:
@@ -160,7 +159,7 @@ def make_directory(path: str, *, follow: bool = True) -> bool:
 
 
 def sync_directory(path: str) -> None:
-    """Make the names in a directory durable."""
+    """Flush the names in a directory to disk."""
     with _wrapped("flush the directory", path):
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -170,9 +169,8 @@ def sync_directory(path: str) -> None:
 
 
 def write_new(path: str, data: bytes) -> None:
-    """Write a file whole and flush it, over what may be there; `sync_directory` makes its name durable.
-
-    Raises `StorageError` if what is there is no regular file, or has other names, whose content would go too.
+    """Write a whole file, replacing its content, and flush it; `sync_directory` flushes its name. Raises `StorageError`
+    if the existing file is not a regular one, or has other names, whose content would change too.
     """
     with _wrapped("write the file", path):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | _FLAGS, _MODE)
@@ -190,7 +188,9 @@ def write_new(path: str, data: bytes) -> None:
 
 
 def replace(path: str, data: bytes) -> None:
-    """Put `data` in place of a file: at every moment, after a crash too, the old one or the new one is there."""
+    """Replace a file's content by `data`. At every moment, even after a crash, either the old or the new file is
+    there.
+    """
     temporary = path + TEMPORARY
     write_new(temporary, data)
     rename(temporary, path)
@@ -198,13 +198,15 @@ def replace(path: str, data: bytes) -> None:
 
 
 def rename(path: str, target: str) -> None:
-    """Rename a file over whatever is there."""
+    """Rename a file, replacing an existing one."""
     with _wrapped("rename the file", path):
         os.rename(path, target)
 
 
 def rename_new(path: str, target: str) -> None:
-    """Rename a file to a name that nothing has; `StorageError` with EEXIST otherwise, and nothing is replaced."""
+    """Rename a file to an unused name. If the name is in use, raises `StorageError` with EEXIST and replaces
+    nothing.
+    """
     with _wrapped("rename the file", path):
         try:
             os.link(path, target, follow_symlinks=False)
@@ -218,16 +220,15 @@ def rename_new(path: str, target: str) -> None:
 
 
 def set_modified(path: str, time_ns: int) -> None:
-    """Say when a file was changed last, in ns; its time of access follows."""
+    """Set the modification and access time of a file, in ns since 1970."""
     with _wrapped("set the time of the file", path):
         os.utime(path, ns=(time_ns, time_ns), follow_symlinks=False)
 
 
 def remove_tree(path: str, *, inode: int | None = None) -> None:
-    """Remove a directory with everything in it; do nothing if nothing has the name.
-
-    Raises `StorageError` if it is not a directory itself, as a link to one is not, or with `inode` if it is another one
-    than that; nothing is removed then.  See `remove_tree_at`.
+    """Remove a directory with everything in it; do nothing if it does not exist. Raises `StorageError`, and removes
+    nothing, if it is not itself a directory (for example a link to one), or has another inode than `inode`. See
+    `remove_tree_at`.
     """
     parent, name = os.path.split(path)
     with _wrapped("remove the directory", path):
@@ -239,11 +240,10 @@ def remove_tree(path: str, *, inode: int | None = None) -> None:
 
 
 def remove_tree_at(parent: int, name: str, *, inode: int | None = None, depth: int = 0) -> None:
-    """Remove the directory `name` of the open directory `parent`, with all that is in it.
-
-    Every removal of a directory in this project ends here.  Directories are opened one below the other without
-    following links: a link in it is removed itself, one in place of the directory raises `OSError`, and so does
-    another file system that is mounted below, or more than a hundred directories one in another.
+    """Remove the directory `name` of the open directory `parent`, with everything in it. All removals of directories in
+    this project end here. Directories are opened one below another without following links. A link inside is removed
+    itself. Raises `OSError` for a link in place of the directory, a file system mounted below it, or a nesting of more
+    than a hundred directories.
     """
     try:
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
@@ -270,7 +270,7 @@ def remove_tree_at(parent: int, name: str, *, inode: int | None = None, depth: i
 
 
 def remove_if_empty(path: str) -> None:
-    """Remove a directory unless something is in it, or it is not there."""
+    """Remove a directory if it exists and is empty."""
     with _wrapped("remove the directory", path):
         try:
             os.rmdir(path)
@@ -280,6 +280,6 @@ def remove_if_empty(path: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove a file if it is there."""
+    """Remove a file if it exists."""
     with _wrapped("remove the file", path), contextlib.suppress(FileNotFoundError):
         os.unlink(path)

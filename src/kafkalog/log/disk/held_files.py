@@ -1,8 +1,7 @@
-"""Log files held open for a read that has begun, so that retention and deletion cannot take them from it.
-
-A broker deletes a segment in two steps: it renames the files, and unlinks them a minute later; a whole partition goes
-the same way (`LocalLog.deleteSegmentFiles`, `LogManager.asyncDelete`).  A file that is open stays readable through
-both.  How many are open at a time is bounded by the process's limit of open files.
+"""Keep the log files of a read open, so that retention and deletion do not interrupt it. A broker deletes a segment in
+two steps: it renames the files, and unlinks them a minute later; a whole partition is deleted so too
+(`LocalLog.deleteSegmentFiles`, `LogManager.asyncDelete`). An open file stays readable. The process's limit of open
+files bounds how many are kept open.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = ["HeldFiles", "keep_free"]
 
 _IN_USE = -1
 _MANY = 1 << 20
-"""Open files where the system sets no limit."""
+"""Most open files if the system sets no limit."""
 _GONE = (
     "the file was deleted before it was its turn to be read; the files before it were as many as the limit of open "
     "files lets a read hold open (ulimit -n sets it)"
@@ -35,9 +34,8 @@ _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
 class _Allowance:
-    """How many files all reads of this process may hold: three quarters of its limit, after what is kept free.
-
-    Each read gets at most half of what is left, so that another one that begins meanwhile finds some too.
+    """Number of files that all reads of this process may keep open: three quarters of its limit without those kept
+    free. Each read gets at most half of the rest, so that reads which begin later get some too.
     """
 
     def __init__(self) -> None:
@@ -66,29 +64,28 @@ _ALLOWANCE = _Allowance()
 
 
 def keep_free(descriptors: int) -> None:
-    """Leave so many to others in this process."""
+    """Set the number of descriptors to leave to other uses in this process."""
     _ALLOWANCE.kept_free = descriptors
 
 
 class HeldFiles:
-    """The log files of one read in its order, of which the next ones are open, as many as the process may hold.
-
-    What was read is closed (`passed`), and more are opened instead.  A file beyond those is opened when it is its turn;
-    if it was deleted before that, `MissingFileError` says so: nothing is skipped.  All are closed with the last
-    reference.  Files of an object store are not held.
+    """Log files of one read, in its order. The next ones are kept open, as many as the process may hold. `passed`
+    closes a file and opens later ones instead. A file that was not kept open is opened when it is read. If it was
+    deleted before, `MissingFileError` is raised: nothing is skipped. All are closed with the last reference. Files in
+    an object store are not kept open.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._waiting = [path for path in paths if storage_of(path) is None]
         self._waiting.reverse()
         self._held: dict[str, int] = {}
-        """by path, in the order of reading; `_IN_USE` while somebody reads"""
+        """descriptors by path, in the order of reading; `_IN_USE` while the file is being read"""
         self._in_use: dict[str, tuple[int, int]] = {}
-        """descriptor, and how many read from it: reads name their positions, so one serves all"""
+        """descriptor and number of readers by path: reads have positions, so one descriptor serves all"""
         self._process = OwnProcess("a read")
         self._guard = threading.RLock()  # closing a file may run inside of opening one
         self._too_late: set[str] = set()
-        """files that were gone when there was room to hold them"""
+        """files that were deleted before they could be opened"""
         self._allowed = _ALLOWANCE.take(len(self._waiting))
         self._finalizer = weakref.finalize(self, _give_back, self._held, self._allowed)
         self._hold_more()
@@ -106,11 +103,13 @@ class HeldFiles:
             self._waiting.pop()
 
     def _alone(self) -> AbstractContextManager[object]:
-        """Without other threads, of which a forked child has none."""
+        """Return a context that excludes other threads; a forked child has none."""
         return self._guard if self._process.is_here else nullcontext()
 
     def open(self, path: str) -> FileSource:
-        """One of the files, for reading; raises `StorageError`."""
+        """Open one of the files for reading. Raises `StorageError`, in particular `MissingFileError` if it was
+        deleted.
+        """
         while True:
             try:
                 with self._alone():
@@ -140,7 +139,7 @@ class HeldFiles:
                 os.close(descriptor)
 
     def _release_last(self, wanted: str) -> bool:
-        """Close what would be read last, so that something else can be opened; False if there is nothing to close."""
+        """Close the open file that would be read last, so that another can be opened. Return False if there is none."""
         with self._alone():
             path = next(reversed(self._held), wanted)
             if path == wanted or self._held[path] == _IN_USE:
@@ -150,7 +149,7 @@ class HeldFiles:
             return True
 
     def passed(self, path: str) -> None:
-        """Nobody will ask for a file again: it is closed, and others that follow are opened instead."""
+        """Close a file that will not be read again, and open later ones instead."""
         with self._alone():
             self._drop(path)
             if self._waiting and self._waiting[-1] == path:
@@ -163,7 +162,7 @@ class HeldFiles:
             os.close(descriptor)
 
     def close(self) -> None:
-        """The read is over."""
+        """Close all files: the read has ended."""
         with self._alone():
             self._waiting.clear()
             self._finalizer()

@@ -1,7 +1,6 @@
-"""Whether another process holds a log directory's lock, asked without losing one of our own.
-
-A POSIX record lock is lost when its process closes any descriptor of the file.  So the kernel's list is read first;
-only where nobody is in it is the file opened, which also finds holders that a container hides from the list.
+"""Find out whether another process holds a log directory's lock, without losing a lock of this process. A process loses
+its POSIX record lock when it closes any descriptor of the file. So the kernel's list of locks is read first. The file
+is opened only if the list has no holder, because a container may hide holders from the list.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _FLOCK = struct.Struct("@hhqqi0q")
 
 
 class _Guard:
-    """Who takes a lock of this process does it under this, so that nobody here closes the file meanwhile."""
+    """Mutex for taking locks of this process, so that none of its threads closes the file meanwhile."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -44,7 +43,7 @@ class _Guard:
 
 TAKING = _Guard()
 _OURS: set[tuple[int, int]] = set()
-"""device and inode of lock files that this process has locked: opening one and closing it would give up the lock"""
+"""Device and inode of the lock files that this process has locked: opening and closing one would release the lock."""
 
 
 def _begin_child() -> None:
@@ -56,19 +55,21 @@ os.register_at_fork(after_in_child=_begin_child)
 
 
 def note_taken(descriptor: int) -> None:
-    """Remember that this process has locked the file; to be called under `TAKING`."""
+    """Record that this process has locked the file. Call it under `TAKING`."""
     status = os.fstat(descriptor)
     _OURS.add((status.st_dev, status.st_ino))
 
 
 def note_given_back(descriptor: int) -> None:
-    """Forget it: the file is about to be closed."""
+    """Record that this process no longer locks the file, which is about to be closed."""
     status = os.fstat(descriptor)
     _OURS.discard((status.st_dev, status.st_ino))
 
 
 def held_by_us(root: str) -> bool:
-    """Whether this process holds the lock of the log directory `root`; trying it would not tell, and lose it."""
+    """Whether this process holds the lock of the log directory `root`. Trying the lock would not show it, and would
+    release it.
+    """
     try:
         status = os.lstat(os.path.join(root, LOCK_FILE))
     except OSError:
@@ -77,7 +78,7 @@ def held_by_us(root: str) -> bool:
 
 
 def is_under_its_name(descriptor: int, path: str) -> bool:
-    """Whether a file that was opened for locking still has its name; a lock on one that was removed is nobody's."""
+    """Whether an open file still has the name `path`. A lock on a removed file excludes nobody."""
     try:
         named = os.lstat(path)
     except OSError:
@@ -87,7 +88,9 @@ def is_under_its_name(descriptor: int, path: str) -> bool:
 
 
 def told_held_by_others(root: str) -> bool | None:
-    """Whether others hold the lock, None if unknown; nothing is created, changed or waited for."""
+    """Whether another process holds the lock; None if that is unknown. Creates and changes nothing, and does not
+    wait.
+    """
     path = os.path.join(root, LOCK_FILE)
     try:
         status = os.lstat(path)
@@ -117,18 +120,18 @@ def told_held_by_others(root: str) -> bool | None:
 
 
 def _listed(status: os.stat_result) -> set[int] | None:
-    """Processes that the kernel lists with a lock of the file; None where there is no list."""
+    """Return the processes that the kernel lists as holding a lock on the file; None if there is no list."""
     place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     try:
         with open(_LOCKS, "rb", buffering=0) as stream:
             text = stream.readall().decode("ascii", "replace")
     except OSError:
         return None
-    found: set[int] = set()
+    processes: set[int] = set()
     if place not in text:
-        return found
+        return processes
     for line in text.splitlines():
         words = line.split()
         if place in words and "POSIX" in words and "->" not in words:
-            found.add(int(words[words.index(place) - 1]))
-    return found
+            processes.add(int(words[words.index(place) - 1]))
+    return processes

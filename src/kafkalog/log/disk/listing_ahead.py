@@ -1,4 +1,4 @@
-"""Listing many directories of an object store at once, with the small files in them."""
+"""List many directories of an object store at once, and read the small files in them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from kafkalog.log.disk.remote import storage_of
 __all__ = ["list_ahead"]
 
 _SMALL = 64 * KIB
-"""Bytes of a file that is read ahead, at most."""
+"""Most bytes of a file that is read in advance."""
 
 
 def list_ahead(root: str, directories: list[str], small: frozenset[str]) -> None:
-    """Learn what is in directories below `root`, and the content of their files of the names in `small`.
-
-    Does nothing outside of `looking_once`, and for paths that are not in an object store.
+    """List directories below `root`, and read their small files with names in `small`; keep both in `looked_at()`. Does
+    nothing outside `looking_once`, and for paths that are not in an object store.
     """
     known, storage = looked_at(), storage_of(root) if directories else None
     ahead: Any = getattr(storage, "list_ahead", None)

@@ -1,8 +1,7 @@
-"""The lock that a broker holds on its log directory, shared by the logs that this process writes there.
-
-A POSIX record lock on `.lock` (`org.apache.kafka.server.util.FileLock`): `flock` would not see it.  Such a lock belongs
-to the process and is lost when any descriptor of the file is closed, so one table knows what is held here.  A forked
-child holds nothing: its table is empty, and what it inherited gives up nothing.
+"""The lock that a broker holds on its log directory, shared by all logs that this process writes there. It is a POSIX
+record lock on `.lock` (`org.apache.kafka.server.util.FileLock`), which `flock` would not see. Such a lock belongs to
+the process and is lost when any descriptor of the file is closed, so one table has all locks of this process. A forked
+child holds none: its table is empty, and closing what it inherited releases nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = ["SEVERAL", "HeldDirectory", "hold", "is_held_here", "latest_cut", "re
 
 _GUARD = threading.RLock()
 SEVERAL = "several partitions"
-"""In place of a partition's name: who opens one log after the other, as a `Producer` does."""
+"""Name in place of a partition's for a user that opens one log after another, such as a `Producer`."""
 _TRIES = 100
 _HELD: dict[tuple[int, int], HeldDirectory] = {}
 
@@ -49,7 +48,7 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 def _modified_ns(path: str) -> int:
-    """Modification time of a directory, in ns."""
+    """Return the modification time of a directory in ns since 1970."""
     try:
         return os.stat(path).st_mtime_ns
     except OSError as error:
@@ -57,7 +56,7 @@ def _modified_ns(path: str) -> int:
 
 
 def refuse_odd_lock(path: str) -> None:
-    """Raise `StorageError` where something other than a file is in place of the lock of `path`."""
+    """Raise `StorageError` if something other than a regular file has the name of the lock file of `path`."""
     file = os.path.join(path, LOCK_FILE)
     try:
         mode = os.lstat(file).st_mode
@@ -69,15 +68,16 @@ def refuse_odd_lock(path: str) -> None:
 
 
 def is_held_here(path: str) -> bool:
-    """Whether this process writes a log in the log directory `path`: trying the lock would not tell, and lose it."""
+    """Whether this process writes a log in the log directory `path`. Trying the lock would not show it, and would
+    release it.
+    """
     with _GUARD:
         return bool(_HELD) and os.path.isdir(path) and _identity(path) in _HELD
 
 
 def refuse_half_done(path: str) -> None:
-    """Raise `RecoveryRefused` where a run of recovery has begun on the log directory `path` and not ended.
-
-    A writer asks this once it has the lock: before that another process may begin such a run, and be killed.
+    """Raise `RecoveryRefused` if an execution on the log directory `path` has begun and not ended. A writer must check
+    this after it has the lock: before that, another process could begin an execution and be killed.
     """
     pointer = read_pointer(path)
     for run_id in () if pointer is None else pointer.at_work:
@@ -91,19 +91,21 @@ def refuse_half_done(path: str) -> None:
 
 
 class HeldDirectory:
-    """A locked log directory; `partitions` are the names of those that are being written."""
+    """A locked log directory. `partitions` are the names of those being written. Raises `UsageError` if another process
+    has the lock, `RecoveryRefused` if an execution has not ended.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.partitions: set[str] = set()
         self.written: set[str] = set()
-        """names of all that were open since the directory was locked"""
+        """names of all partitions that were open since the directory was locked"""
         self.was_clean: bool | None = None
-        """whether all partitions were closed in order when the directory was locked; None until somebody looked"""
+        """whether all partitions had been closed in order when the directory was locked; None until examined"""
         self.marker: bytes | None = None
-        """what the marker of that said"""
+        """content of the clean shutdown marker at that time; None without one"""
         self.failed = False
-        """a log of this directory could not be closed in order"""
+        """whether a log of this directory could not be closed in order"""
         self.process = OwnProcess(f"the lock of {path}")
         self.guard = OwnLock(self.process)
         file = os.path.join(path, LOCK_FILE)
@@ -125,7 +127,9 @@ class HeldDirectory:
             raise
 
     def _lock(self, file: str) -> bool:
-        """Lock the file; False if whoever held it has removed it meanwhile, so that it would keep nobody out."""
+        """Lock the file. Return False if the previous holder removed it meanwhile, because such a lock excludes nobody.
+        Raises `UsageError` if another process holds it.
+        """
         try:
             with TAKING:
                 fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -147,11 +151,13 @@ class HeldDirectory:
         return logs_cut_by_runs(self.path)  # no run begins while the directory is locked
 
     def refused(self, partition: str) -> None:
-        """A log was not opened, so nobody knows whether it is in order: its presence here vouches for nothing."""
+        """Record that a log was not opened, so that its presence does not count as a sign that it is in order."""
         self.written.discard(partition)
 
     def release(self, partition: str) -> None:
-        """One log less; the last one gives up the lock and removes its file, as a broker that stops in order does."""
+        """Remove a partition. After the last one, release the lock and remove its file, as a broker does when it stops
+        in order. Does nothing in a forked child.
+        """
         if not self.process.is_here:
             return
         with _GUARD:
@@ -161,7 +167,9 @@ class HeldDirectory:
                 self._give_up()
 
     def _give_up(self) -> None:
-        """Remove the lock's file, as a broker that stops in order does, and give up the lock."""
+        """Remove the lock file, as a broker does when it stops in order, and release the lock. If nothing else changed
+        the directory, its modification time is restored.
+        """
         try:
             is_untouched = _modified_ns(self.path) == self._locked
             fs.remove(os.path.join(self.path, LOCK_FILE))
@@ -173,12 +181,14 @@ class HeldDirectory:
 
 
 def latest_cut(held: HeldDirectory, partition: str) -> LogCut | None:
-    """What a recovery has taken of the log of a partition directory; None if nothing."""
+    """Return the cut that the latest execution made in the log of a partition directory; None if there was none."""
     return held._logs_cut.get(partition)  # noqa: SLF001 - part of this module
 
 
 def hold(path: str, partition: str) -> HeldDirectory:
-    """Lock a log directory for writing one partition; `UsageError` if anybody else, here too, does."""
+    """Lock a log directory to write one partition. Raises `UsageError` if another process has it locked, or this one
+    already writes the partition or recovers the directory.
+    """
     with _GUARD:
         key = _identity(path)
         held = _HELD.get(key)

@@ -1,6 +1,5 @@
-"""What an object store has said of a path while many of its directories are looked at: asked once, and kept for that.
-
-A listing says which files there are and how long they are, so that no request is needed for one that is not there.
+"""Cache of an object store's listings and small files while many directories are examined. A listing has all names and
+sizes, so no request is needed for a file that does not exist.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from kafkalog.log.disk.remote_file import RemoteEntry
 __all__ = ["AT_A_TIME", "LookedAt", "in_threads", "looked_at", "looking_once"]
 
 _ROOM = 64 * MIB
-"""Bytes of all files that are read ahead, at most."""
+"""Most bytes of all files that are read in advance."""
 
 AT_A_TIME = 16
-"""requests that are under way together"""
+"""most requests at once"""
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
 class LookedAt:
-    """Listings of directories and contents of small files, by their paths."""
+    """Listings of directories and contents of small files, by path."""
 
     def __init__(self) -> None:
         self.listings: dict[str, list[RemoteEntry]] = {}
@@ -33,7 +32,9 @@ class LookedAt:
         self._room = _ROOM
 
     def entry(self, path: str) -> RemoteEntry | None:
-        """The entry of a path in the listing of its directory; None if that was not listed, or does not have it."""
+        """Return the entry of a path in the listing of its directory; None if that was not listed, or does not
+        have it.
+        """
         directory, _, name = path.rpartition("/")
         return next((each for each in self.listings.get(directory, ()) if each.name == name), None)
 
@@ -42,13 +43,13 @@ class LookedAt:
         return path.rpartition("/")[0] in self.listings and self.entry(path) is None
 
     def keep(self, path: str, data: bytes) -> None:
-        """Keep the content of a file, if there is room."""
+        """Keep the content of a file if there is room."""
         if len(data) <= self._room:
             self._room -= len(data)
             self._contents[path] = data
 
     def content(self, path: str) -> bytes | None:
-        """The content of a file that was read ahead."""
+        """Return the content of a file that was read in advance; None for any other."""
         return self._contents.get(path)
 
 
@@ -56,13 +57,15 @@ _now: ContextVar[LookedAt | None] = ContextVar("looked_at", default=None)
 
 
 def looked_at() -> LookedAt | None:
-    """What is known within `looking_once`; None outside of it."""
+    """Return the cache within `looking_once`; None outside."""
     return _now.get()
 
 
 @contextmanager
 def looking_once() -> Iterator[None]:
-    """Within it, object stores are asked once about each directory; afterwards all of that is forgotten."""
+    """Return a context in which object stores are asked only once about each directory. The cache is dropped at its
+    end.
+    """
     if _now.get() is not None:
         yield
         return
@@ -74,12 +77,14 @@ def looking_once() -> Iterator[None]:
 
 
 def in_threads(act: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
-    """What `act` gives of each item, in their order, several at a time; the first error is raised."""
+    """Call `act` for each item, several at once; return the results in the order of the items. The first error is
+    raised.
+    """
     from concurrent.futures import ThreadPoolExecutor  # only stores are asked in threads
 
     waiting = list(items)
     if len(waiting) < 2:
-        return [act(each) for each in waiting]
+        return [act(item) for item in waiting]
     with ThreadPoolExecutor(min(AT_A_TIME, len(waiting))) as threads:
-        runs = [threads.submit(copy_context().run, act, each) for each in waiting]
-        return [each.result() for each in runs]
+        results = [threads.submit(copy_context().run, act, item) for item in waiting]
+        return [result.result() for result in results]

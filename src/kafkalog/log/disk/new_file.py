@@ -1,4 +1,4 @@
-"""A new file of what was found, whole or not at all: written under a name nobody can guess, and named at its end."""
+"""Create a new file completely or not at all: it is written under a random name, and renamed at the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["NewFile", "require_replaceable"]
 
 
 def require_replaceable(path: str) -> None:
-    """Raises `UsageError` where something other than a regular file has this name; a link is followed."""
+    """Raise `UsageError` if something other than a regular file has this name. Links are followed."""
     try:
         mode = os.stat(path).st_mode
     except OSError:  # nothing is there, or it is said when the file is made
@@ -26,10 +26,9 @@ def require_replaceable(path: str) -> None:
 
 
 class NewFile:
-    """A context manager; an error, or an interrupt, leaves nothing behind.
-
-    Whatever else has the name is left alone (`UsageError`), unless `overwrite` is given: then a regular file is
-    replaced in one step, the one that a link names included.  Raises `StorageError` for I/O.
+    """A new file, as a context manager. After an error or interrupt nothing is left. An existing file is not touched
+    (`UsageError`), unless `overwrite` is True: then a regular file is replaced in one step, also if a link leads to it.
+    Raises `StorageError` for I/O errors.
     """
 
     def __init__(self, path: str, *, overwrite: bool = False) -> None:
@@ -41,15 +40,17 @@ class NewFile:
 
     @property
     def size(self) -> int:
-        """Bytes that were written."""
+        """Number of bytes written so far."""
         return self._file.size
 
     def append(self, data: bytes | memoryview) -> None:
-        """Write after the end."""
+        """Append bytes."""
         self._file.append(data)
 
     def finish(self) -> None:
-        """Flush it and give it its name."""
+        """Flush the file and give it its name. Raises `UsageError` if another process created a file of that name
+        meanwhile.
+        """
         try:
             self._file.sync()
             self._file.close()
@@ -72,7 +73,7 @@ class NewFile:
             raise UsageError(f"{self._given} was created by another process meanwhile; it was not replaced") from None
 
     def give_up(self) -> None:
-        """Remove what was written."""
+        """Close and remove the written file."""
         self._file.close()
         fs.remove(self._temporary)
 

@@ -1,7 +1,6 @@
-"""Paths that are URIs: object stores and HDFS, through `pyarrow.fs`, and through fsspec what that does not know.
-
-Hadoop's configuration does not reach Python workers, so credentials come from the environment, as pyarrow and the
-clouds' own libraries read it, or from options that begin with `storage.`.  Their values are in no message.
+"""Read paths that are URIs of object stores or HDFS through `pyarrow.fs`, and of other stores through fsspec. Hadoop's
+configuration does not reach Python workers. So credentials come from the environment, as pyarrow and the cloud
+libraries read it, or from options that begin with `storage.`. Messages never contain their values.
 """
 
 from __future__ import annotations
@@ -44,16 +43,18 @@ STORAGE_OPTIONS = tuple(
     dict.fromkeys(_PREFIX + name for names in (*(names for _, names in _KINDS.values()), _OF_ALL) for name in names)
 )
 _SINGLY = 16
-"""directories that are listed one by one; more are learned of from one listing of all below, by thousands of objects"""
+"""Most directories that are listed one by one. For more, one recursive listing is requested, which returns thousands of
+objects at a time.
+"""
 _ENDPOINT = "AWS_ENDPOINT_URL"
 _READ_AHEAD = 256 * KIB
-"""A request costs more than the bytes; small reads that follow one another are one request."""
+"""Least bytes of a request, which costs more than the bytes: consecutive small reads become one request."""
 _LONGEST = 300
 _T = TypeVar("_T")
 
 
 class StorageOptions:
-    """The options `storage.*` of one query; wherever they travel to, the paths of the query can be read."""
+    """Options `storage.*` of one query. Creating or unpickling it makes the query's paths readable in the process."""
 
     def __init__(self, paths: tuple[str, ...], values: tuple[tuple[str, str], ...]) -> None:
         self._paths = paths
@@ -77,7 +78,9 @@ class StorageOptions:
 
 
 def mount_default(path: str) -> None:
-    """Let a URI be read with what the environment says of its store; raises `UsageError` for a scheme of no store."""
+    """Make a URI readable with the store's settings from the environment. Raises `UsageError` for a `file:` URI or
+    credentials in it.
+    """
     if _is_file_uri(path):
         raise UsageError(f"{path}: give the path without file:")
     endpoint = os.environ.get(_ENDPOINT) if urlsplit(path).scheme.lower() in ("s3", "s3a", "s3n") else None
@@ -89,7 +92,7 @@ def _is_file_uri(path: str) -> bool:
 
 
 def root_of_uri(path: str) -> str:
-    """Scheme and authority; `UsageError` for a URI that holds a password."""
+    """Return scheme and authority of a URI. Raises `UsageError` if it contains credentials."""
     parts = urlsplit(path)
     if "@" in parts.netloc and parts.scheme.lower() not in ("abfs", "abfss", "wasb", "wasbs"):
         host = parts.netloc.rpartition("@")[2]
@@ -98,7 +101,7 @@ def root_of_uri(path: str) -> str:
 
 
 class _Store:
-    """One bucket, container or cluster; connected when first asked."""
+    """One bucket, container or cluster; connected at the first request."""
 
     def __init__(self, path: str, values: dict[str, str]) -> None:
         parts = urlsplit(path)
@@ -121,23 +124,23 @@ class _Store:
             return self._through_fsspec()
         import pyarrow.fs
 
-        given: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         for name, value in self._values.items():
             if name not in names:
                 raise UsageError(f"option {_PREFIX}{name} is not for {self._scheme}:; there are {_listed(names)}")
-            given[names[name]] = value.lower() == "true" if name == "anonymous" else value
-        if kind in ("S3FileSystem", "GcsFileSystem") and "endpoint_override" in given:
-            scheme, _, host = given["endpoint_override"].rpartition("://")
-            given |= {"endpoint_override": host, "scheme": scheme or "https"}
+            arguments[names[name]] = value.lower() == "true" if name == "anonymous" else value
+        if kind in ("S3FileSystem", "GcsFileSystem") and "endpoint_override" in arguments:
+            scheme, _, host = arguments["endpoint_override"].rpartition("://")
+            arguments |= {"endpoint_override": host, "scheme": scheme or "https"}
         if kind == "AzureFileSystem" and "@" in self._authority:
-            given.setdefault("account_name", self._authority.partition("@")[2].partition(".")[0])
+            arguments.setdefault("account_name", self._authority.partition("@")[2].partition(".")[0])
         if kind == "HadoopFileSystem":
             host, _, port = self._authority.partition(":")
-            given |= {"host": host or "default", "port": int(port) if port.isdigit() else 0}
-        found = getattr(pyarrow.fs, kind, None)
-        if found is None:
+            arguments |= {"host": host or "default", "port": int(port) if port.isdigit() else 0}
+        constructor = getattr(pyarrow.fs, kind, None)
+        if constructor is None:
             raise UsageError(f"this pyarrow was built without {kind}, which {self._scheme}: needs")
-        return found(**given)
+        return constructor(**arguments)
 
     def _through_fsspec(self) -> Any:
         try:
@@ -148,16 +151,16 @@ class _Store:
             raise UsageError(f"kafkalog reads {known}; {needs}") from None
         import pyarrow.fs
 
-        given = {name.replace(".", "_"): value for name, value in self._values.items()}
+        arguments = {name.replace(".", "_"): value for name, value in self._values.items()}
         try:
-            found, _ = fsspec.core.url_to_fs(self.root, **given)
+            filesystem, _ = fsspec.core.url_to_fs(self.root, **arguments)
         except (ValueError, ImportError) as error:
             raise UsageError(f"{self._scheme}: is not a scheme that fsspec can read here: {error}") from None
-        self._strip = found._strip_protocol  # noqa: SLF001 - how fsspec itself names a path in its file systems
-        return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(found))
+        self._strip = filesystem._strip_protocol  # noqa: SLF001 - how fsspec itself names a path in its file systems
+        return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(filesystem))
 
     def inner(self, path: str) -> str:
-        """A URI as the library names it."""
+        """Return a URI in the library's notation."""
         if self._strip is not None:
             return str(self._strip(path))
         below = path[len(self.root) :].strip("/")
@@ -167,7 +170,9 @@ class _Store:
 
     @contextmanager
     def telling(self, doing: str, path: str) -> Iterator[None]:
-        """The library's errors as ours: in one line, and without the values of options."""
+        """Return a context that converts the library's errors to `StorageError`, in one line and without the values of
+        options.
+        """
         try:
             yield
         except FileNotFoundError:
@@ -185,7 +190,7 @@ class _Store:
     # -- what `log.disk.remote.Storage` asks for ------------------------------------------------------------------
 
     def open(self, path: str) -> RemoteFile:
-        """A file, for reading."""
+        """Open a file for reading. Raises `MissingFileError` if it does not exist, `StorageError` for other errors."""
         with self.telling("cannot open the file", path):
             known = looked_at()
             if known is not None and (content := known.content(path)) is not None:
@@ -195,11 +200,11 @@ class _Store:
             return _File(self, path, self.asking(lambda: self._connection().open_input_file(self.inner(path))))
 
     def asking(self, act: Callable[[], _T]) -> _T:
-        """What a request gives, which is tried again where that may help."""
+        """Return the result of a request, which is retried after passing errors."""
         return self._retries.call(act)
 
     def entries(self, path: str) -> list[RemoteEntry]:
-        """What is directly below a directory."""
+        """Return the entries of a directory. Raises `StorageError`."""
         import pyarrow.fs
 
         known, place = looked_at(), path.rstrip("/")
@@ -208,13 +213,13 @@ class _Store:
         with self.telling("cannot list the directory", path):
             selector = pyarrow.fs.FileSelector(self.inner(path))
             infos = self.asking(lambda: self._connection().get_file_info(selector))
-        found = [_entry(info, path) for info in infos]
+        entries = [_entry(info, path) for info in infos]
         if known is not None:
-            known.listings[place] = found
-        return found
+            known.listings[place] = entries
+        return entries
 
     def list_ahead(self, root: str, directories: list[str], known: LookedAt) -> None:
-        """Learn what is in directories below `root`."""
+        """List directories below `root` and add them to `known`."""
         wanted = [path for path in directories if path not in known.listings]
         if len(wanted) <= _SINGLY:
             in_threads(self.entries, wanted)
@@ -224,16 +229,18 @@ class _Store:
         with self.telling("cannot list the directory", root):
             selector = pyarrow.fs.FileSelector(self.inner(root), recursive=True)
             infos = self.asking(lambda: self._connection().get_file_info(selector))
-        found: dict[str, list[RemoteEntry]] = {path: [] for path in wanted}
+        listings: dict[str, list[RemoteEntry]] = {path: [] for path in wanted}
         inner = self.inner(root)
         for info in infos:
             directory = f"{root.rstrip('/')}{info.path[len(inner) :].rpartition('/')[0]}"
-            if directory in found:
-                found[directory].append(_entry(info, directory))
-        known.listings.update(found)
+            if directory in listings:
+                listings[directory].append(_entry(info, directory))
+        known.listings.update(listings)
 
     def entry(self, path: str) -> RemoteEntry | None:
-        """What is there; object stores have a directory where something is below it."""
+        """Return the entry of a path; None if it does not exist. A directory of an object store exists if something is
+        below it.
+        """
         import pyarrow.fs
 
         known, place = looked_at(), path.rstrip("/")
@@ -250,7 +257,7 @@ class _Store:
 
 
     def _is_directory(self, path: str) -> bool:
-        """Whether something is below a path, by its listing, which is wanted next."""
+        """Whether something is below a path, according to its listing, which will be needed next."""
         try:
             return bool(self.entries(path))
         except MissingFileError:
@@ -267,7 +274,7 @@ def _entry(info: Any, directory: str) -> RemoteEntry:
 
 
 class _File:
-    """An open file; one piece is kept, because the next read often begins where the last ended."""
+    """An open file. The last piece is kept, because the next read often begins where the last one ended."""
 
     def __init__(self, store: _Store, path: str, file: Any) -> None:
         self._store = store
@@ -280,21 +287,21 @@ class _File:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return self._size
 
     def read(self, position: int, length: int) -> bytes:
-        """`length` bytes from `position`; fewer only where the file ends."""
+        """Return `length` bytes from `position`; fewer only at the end of the file. Raises `StorageError`."""
         length = min(length, self._size - position)
         if length <= 0:
             return b""
-        at = position - self._start
-        if at < 0 or at + length > len(self._piece):
+        start = position - self._start
+        if start < 0 or start + length > len(self._piece):
             wanted = min(max(length, _READ_AHEAD), self._size - position)
             with self._store.telling(f"cannot read at byte {position}", self._path):
                 self._piece = self._store.asking(lambda: self._whole(wanted, position))
-            self._start, at = position, 0
-        return self._piece if at == 0 and length == len(self._piece) else self._piece[at : at + length]
+            self._start, start = position, 0
+        return self._piece if start == 0 and length == len(self._piece) else self._piece[start : start + length]
 
     def _whole(self, length: int, position: int) -> bytes:
         data: bytes = self._file.read_at(length, position)

@@ -1,4 +1,4 @@
-"""Files that are read one after the other: the last one stays open, whoever asks for another closes it."""
+"""Read files one after another: the last one stays open until another is requested."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ __all__ = ["OneFile"]
 
 
 class OneFile:
-    """Whoever calls it with a path gets that file; use as a context manager, or `close` it."""
+    """Opener of files by path that keeps only the last one open. Use it as a context manager, or `close` it."""
 
     def __init__(self) -> None:
         self._source: FileSource | None = None
         self._path = ""
 
     def __call__(self, path: str) -> FileSource:
-        """The opened file; the one before is closed."""
+        """Return the open file; close the previous one if it is another. Raises `StorageError`."""
         if self._source is None or self._path != path:
             self.close()
             self._source, self._path = FileSource(path), path
         return self._source
 
     def close(self) -> None:
-        """Close the one that is open."""
+        """Close the open file, if any."""
         if self._source is not None:
             self._source.close()
             self._source = None

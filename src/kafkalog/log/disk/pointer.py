@@ -1,10 +1,9 @@
-"""The small file in a log directory that says which directory it is, what runs are at work on it, and where they are.
-
-A broker ignores it.  Its first line has an id of the log directory, which the journals of its runs carry too.  Then
-come the names of runs that have begun and not ended: each run takes a name of its own, so a backup, or whatever else is
-put in the directory's place, does not carry it, and is not taken for what the run had half done.  The other lines are
-places of quarantines that are not beside the directory.  Whoever hands us the directory may have written it, so it
-only says where to look for runs: nothing new is ever written to a place because this file names it.
+"""The small file in a log directory with the directory's id, its executions that have not ended, and its quarantines
+elsewhere. A broker ignores it. Its first line has an id of the log directory, which the journals of its executions have
+too. Then come the names of executions that have begun and not ended. Each execution has a new name, so a backup, or any
+other directory put in this place, does not contain it and is not mistaken for one with half-done changes. The other
+lines are paths of quarantines that are not beside the directory. Whoever provides the directory may have written this
+file, so it is only used to find executions: nothing new is written to a path because this file names it.
 """
 
 from __future__ import annotations
@@ -48,47 +47,49 @@ __all__ = [
 
 POINTER = QUARANTINE_POINTER
 POINTER_BEFORE = POINTER + ".new"
-"""what it is called until it is whole"""
+"""name until the file is complete"""
 JOURNAL = "journal.json"
 UNDOING = "undoing.json"
 CLOSING = "closing.json"
 MANIFEST = "manifest.json"
 JOURNAL_VERSION = 3
-"""of the journals that name their runs in the log directory"""
+"""version of the journals that name their executions in the log directory"""
 _BEGUN = (UNDOING, CLOSING, JOURNAL)
-"""documents of a run, one at a time, while it or its undo has begun and not ended"""
+"""Documents of an execution that has begun and not ended, or of its undo; there is one at a time."""
 _MOST_BYTES = 1 << 16
 _VERSION_OF_JOURNAL = re.compile(rb'"version": ([0-9]{1,9})\}')
 _LARGEST_JOURNAL = 1 << 28
 _FILES = "files"
-"""where a run keeps what it has removed, under the same names"""
+"""directory in an execution with the files that it removed, under the same names"""
 _TAKING = frozenset({"truncate", "remove", "write"})
 _TAIL = 256
-"""bytes at the end of a journal in which its version stands: its names are sorted"""
+"""bytes at the end of a journal that contain its version: its keys are sorted"""
 _FIRST = re.compile(r"kafkalog-quarantine ([0-9a-f]{32})", re.ASCII)
 _AT_WORK = "run "
 _RUN_ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{8}", re.ASCII)
 
 
 def is_run_id(text: str) -> bool:
-    """Whether a name is one that a run has."""
+    """Whether text is the id of an execution."""
     return _RUN_ID.fullmatch(text) is not None
 
 
 def new_owner() -> str:
-    """An id for a log directory."""
+    """Return a new random id for a log directory."""
     return os.urandom(16).hex()
 
 
 def ends_of(run_id: str, *, is_foreign: bool = False) -> tuple[Advice, Advice]:
-    """How a run that was cut short is brought to an end; by its name where another machine began it."""
+    """Return advice on completing and on reversing an execution that was interrupted. `is_foreign`: another machine
+    began it, so the advice on completing names it.
+    """
     complete = Ask.COMPLETE if is_foreign else Ask.RECOVER
     run = {"run": run_id}
     return Advice("{} completes it", complete, run), Advice("{} reverses it", Ask.UNDO, run)
 
 
 def cut_short(run_id: str, *, is_foreign: bool = False, is_undo: bool = False) -> Sentence:
-    """What is said of a run, or the undo of one, that began and did not end."""
+    """Return the sentence about an execution, or the undo of one, that has begun and not ended."""
     where = ", begun on another machine," if is_foreign else ""
     complete, reverse = ends_of(run_id, is_foreign=is_foreign)
     if is_undo:
@@ -98,20 +99,24 @@ def cut_short(run_id: str, *, is_foreign: bool = False, is_undo: bool = False) -
 
 
 class Pointer(Struct, frozen=True):
-    """The id of a log directory, its runs that have not ended, and its quarantines elsewhere."""
+    """Content of the file: id of the log directory, paths of quarantines elsewhere, and executions that have not
+    ended.
+    """
 
     owner: str
     places: tuple[str, ...] = ()
     at_work: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
-        """The file's content."""
+        """Encode the file's content."""
         lines = [f"kafkalog-quarantine {self.owner}", *(_AT_WORK + run for run in self.at_work), *self.places]
         return "".join(line + "\n" for line in lines).encode("utf-8", "surrogateescape")
 
 
 def read_pointer(root: str) -> Pointer | None:
-    """The pointer of a log directory, or None; `RecoveryRefused` if it is none that kafkalog wrote."""
+    """Return the pointer of a log directory; None if it has none. Raises `RecoveryRefused` if kafkalog did not write it
+    or it cannot be read.
+    """
     path = os.path.join(root, POINTER)
     try:
         text = read_small(path, _MOST_BYTES).decode("utf-8", "surrogateescape")
@@ -130,9 +135,8 @@ def read_pointer(root: str) -> Pointer | None:
 
 
 def half_done(root: str) -> list[Sentence]:
-    """One sentence for each run on a log directory, or undo of one, that began and did not end.
-
-    Only from what lies there, for those that never act; none if unknown.
+    """Return one sentence for each execution on a log directory, or undo of one, that has begun and not ended. Used by
+    commands that change nothing: returns an empty list if the pointer cannot be read, or for an object store.
     """
     if storage_of(root) is not None:
         return []
@@ -140,26 +144,25 @@ def half_done(root: str) -> list[Sentence]:
         pointer = read_pointer(root)
     except RecoveryRefused:
         return []
-    found: list[Sentence] = []
+    sentences: list[Sentence] = []
     for run in () if pointer is None else pointer.at_work:
         directories = [os.path.join(place, run) for place in _places(root, pointer)]
         names = [each for each in _BEGUN if any(os.path.lexists(os.path.join(place, each)) for place in directories)]
         if names:
-            found.append(cut_short(run, is_undo=names[0] != JOURNAL))
-    return [*found, *map(Sentence, runs_of_other_versions(root, pointer))]
+            sentences.append(cut_short(run, is_undo=names[0] != JOURNAL))
+    return [*sentences, *map(Sentence, runs_of_other_versions(root, pointer))]
 
 
 def _places(root: str, pointer: Pointer | None) -> tuple[str, ...]:
-    """Every quarantine in which a run on a log directory may be."""
+    """Return the paths of all quarantines that may contain executions on a log directory."""
     return (os.path.realpath(root) + ".recovery", *(() if pointer is None else pointer.places))
 
 
 def runs_of_other_versions(root: str, pointer: Pointer | None) -> list[str]:
-    """One sentence for each run of another version of kafkalog that has begun and not ended, in the order of places.
-
-    Versions before this one did not name their runs in the log directory: what lies beside it is all that tells.
+    """Return one sentence for each unended execution of another version of kafkalog, in the order of quarantines.
+    Earlier versions did not name executions in the log directory: only the quarantine shows them.
     """
-    found = []
+    sentences = []
     for place in _places(root, pointer):
         try:
             names = sorted(filter(is_run_id, os.listdir(place)))
@@ -169,34 +172,33 @@ def runs_of_other_versions(root: str, pointer: Pointer | None) -> list[str]:
             for document in (os.path.join(place, run, name) for name in _BEGUN):
                 version = _version_of(document)
                 if version is not None and version != JOURNAL_VERSION:
-                    found.append(
+                    sentences.append(
                         f"run {run} of another version of kafkalog was cut short and has left {root} half done: "
                         "complete or undo it with that version, or move "
                         f"{os.path.join(place, run)} away to go on with what is there"
                     )
                     break
-    return found
+    return sentences
 
 
 class LogCut(Struct, frozen=True):
-    """What a run of recovery has taken from the log of one partition directory."""
+    """What an execution removed from the log of one partition directory."""
 
     time_ns: int
-    """when, since 1970"""
+    """time of the execution in ns since 1970"""
     leader_epoch: int
-    """the last one that was listed before; -1 if that is unknown"""
+    """last leader epoch listed before; -1 if unknown"""
 
 
 def logs_cut_by_runs(root: str) -> dict[str, LogCut]:
-    """Partition directories of which a run of recovery has taken a part of the log.
-
-    Of several runs the latest counts.  A run that was undone, or cannot be read, is not among them.
+    """Return the latest cut of each partition directory from whose log an execution removed something. Executions that
+    were undone or cannot be read are ignored. Empty if the pointer cannot be read.
     """
     try:
         pointer = read_pointer(root)
     except RecoveryRefused:
         return {}
-    found: dict[str, LogCut] = {}
+    cuts: dict[str, LogCut] = {}
     for place in _places(root, pointer):
         try:
             names = sorted(filter(is_run_id, os.listdir(place)))
@@ -206,9 +208,9 @@ def logs_cut_by_runs(root: str) -> dict[str, LogCut]:
             status = status_of(os.path.join(directory, MANIFEST))
             for path in () if status is None else _logs_taken(os.path.join(directory, MANIFEST)):
                 cut = LogCut(0 if status is None else status.st_mtime_ns, _epoch_before(directory, path))
-                if path not in found or found[path].time_ns <= cut.time_ns:
-                    found[path] = cut
-    return found
+                if path not in cuts or cuts[path].time_ns <= cut.time_ns:
+                    cuts[path] = cut
+    return cuts
 
 
 def _epoch_before(run: str, partition: str) -> int:
@@ -220,21 +222,23 @@ def _epoch_before(run: str, partition: str) -> int:
 
 
 def _logs_taken(document: str) -> set[str]:
-    """The partition directories in which a run took a log, or a part of one."""
+    """Return the partition directories from which an execution removed a log or a part of one. Empty if its document
+    cannot be read.
+    """
     try:
         steps = json.loads(read_small(document, _LARGEST_JOURNAL))["journal"]["steps"]
-        found = {
+        partitions = {
             step["path"].partition("/")[0]
             for step in steps
             if step["kind"] in _TAKING and step["path"].endswith(FileKind.LOG.value)
         }
     except (OSError, LimitExceeded, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return set()
-    return {path for path in found if path and path not in (".", "..")}
+    return {path for path in partitions if path and path not in (".", "..")}
 
 
 def _version_of(document: str) -> int | None:
-    """The version of a journal, 0 if it does not say; None if there is no such file."""
+    """Return the version of a journal; 0 if it is missing or unreadable, None if there is no such file."""
     try:
         with FileSource(document) as source:
             tail = source.read(max(source.size - _TAIL, 0), _TAIL)
@@ -247,7 +251,7 @@ def _version_of(document: str) -> int | None:
 
 
 def findings_of_half_done(root: str) -> list[Finding]:
-    """Half-done changes as findings about the log directory."""
+    """Return unended executions as findings about the log directory."""
     code, severity = FindingCode.RUN_UNFINISHED, Severity.WARNING
     return [Finding(code, severity, None, None, sentence, root) for sentence in half_done(root)]
 

@@ -1,7 +1,7 @@
-"""Which process an object belongs to: `fork()` copies locks, buffers and open files, but not the right to use them.
-
-Whoever holds a lock or state that is not on disk yet has an `OwnProcess`.  In a child process using the object is
-`UsageError`, before it can wait for a thread that the child does not have; closing it there does nothing.
+"""Bind objects to the process that made them: `fork()` copies locks, buffers and open files, but not the right to use
+them. An object with a lock, or with state that is not yet on disk, has an `OwnProcess`. In a child process using the
+object raises `UsageError`, before it could wait for a thread that the child does not have; closing it there does
+nothing.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = ["OwnLock", "OwnProcess", "processors"]
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Generation:
-    """One object for each process; a process id could come again."""
+    """An object that is different in each process. A process id could be reused."""
 
     now = object()
 
@@ -34,7 +34,7 @@ os.register_at_fork(after_in_child=_Generation.begin)
 
 
 class OwnProcess:
-    """The process that made this; `what` is told to whoever uses it in another one."""
+    """The process that made an object. `what` names the object in errors in other processes."""
 
     __slots__ = ("_generation", "_pid", "_what")
 
@@ -45,11 +45,11 @@ class OwnProcess:
 
     @property
     def is_here(self) -> bool:
-        """Whether this is that process."""
+        """Whether the current process is that one."""
         return self._generation is _Generation.now
 
     def require(self) -> None:
-        """`UsageError` in any other process."""
+        """Raise `UsageError` in any other process."""
         if not self.is_here:
             raise UsageError(
                 f"{self._what} was opened by process {self._pid}, and this is process {os.getpid()}, which was forked "
@@ -58,7 +58,7 @@ class OwnProcess:
 
 
 class OwnLock:
-    """A reentrant lock of threads that only its own process can take; elsewhere `UsageError`, at once."""
+    """A reentrant lock for the threads of one process. Entering it in any other process raises `UsageError` at once."""
 
     __slots__ = ("_lock", "_process")
 

@@ -1,4 +1,4 @@
-"""Which storage lists and reads a path: the one that is registered for its URI, or the object store that it names."""
+"""Find the storage that lists and reads a path: the one registered for its URI, or the object store that it names."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ __all__ = ["storage_of"]
 
 
 def storage_of(path: str) -> Storage | None:
-    """The storage that lists and reads a path; None for local ones.
-
-    If none is registered for a URI, the object store is reached as the environment says; raises `UsageError` for a
-    scheme of no store.
+    """Return the storage that lists and reads a path; None for a local one. If none is registered for a URI, the object
+    store is opened with the settings in the environment. Raises `UsageError` for a `file:` URI or credentials in it.
     """
     if "://" not in path or not is_uri(path):
         return None

@@ -1,7 +1,6 @@
-"""Log directories that are not mounted: where a path is a URI, somebody else lists and reads.
-
-Who knows an object store registers it for the beginning of a URI, `s3://bucket`; from then on the paths below it are
-listed and read like local ones.  Nothing is ever written there.
+"""Log directories in object stores: paths that are URIs are listed and read by a registered storage. A storage is
+registered for the start of a URI, such as `s3://bucket`; the paths below it are then listed and read like local ones.
+Nothing is ever written there.
 """
 
 from __future__ import annotations
@@ -23,38 +22,38 @@ _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)")
 
 
 class MissingFileError(StorageError, FileNotFoundError):
-    """Nothing has this name."""
+    """No file or directory has this name."""
 
 
 class RemoteFile(Protocol):
-    """An open file; reads raise `StorageError`."""
+    """An open file. Reads raise `StorageError`."""
 
     @property
     def size(self) -> int:
-        """Bytes there were when the file was opened."""
+        """Size in bytes when the file was opened."""
 
     def read(self, position: int, length: int) -> bytes:
-        """`length` bytes from `position`; fewer only where the file ends."""
+        """Return `length` bytes from `position`; fewer only at the end of the file."""
 
     def close(self) -> None:
         """Close the file."""
 
 
 class Storage(Protocol):
-    """What lists and reads; paths are whole URIs.  Everything raises `StorageError`."""
+    """Lists and reads paths, which are whole URIs. All methods raise `StorageError`."""
 
     def open(self, path: str) -> RemoteFile:
-        """A file; `MissingFileError` if there is none."""
+        """Open a file. Raises `MissingFileError` if it does not exist."""
 
     def entries(self, path: str) -> list[RemoteEntry]:
-        """What is directly below a directory."""
+        """Return the entries of a directory."""
 
     def entry(self, path: str) -> RemoteEntry | None:
-        """What is there, if anything."""
+        """Return the entry of a path; None if it does not exist."""
 
 
 class RemoteEntry(Struct, frozen=True):
-    """A file or directory with the methods of `os.DirEntry`; there are no links."""
+    """A file or directory, with the interface of `os.DirEntry`. There are no links."""
 
     name: str
     path: str
@@ -62,9 +61,9 @@ class RemoteEntry(Struct, frozen=True):
     size: int
     modified_ns: int
     newest: int | None = None
-    """of a log, its largest timestamp, where who lists knows it"""
+    """largest timestamp of a log in ms, if the storage knows it; otherwise None"""
     is_untold: bool = False
-    """a log of which neither its largest timestamp is known, nor anything else but what its files say"""
+    """whether it is a log about which the storage knows nothing but its files"""
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
         """Whether it is a directory."""
@@ -75,7 +74,7 @@ class RemoteEntry(Struct, frozen=True):
         return not self.directory
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Type, size and time; the rest is 0."""
+        """Return type, size and time; other fields are 0."""
         mode = stat.S_IFDIR | 0o555 if self.directory else stat.S_IFREG | 0o444
         seconds = self.modified_ns // 1_000_000_000
         values = (mode, 0, 0, 1, 0, 0, self.size, seconds, seconds, seconds)
@@ -83,43 +82,43 @@ class RemoteEntry(Struct, frozen=True):
 
 
 class Content(Struct, frozen=True):
-    """A file whose bytes are here."""
+    """A file whose bytes are in memory."""
 
     data: bytes
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return len(self.data)
 
     def read(self, position: int, length: int) -> bytes:
-        """`length` bytes from `position`; fewer only where the file ends."""
+        """Return `length` bytes from `position`; fewer only at the end of the file."""
         return self.data[position : position + length]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to close."""
 
 
 _MOUNTED: dict[str, Storage] = {}
 
 
 def is_uri(path: str) -> bool:
-    """Whether a path names a place that is not local."""
+    """Whether a path is a URI, so that it is not local."""
     return _URI.match(path) is not None
 
 
 def mount(prefix: str, storage: Storage) -> None:
-    """Let `storage` list and read what is below `prefix`, a scheme and an authority."""
+    """Register `storage` for all paths below `prefix`, which is a scheme and an authority."""
     _MOUNTED[prefix] = storage
 
 
 def is_mounted(path: str) -> bool:
-    """Whether somebody lists and reads a URI."""
-    found = _URI.match(path)
-    return found is not None and found[0] in _MOUNTED
+    """Whether a storage is registered for a URI."""
+    match = _URI.match(path)
+    return match is not None and match[0] in _MOUNTED
 
 
 def mounted(path: str) -> Storage | None:
-    """The storage that is registered for a URI; None if there is none."""
-    found = _URI.match(path)
-    return None if found is None else _MOUNTED.get(found[0])
+    """Return the storage registered for a URI; None if there is none."""
+    match = _URI.match(path)
+    return None if match is None else _MOUNTED.get(match[0])

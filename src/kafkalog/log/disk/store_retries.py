@@ -1,7 +1,6 @@
-"""Requests to an object store that are tried again: throttled answers, broken connections, short answers.
-
-The clouds' own libraries do so too, but not for each: pyarrow's client gives up on a throttled answer to a read of few
-bytes, whose text does not fit where the bytes were to go, and on HTTP status 429.
+"""Retry requests to an object store after throttling, broken connections and short answers. The cloud libraries retry
+too, but not always: pyarrow's client gives up if a read of few bytes is throttled, because the error text does not fit
+into the buffer, and on HTTP status 429.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ _T = TypeVar("_T")
 
 
 class ShortReadError(OSError):
-    """An answer that ended before its length."""
+    """An answer ended before its declared length."""
 
 
 class Retries(Struct, frozen=True):
-    """How often, and for how long, a request is tried again."""
+    """Bounds on retries: most retries, and seconds after which no other begins."""
 
     most: int = 10
     seconds: float = 60.0
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> Retries:
-        """As options say; raises `UsageError` for what is not a number."""
+        """Return the bounds from options. Raises `UsageError` for a negative value or one that is not a number."""
         default = cls()
         try:
             most, seconds = int(values.get(RETRIES, default.most)), float(values.get(RETRY_SECONDS, default.seconds))
@@ -52,7 +51,9 @@ class Retries(Struct, frozen=True):
         return cls(most, seconds)
 
     def call(self, act: Callable[[], _T]) -> _T:
-        """What `act` returns.  A passing error is raised after the last try, with their number; others at once."""
+        """Call `act` and return its result. After a passing error it is called again, with growing pauses; the error of
+        the last try is raised with the number of tries. Other errors are raised at once.
+        """
         until = time.monotonic() + self.seconds
         for number in range(self.most + 1):
             try:

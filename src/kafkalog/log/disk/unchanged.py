@@ -1,4 +1,4 @@
-"""What was learned from a file, for as long as the file stays as it was."""
+"""Cache a result about a file for as long as the file is unchanged."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 SETTLED_NS = 1_000_000_000
-"""A file that was changed so long before a look did not change again with the same time of change."""
+"""Least age of a modification time in ns: a file could be changed again within its resolution."""
 State = tuple[int, int, int, int]
 
 
 def settled_state(path: str) -> State | None:
-    """What tells a file from what it becomes when it is changed; None while it may change without being told."""
+    """Return device, inode, size and modification time; None if the file does not exist or was modified within the last
+    second.
+    """
     status = status_of(path)
     if status is None or status.st_mtime_ns >= time.time_ns() - SETTLED_NS:
         return None
@@ -27,19 +29,19 @@ def settled_state(path: str) -> State | None:
 
 
 class Unchanged(Generic[K, T]):
-    """Remembers the latest answer, and gives it again as long as it is asked the same of a file that did not change."""
+    """Cache of the latest result, valid for the same file and key while the file is unchanged."""
 
     def __init__(self) -> None:
         self._asked: tuple[str, K, State] | None = None
         self._answer: list[T] = []
 
     def of(self, path: str, key: K, find: Callable[[], T]) -> T:
-        """What `find` gave, or gives now."""
+        """Return the cached result, or call `find` and cache its result if the file did not change meanwhile."""
         before = settled_state(path)
         asked = None if before is None else (path, key, before)
         if asked is not None and asked == self._asked:
             return self._answer[0]
-        found = find()
+        answer = find()
         if asked is not None and settled_state(path) == before:
-            self._asked, self._answer = asked, [found]
-        return found
+            self._asked, self._answer = asked, [answer]
+        return answer

@@ -1,4 +1,4 @@
-"""Paths of an object store that a URI with wildcards names."""
+"""Find the paths of an object store that match a URI with wildcards."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ __all__ = ["matching"]
 
 
 def matching(uri: str) -> list[str]:
-    """The paths that a URI with `*`, `?` or `[...]` names, ordered; itself if it has none of them and is there."""
+    """Return the existing paths that match a URI with `*`, `?` or `[...]`, sorted. Without wildcards return the URI
+    itself, or an empty list if it does not exist.
+    """
     if not glob.has_magic(uri):
         return [uri.rstrip("/")] if exists(uri) else []
     root = root_of_uri(uri)
-    found = [root]
+    paths = [root]
     for part in uri[len(root) :].strip("/").split("/"):
         if not glob.has_magic(part):
-            found = [f"{path}/{part}" for path in found]
+            paths = [f"{path}/{part}" for path in paths]
             continue
-        found = [
+        paths = [
             entry.path
-            for path in found
+            for path in paths
             if path == root or exists(path)
             for entry in scan_directory(path)
             if fnmatch.fnmatchcase(entry.name, part) and (not entry.name.startswith(".") or part.startswith("."))
         ]
-    return sorted(path for path in found if exists(path))
+    return sorted(path for path in paths if exists(path))

@@ -1,1 +1,1 @@
-"""What a consumer is given of a partition, in every form; look-ups by offset and time."""
+"""Read a partition as a consumer does, in every form, and search it by offset and time."""

@@ -1,5 +1,5 @@
-"""Items made ahead by a thread of their own, while those before them are examined: for what runs mostly without the
-interpreter's lock, as reading and checking windows of a log by compiled code does.
+"""Make items in advance in a thread, while earlier ones are used: for work that mostly runs without the interpreter's
+lock, as compiled code that reads and checks windows of a log.
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ T = TypeVar("T")
 
 
 def ahead(make: Callable[[], Iterable[T]], *, size_of: Callable[[T], int], room: int) -> Iterator[T]:
-    """What `make` gives, in order; called, iterated and closed in a thread if there is another core for it.
-
-    Items wait for whoever reads as long as they take no more than `room` bytes by `size_of`.  What `make` raises is
-    raised where its items are read.
+    """Yield the items of `make`, in order. It is called, iterated and closed in a thread if there is another processor
+    for it. Items wait as long as they take no more than `room` bytes by `size_of`. Exceptions of `make` are raised
+    here.
     """
     with ExitStack() as stack:
-        works = [(None, lambda _await_turn: make())]
+        jobs = [(None, lambda _await_turn: make())]
         try:
-            under_way = stack.enter_context(InOrder(works, 1, size_of=size_of, room=room)) if processors() > 1 else None
+            running = stack.enter_context(InOrder(jobs, 1, size_of=size_of, room=room)) if processors() > 1 else None
         except StorageError:  # the system lets no thread begin
-            under_way = None
-        if under_way is None:
+            running = None
+        if running is None:
             yield from make()
             return
-        for _, items in under_way:
+        for _, items in running:
             yield from items

@@ -9,9 +9,8 @@ __all__ = ["batch_words"]
 
 
 def batch_words(batch: RecordBatch) -> dict[str, object]:
-    """A batch under kafka-dump-log's names; only valid batches get here.
-
-    The word for a timestamp is its type's; an entry of magic 0 or 1 has one offset.
+    """Return a valid batch under kafka-dump-log's names. The timestamp's name is its type; an entry of magic 0 or 1 has
+    one offset.
     """
     header = batch.header
     words: dict[str, object] = {} if isinstance(header, BatchHeader) else {"offset": header.offset}

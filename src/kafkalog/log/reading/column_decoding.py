@@ -1,4 +1,4 @@
-"""The interface through which a caller of `Partition.to_arrow` has keys and values decoded."""
+"""Interface for decoding keys and values in `Partition.to_arrow`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["ColumnDecoding", "ReadColumns"]
 
 
 class ReadColumns(Protocol):
-    """Reads named columns of a partition, keys and values as bytes."""
+    """Function that reads named columns of a partition, with keys and values as bytes."""
 
     def __call__(
         self, columns: Iterable[str] | None, *, findings: list[Finding] | None = None
     ) -> pyarrow.RecordBatchReader:
-        """Columns of that name, or all if None; see `Partition.to_arrow`."""
+        """Return the columns of these names, or all if None; see `Partition.to_arrow`."""
 
 
 class ColumnDecoding(Protocol):
-    """Turns keys and values from bytes into Arrow's own types; `kafkalog.DecodedValues` does so by their schemas."""
+    """Decoder of keys and values from bytes to Arrow's own types; `kafkalog.DecodedValues` decodes by their schemas."""
 
     def decoded(
         self,
@@ -33,7 +33,6 @@ class ColumnDecoding(Protocol):
         columns: Iterable[str] | None,
         findings: list[Finding] | None,
     ) -> pyarrow.RecordBatchReader:
-        """Read `columns` of a partition through `read`, with decoded keys and values.
-
-        Appends to `findings` one finding for each reason why values could not be decoded; None drops these.
+        """Return `columns` of a partition, read with `read`, with decoded keys and values. Appends to `findings` one
+        finding for each reason why values could not be decoded; None drops these.
         """

@@ -1,8 +1,8 @@
-"""What a consumer is given of a partition, whatever is made of it: records, columns, lines or rows of a query.
-
-From the log start offset on, control records left out; with `read_committed` also without aborted transactions, and
-nothing from the earliest open transaction on.  Decided by the consumer's `CompletedFetch` and the broker's
-`UnifiedLog`.  A `ConsumerView` says what is wanted, a `BatchSelection` tells it for the batches of a walk.
+"""Decide which records of a partition a consumer gets, for every form: records, columns, lines or rows of a query. A
+consumer reads from the log start offset on and gets no control records. With `read_committed` it also gets no records
+of aborted transactions, and nothing from the earliest open transaction on. The rules are those of the consumer's
+`CompletedFetch` and the broker's `UnifiedLog`. A `ConsumerView` has the wanted offsets; a `BatchSelection` applies it
+to the batches of a scan.
 """
 
 from __future__ import annotations
@@ -67,26 +67,26 @@ __all__ = [
 
 
 REPORTED_AND_READ = codes_with(Trait.READ_PAST)
-"""What may be wrong with a header without ending a consumer's reading, and is worth telling."""
+"""Codes of findings about a header that do not end a consumer's reading, but should be reported."""
 
 
 class ConsumerView(Struct, frozen=True, kw_only=True):
-    """Which offsets of a partition are wanted, and which batches that hold them are not."""
+    """The wanted offsets of a partition, and batches that are excluded."""
 
     start_offset: int
-    """records below are not wanted"""
+    """lower offsets are not wanted"""
     end_offset: int = NO_END
-    """records from here on are not wanted"""
+    """end of the wanted offsets, exclusive"""
     aborted: tuple[AbortedTransaction, ...] = ()
-    """whose records are not wanted"""
+    """transactions whose records are not wanted"""
     batches: BatchFilter | None = None
-    """what it does not accept is not opened"""
+    """batches that it does not accept are not decoded; None: it accepts all"""
     findings: tuple[Finding, ...] = ()
-    """markers that cannot be read"""
+    """findings about markers that cannot be read"""
     undecided: Finding | None = None
-    """why it ends before what was asked for, where that is because of damage"""
+    """finding that makes the view end before the requested end, if that is damage; otherwise None"""
     open_transaction: str | None = None
-    """the same, where a transaction is open"""
+    """sentence about the open transaction that makes the view end before the requested end; None if none does"""
 
     def committed(
         self,
@@ -95,9 +95,8 @@ class ConsumerView(Struct, frozen=True, kw_only=True):
         findings: Iterable[Finding] = (),
         undecided: Iterable[Undecided] = (),
     ) -> ConsumerView:
-        """The view for `read_committed`, given the aborted transactions and where those begin that are undecided.
-
-        It does not end at the last stable offset, which is at damage where there is some: reading has to meet that.
+        """Return the view for `read_committed`, from the aborted transactions and the first offsets of undecided ones.
+        It does not end at the last stable offset, which is at the damage if there is some: reading must reach that.
         """
         end = min([self.end_offset, *open_first_offsets])
         why = next((each.finding for each in undecided if each.first_offset == end < self.end_offset), None)
@@ -114,12 +113,10 @@ def consumer_view(
     through_damage: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> ConsumerView:
-    """What a consumer is given between two offsets; for `read_committed` the whole log is walked over.
-
-    With `through_damage` that walk goes on behind damage; a transaction whose end may lie in it is then held back as an
-    aborted one, and does not end the view.  Without, it ends at the first damage that is not before the start.
-
-    Raises `UsageError` for an unknown isolation level, `StorageError` where files cannot be read.
+    """Return the view of a consumer between two offsets. For `read_committed` the whole log is scanned. With
+    `through_damage` the scan continues after damage. A transaction whose end may be in the damage is then excluded like
+    an aborted one, and does not end the view. Without it, the view ends at the first damage that is not before the
+    start. Raises `UsageError` for an unknown isolation level, `StorageError` if files cannot be read.
     """
     check_isolation_level(isolation_level)
     start = max(partition.log_start_offset, start_offset or 0)
@@ -142,7 +139,9 @@ def consumer_view(
 
 
 def _behind_damage(found: Transactions, start: int) -> Transactions:
-    """For reading from an offset behind damage: undecided are those alone of which something may lie there."""
+    """Return the transactions for reading from offset `start`, which is after damage: only undecided ones that may have
+    records there.
+    """
     undecided = tuple(each for each in found.undecided if each.last_offset >= start)
     first_offsets = dict(found.open_first_offsets)
     for each in undecided:
@@ -177,7 +176,9 @@ def wanted_offsets(
 
 
 def nothing_to_read(partition: ReadablePartition, limits: Limits) -> Finding | None:
-    """Why a consumer reads nothing of a log that is not empty: its log start offset is beyond its end; else None."""
+    """Return the finding about a log that is not empty but of which a consumer reads nothing, because its log start
+    offset is above its end; otherwise None.
+    """
     if not any(segment.size for segment in partition.segments):
         return None
     start = partition.log_start_offset
@@ -191,11 +192,10 @@ def nothing_to_read(partition: ReadablePartition, limits: Limits) -> Finding | N
 
 
 class BatchSelection:
-    """Asked about the batches of a log in their order, one by one (`low_of`), in runs (`parts`) or both in turn.
-
-    `next_offset` is the one after what was asked about.  A batch that ends below repeats what was there: it is opened
-    for what is wrong inside, and for records beyond the end that its header claims, as the consumer does
-    (`CompletedFetch`), unless it ends below `opens_from`, by default the start of the view.
+    """Selection of batches, to be called for the batches of a log in order: one by one (`low_of`) or in runs (`parts`).
+    `next_offset` is the offset after the batches so far. A batch that ends below it repeats offsets. It is still
+    decoded for faults inside and for records beyond the end that its header claims, as the consumer does
+    (`CompletedFetch`), unless it ends below `opens_from`, which is by default the start of the view.
     """
 
     def __init__(self, view: ConsumerView, *, include_control: bool = False, opens_from: int | None = None) -> None:
@@ -204,27 +204,29 @@ class BatchSelection:
         self._control = include_control
         self._opens_from = view.start_offset if opens_from is None else opens_from
         self.held_back: Undecided | None = None
-        """why nothing is wanted of the batch that was asked about last, if nobody can tell whether it is"""
+        """undecided transaction because of which the last batch is not wanted; None if there is another reason or it is
+        wanted
+        """
         self._filter = view.batches
         self._aborted = AbortedFilter(view.aborted) if view.aborted else None
 
     @property
     def is_over(self) -> bool:
-        """Nothing is wanted any more."""
+        """Whether no further offset is wanted."""
         return self.next_offset >= self.end_offset
 
     @property
     def takes_windows(self) -> bool:
-        """Whether only offsets and `flags` decide, so that a kernel may go from batch to batch by itself."""
+        """Whether only offsets and `flags` decide, so that compiled code can select batches."""
         return self._filter is None
 
     @property
     def flags(self) -> int:
-        """Bits of the attributes of batches that a kernel must leave to `low_of` and `parts`."""
+        """Attribute bits of batches that compiled code must leave to `low_of` and `parts`."""
         return CONTROL_FLAG if self._aborted is None else CONTROL_FLAG | TRANSACTIONAL_FLAG
 
     def low_of(self, batch: RecordBatch) -> int | None:
-        """The first offset that is wanted of the next batch; None if nothing of it is."""
+        """Return the first wanted offset of the next batch; None if nothing of it is wanted. Advances `next_offset`."""
         header = batch.header
         self.held_back = None
         if header.last_offset < self._opens_from:
@@ -243,15 +245,16 @@ class BatchSelection:
     def parts(
         self, run: Run, cursor: Cursor | None = None
     ) -> Iterator[tuple[Run, npt.NDArray[np.int64]] | RecordBatch]:
-        """What is wanted of the next batches, of the segment that a cursor is in if they are still to be judged.
-
-        In order: parts of the run, with the first wanted offset of each of their batches, valid until the next part is
-        asked for; and batches that are not ordinary, each still to be judged and asked about.
+        """Yield the wanted parts of a run, in order: parts of the run with the first wanted offset of each batch, valid
+        until the next part is requested; and batches that must still be judged and passed to `low_of`. `cursor` is the
+        scan's state, if the batches were not judged yet.
         """
         return cast("Iterator[tuple[Run, npt.NDArray[np.int64]] | RecordBatch]", self._parts(run, cursor))
 
     def is_in_order(self, cursor: Cursor) -> bool:
-        """What is wanted next is what should come next, so that headers beyond doubt need no look at each."""
+        """Whether the next wanted offset is also the next expected one, so that headers in order need not be examined
+        one by one.
+        """
         return cursor.expected == self.next_offset
 
     def _parts(
@@ -291,7 +294,9 @@ class BatchSelection:
                 yield part, low
 
     def _consecutive(self, run: AnyRun, highest: int, lows: Any) -> int:
-        """How many batches from the first on need no look at each, and what is wanted of them."""
+        """Return how many of the first batches need not be examined one by one; write their first wanted offsets to
+        `lows`.
+        """
         from kafkalog.codec.headers.runs import BatchRun
 
         if isinstance(run, BatchRun):
@@ -300,7 +305,9 @@ class BatchSelection:
 
 
 def _is_in_doubt(entry: RecordBatch, cursor: Cursor) -> bool:
-    """Whether the entry behind one of magic 0 or 1 lies below its end, so that its offset may be wrong."""
+    """Whether the entry after a v0 or v1 entry has an offset at or below its last one, so that one of them may be
+    wrong.
+    """
     header = entry.header
     following, _ = cursor.behind(header, entry.position + entry.size)
     return following is not None and following <= header.last_offset
@@ -311,9 +318,8 @@ def _warn(sentence: str) -> None:
 
 
 class Telling:
-    """Tells of what is wrong with a header, where it ends no consumer's reading and nobody takes findings.
-
-    Of each kind the first, by a warning unless otherwise told; of what is information, nothing.
+    """Report faults of headers that do not end a consumer's reading, if the caller takes no findings. The first of each
+    code is reported, by a warning unless `tell` is given; INFO findings are not.
     """
 
     def __init__(self, tell: Callable[[str], None] = _warn) -> None:
@@ -321,7 +327,7 @@ class Telling:
         self._told: set[FindingCode] = set()
 
     def __call__(self, finding: Finding) -> None:
-        """Tell of another finding of a reader."""
+        """Report another finding of a reader."""
         if finding.code in self._told or finding.code not in REPORTED_AND_READ or finding.severity is Severity.INFO:
             return
         self._told.add(finding.code)

@@ -1,7 +1,6 @@
-"""Reading by offset as a consumer of Kafka's documentation does: a chunk of bytes, larger if a message needs it.
-
+"""Read by offset as a consumer of Kafka's documentation does: a chunk of bytes, which is larger if a message needs it.
 "In the event of an abnormally large message, the read can be retried multiple times, each time doubling the buffer
-size, until the message is read successfully."  A chunk never goes beyond its segment (`LocalLog.read`).
+size, until the message is read successfully." A chunk never crosses the end of its segment (`LocalLog.read`).
 """
 
 from __future__ import annotations
@@ -30,7 +29,9 @@ __all__ = ["Chunk", "FetchableLog", "OffsetOutOfRangeError", "Origin", "fetch"]
 
 
 class OffsetOutOfRangeError(UsageError):
-    """An offset that is not in the log; the valid range is `start` to `end`, and nothing is read at `end`."""
+    """An offset is not in the log; the valid range is `start` to `end` (inclusive), and a read at `end` returns
+    nothing.
+    """
 
     def __init__(self, offset: int, start: int, end: int) -> None:
         self.offset = offset
@@ -40,7 +41,7 @@ class OffsetOutOfRangeError(UsageError):
 
 
 class Origin(NamedTuple):
-    """Where bytes were read: a log file, by its name and its identity, and the position in it."""
+    """Place from which bytes were read: a log file, by its name and identity, and the position in it."""
 
     path: str
     device: int
@@ -51,36 +52,35 @@ class Origin(NamedTuple):
 @checked()
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The result of one read; iterates over the records from the requested offset on, without control records."""
+    """Result of one read. Iteration yields the records from the requested offset on, without control records."""
 
     offset: int
-    """that was asked for"""
+    """requested offset"""
     data: bytes
-    """whole batches, the first of which holds the offset; empty at the end of the log"""
+    """whole batches, of which the first holds the offset; empty at the end of the log"""
     max_bytes: int
-    """the size that the chunk grew to"""
+    """size to which the chunk was enlarged, in bytes"""
     leader_epoch: int = NO_PARTITION_LEADER_EPOCH
-    """of the first batch"""
+    """leader epoch of the first batch, -1 if unknown"""
     origin: Origin | None = field(default=None, repr=False, compare=False)
-    """where the bytes lie, if they are still there"""
+    """place of the bytes in the log; None if it is not on a disk"""
 
     @property
     def batches(self) -> tuple[RecordBatch, ...]:
-        """The batches; positions count from the start of the chunk."""
+        """Batches of the chunk; positions count from its start."""
         return scan(self.data).batches
 
     @property
     def next_offset(self) -> int:
-        """Offset to read from next."""
+        """Offset from which to read next."""
         batches = self.batches
         return batches[-1].header.next_offset if batches else self.offset
 
     def write_to(self, descriptor: int) -> int:
-        """Send the chunk to a socket, a pipe or a file, by its descriptor; blocks, and returns the number of bytes.
-
-        The kernel sends the batches from the log file without copying them into this process (`sendfile`), as
-        `FileMessageSet.writeTo` does; if the batches are no longer in the file, or `sendfile` is not possible, they are
-        sent from memory.  Raises `StorageError`.
+        """Send the chunk to a socket, a pipe or a file, by its descriptor; blocks, and returns the number of bytes. The
+        kernel sends the batches from the log file without copying them into this process (`sendfile`), as
+        `FileMessageSet.writeTo` does. If the batches are no longer in the file, or `sendfile` is not possible, they are
+        sent from memory. Raises `StorageError`.
         """
         sent = self._sent_from_file(descriptor)
         if sent < len(self.data):
@@ -104,15 +104,14 @@ class Chunk:
             os.close(source)
 
     def _is_there(self, source: int, batch: RecordBatch) -> bool:
-        """Whether the file has that batch where it was, by its header, checksum included."""
+        """Whether the file still has the batch at its position, judged by the header with its checksum."""
         assert self.origin is not None  # noqa: S101 - who calls this has looked
         header = bytes(batch.data[: BATCH.size])
         return os.pread(source, len(header), self.origin.position + batch.position) == header
 
     def to_message_set_send(self, *, magic: int | None = None) -> MessageSetSend:
-        """The chunk as a fetch response as in Kafka's implementation notes, with error code 0.
-
-        With `magic` 0 or 1 newer batches are converted down for old consumers, as brokers did.
+        """Return the chunk as a fetch result of Kafka's implementation notes, with error code 0. With `magic` 0 or 1
+        newer batches are converted for old consumers, as brokers did.
         """
         if magic is None:
             return MessageSetSend(ErrorCode.NO_ERROR, self.data)
@@ -125,17 +124,17 @@ class Chunk:
 
 
 class FetchableLog(Protocol):
-    """What reading by offset needs to know of a log, be it on a disk or open for writing."""
+    """Facts about a log that reading by offset needs, for logs on a disk and logs open for writing."""
 
     @property
     def log_start_offset(self) -> int:
-        """First offset a consumer may read."""
+        """First offset that consumers can read."""
 
     def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
-        """Offset that the next record would get."""
+        """Return the offset of the next record."""
 
     def segments_from(self, offset: int) -> Iterator[Segment]:
-        """The segment that holds `offset`, if any does, and those after it."""
+        """Yield the segment that holds `offset`, if one does, and those after it."""
 
 
 def fetch(
@@ -148,12 +147,11 @@ def fetch(
     reset: Reset | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Chunk:
-    """At most `max_bytes` of whole batches from `offset` on, at least one batch.
-
-    If the first batch does not fit, the size doubles until it does; `LimitExceeded` if it would exceed
-    `max_chunk_bytes`.  Outside of the log, whose end is looked for unless `end_offset` says it, it is read from where
-    `reset` says (the chunk's `offset` tells), else `OffsetOutOfRangeError`.
-    Damage at the offset raises `FormatError`; after it, the chunk ends before.
+    """Return at most `max_bytes` of whole batches from `offset` on, but at least one batch. If the first batch does not
+    fit, the size is doubled until it does; raises `LimitExceeded` if it would exceed `max_chunk_bytes`. The end of the
+    log is `end_offset`, or found by reading if that is None. Outside the log, reading starts where `reset` says (the
+    chunk's `offset` shows it), or raises `OffsetOutOfRangeError` without `reset`. Damage at the offset raises
+    `FormatError`; damage after it ends the chunk before it.
     """
     if max_bytes < 1 or max_chunk_bytes < max_bytes:
         raise UsageError("max_bytes must be positive, and max_chunk_bytes no less")
@@ -173,15 +171,15 @@ def fetch(
 
 
 def _read(segment: Segment, offset: int, max_bytes: int, most: int, limits: Limits) -> Chunk | None:
-    """What the segment has from an offset on; None if nothing."""
+    """Return what the segment has from an offset on; None if it has nothing."""
     with segment.open() as source:
         position = segment.position_of(offset, source, limits=limits)
         scanner = Scanner(source, position=position, limits=limits)
-        size, epoch, taken, origin = max_bytes, NO_PARTITION_LEADER_EPOCH, bytearray(), None
+        size, epoch, chunk_data, origin = max_bytes, NO_PARTITION_LEADER_EPOCH, bytearray(), None
         for batch in scanner:
             if batch.last_offset < offset:
                 continue
-            if not taken:
+            if not chunk_data:
                 if batch.size > most:
                     raise LimitExceeded(
                         f"the batch of {batch.size} bytes with offset {offset} does not fit into a chunk",
@@ -194,11 +192,11 @@ def _read(segment: Segment, offset: int, max_bytes: int, most: int, limits: Limi
                 epoch = batch.header.partition_leader_epoch
                 file = source.identity
                 origin = None if file is None else Origin(segment.path, *file, batch.position)
-            if len(taken) + batch.size > size:
+            if len(chunk_data) + batch.size > size:
                 break
-            taken += batch.data
-        if taken:
-            return Chunk(offset, bytes(taken), size, epoch, origin)
+            chunk_data += batch.data
+        if chunk_data:
+            return Chunk(offset, bytes(chunk_data), size, epoch, origin)
         for finding in scanner.findings:
             if finding.severity is Severity.ERROR:
                 raise raised(finding.in_file(segment.path))

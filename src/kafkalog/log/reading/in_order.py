@@ -1,11 +1,8 @@
-"""Several iterators run in threads, their items given out as if one had run after the other, with one bound for memory.
-
-The work whose items are read has its turn.  It never waits for memory, so all go on in the end; the others wait before
-they add to what is waiting already, and before they begin with something large.
-
-Whoever reads can take part: where no item is ready that thread goes on with a work of its own instead of sleeping,
-which spares a thread, and most of the times that one has to be woken.  It never waits for its own turn: a work that
-would have to is begun again when its turn has come.
+"""Run several iterators in threads, and return their items as if they had run one after another, within one bound on
+memory. The iterator whose items are being read has its turn. It never waits for memory, so that all finish eventually;
+others wait before they exceed the memory, and before they begin something large. The reading thread can take part. If
+no item is ready, it works on an iterator of its own instead of sleeping, which saves a thread and most wake-ups. It
+never waits for its own turn: an iterator that would have to is started again when its turn comes.
 """
 
 from __future__ import annotations
@@ -27,36 +24,36 @@ __all__ = ["InOrder", "Work"]
 K = TypeVar("K")
 T = TypeVar("T")
 Work = Callable[[Callable[[], None]], Iterable[T]]
-"""Gives its items; called with what waits until it has its turn."""
+"""Function that returns an iterable of items. Its argument is a function that waits until it has its turn."""
 
 
 _NO_THREAD = "the system lets no thread begin: its limits on memory or on processes (ulimit -v, ulimit -u) are reached"
 
 
 class _OverError(Exception):
-    """Nobody reads any more."""
+    """The reader has finished."""
 
 
 class _NotYetError(Exception):
-    """Whoever reads does a work whose turn has not come."""
+    """The reading thread works on an iterator whose turn has not come."""
 
 
 _Ready = tuple[str, object, int]
-"""What it is, the thing itself, its size."""
+"""Kind of an entry, its item or error, and its size in bytes."""
 
 
 class _Begun(Generic[K]):
-    """A work that somebody has begun, and its items that nobody has read."""
+    """A job that a thread has started, with its items that were not read yet."""
 
     def __init__(self, key: K) -> None:
         self.key = key
         self.ready: SimpleQueue[list[_Ready]] = SimpleQueue()
         self.is_coming = False
-        """there will be something at once, as soon as there is room for it, or the work has its turn"""
+        """whether an item is coming as soon as there is room, or the job has its turn"""
 
 
 class _Own(Struct, Generic[T]):
-    """A work that whoever reads does; without items it is to be begun when its turn comes."""
+    """A job that the reading thread works on. `items` is None if it must be started again when its turn comes."""
 
     number: int
     work: Work[T]
@@ -68,15 +65,13 @@ class _End(Struct, frozen=True):
 
 
 class InOrder(Generic[K, T]):
-    """Iterates over the keys of `works`, each with its items, to be read to their end before the next.
-
-    A context manager: leaving it ends all.  A work is taken from `works` and begun when all before it have been, by one
-    of `threads` threads, or of as many as the system lets begin.  Where whoever reads `takes_part`, that thread is one
-    of them; else, without any, entering raises `StorageError`.  No more are being done than that.  A work is given a
-    function that waits until it has its turn.  Items wait for whoever reads as long as they take no more than `room` by
-    `size_of` together, and one item of the work that has its turn always may.  What a work raises is raised where its
-    items are read, and what `works` raises where the next key is.  A forked child has none of the threads: reading
-    there is `UsageError`.
+    """Iterator over the keys of `works`, each with its items, which must be read to their end before the next key. It
+    is a context manager, and leaving it ends all jobs. A job is taken from `works` and started when all jobs before it
+    were, in one of `threads` threads, or as many as the system allows. With `takes_part` the reading thread is one of
+    them; without it, entering raises `StorageError` if no thread can start. A job is given a function that waits until
+    it has its turn. Items wait as long as they take no more than `room` bytes by `size_of`; one item of the job that
+    has its turn may always wait. Exceptions of a job are raised when its items are read, those of `works` when the next
+    key is requested. In a forked child there are no threads, and reading raises `UsageError`.
     """
 
     def __init__(
@@ -97,12 +92,12 @@ class InOrder(Generic[K, T]):
         self._room = room
         self._begun: list[_Begun[K]] = []
         self._ended: _End | None = None
-        """there are no more works, or taking the next one failed"""
+        """end of the jobs, or the error of taking the next one; None before"""
         self._turn = 0
         self._waiting = 0
-        """bytes"""
+        """bytes that wait"""
         self._sleepers = 0
-        """who has to be told of a change; as a rule nobody"""
+        """number of threads that wait for a change, usually 0"""
         self._changed = threading.Condition()
         self._is_over = False
         self._threads = [
@@ -145,7 +140,7 @@ class InOrder(Generic[K, T]):
                 return
 
     def _take(self) -> tuple[int, Work[T]] | None:
-        """The next work and its number."""
+        """Return the next job and its number; None if there are no more."""
         with self._taking:
             if self._ended is not None or self._is_over:
                 return None
@@ -172,14 +167,14 @@ class InOrder(Generic[K, T]):
             self._changed.notify_all()
 
     def _await(self, happened: Callable[[], bool]) -> None:
-        """With the lock taken."""
+        """Wait until `happened` returns True. The lock must be held."""
         if not happened():
             self._sleepers += 1
             self._changed.wait_for(happened)
             self._sleepers -= 1
 
     def _work(self, number: int, work: Work[T]) -> None:
-        light: list[_Ready] = []  # these go with what follows them: waking whoever reads takes time
+        light: list[_Ready] = []  # items without size are passed on with the next one: waking the reader takes time
         try:
             for item in work(lambda: self._await_turn(number)):
                 size = self._size_of(item)
@@ -196,7 +191,9 @@ class InOrder(Generic[K, T]):
         self._put(number, light, 0)
 
     def _await_turn(self, number: int) -> None:
-        """Wait until all works before this one were read to their ends."""
+        """Wait until all jobs before this one were read to their ends. Raises `_OverError` if the reader has
+        finished.
+        """
         with self._changed:
             self._await(lambda: self._is_over or number <= self._turn)
             if self._is_over:
@@ -218,10 +215,10 @@ class InOrder(Generic[K, T]):
             begun.ready.put(some)
             begun.is_coming = False
 
-    # -- whoever reads -----------------------------------------------------------------------------------------------
+    # -- the reading thread ------------------------------------------------------------------------------------------
 
     def _go_on(self) -> bool:
-        """Do something of a work of one's own; False where nothing is to be done, or nothing more may wait."""
+        """Do a part of the reading thread's own job. Return False if nothing can be done, or no more items may wait."""
         own = self._own
         if own is None:
             is_needed = self._turn == len(self._begun)
@@ -258,7 +255,7 @@ class InOrder(Generic[K, T]):
         return True
 
     def _raise_interruption(self) -> None:
-        """What interrupts whoever reads while the next work is taken does not wait for those before it."""
+        """Raise an interrupt that arrived while the next job was taken, without waiting for the jobs before it."""
         error = None if self._ended is None else self._ended.error
         if error is not None and not isinstance(error, Exception):
             raise error
@@ -268,7 +265,7 @@ class InOrder(Generic[K, T]):
             raise _NotYetError
 
     def _forget(self, ready: SimpleQueue[list[_Ready]]) -> None:
-        """Drop the items of a work that will be done again."""
+        """Drop the items of a job that will be started again."""
         while not ready.empty():
             for _kind, _item, size in ready.get():
                 self._take_off(size)
@@ -297,7 +294,7 @@ class InOrder(Generic[K, T]):
             raise self._ended.error
 
     def _has_turn(self, number: int) -> bool:
-        """Give it its turn; False if there is no such work."""
+        """Give a job its turn; return False if there is no such job."""
         with self._changed:
             self._turn = number
             self._tell()

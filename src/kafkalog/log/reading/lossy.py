@@ -1,6 +1,5 @@
-"""What tables cannot hold of records: times that no calendar reaches, and header names that are no text.
-
-Such times are null in Arrow, and bytes of such names are U+FFFD; `records` and `dump` have them as they are.
+"""Find values of records that tables cannot hold: times beyond the calendar, and header names that are not UTF-8. Such
+times are null in Arrow, and invalid bytes of names are U+FFFD; `records` and `dump` show them as they are.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ _REPLACED = "\N{REPLACEMENT CHARACTER}"
 
 
 class Lossy:
-    """Finds in the Arrow batches of a partition what is not as the log has it; the first of each kind."""
+    """Find such values in the Arrow batches of a partition; only the first of each kind is reported."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._found: set[FindingCode] = set()
 
     def __call__(self, batch: pa.RecordBatch) -> Iterator[Finding]:
-        """The kinds that are new in a batch."""
+        """Yield the findings about kinds that are new in this batch."""
         names = batch.schema.names
         if "timestamp" in names and (times := batch.column("timestamp")).null_count:
             row = pc.index(times.is_null(), True).as_py()

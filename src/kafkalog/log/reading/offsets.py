@@ -1,7 +1,6 @@
-"""Offsets before a time, as consumers up to Kafka 0.10 asked for them (`Log.legacyFetchOffsetsBefore`).
-
-Segments answer, by the modification time of their files: coarse, cheap, and all that there was before messages had
-timestamps.  `Partition.offset_for_timestamp` is exact.
+"""Find offsets before a time as consumers up to Kafka 0.10 requested them (`Log.legacyFetchOffsetsBefore`). The answer
+depends on the modification times of the segments' files, which is coarse but was all there was before messages had
+timestamps. `Partition.offset_for_timestamp` is exact.
 """
 
 from __future__ import annotations
@@ -25,10 +24,9 @@ def offsets_before(
     end_offset: int | None = None,
     now_ms: int | None = None,
 ) -> list[int]:
-    """At most `max_count` offsets, descending, at which segments begin that were changed by `timestamp` (ms).
-
-    `LATEST` begins with the log's end, `EARLIEST` gives the log's start.  `now_ms` is the time that the log's end
-    counts with.
+    """Return at most `max_count` offsets, descending, at which segments begin that were last modified by `timestamp`
+    (ms). For `LATEST` they begin with the log end offset; for `EARLIEST` the only one is the log start offset. `now_ms`
+    is the time of the log end. Raises `UsageError` for a wrong `max_count` or `timestamp`.
     """
     if max_count < 1:
         raise UsageError("max_count must be positive")

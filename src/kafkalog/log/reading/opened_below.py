@@ -1,8 +1,7 @@
-"""Open transactions that begin below a log's start, as far as a broker that starts on the log knows of them.
-
-A start builds the state of producers from the newest producer snapshot above the log start, or from the log start on
-(`ProducerStateManager.truncateAndReload`, `UnifiedLog.rebuildProducerState`).  What lies below is never read for it: a
-transaction that only the batches there have begun is not open after a start, and no reader of committed data waits.
+"""Find open transactions that begin below the log start, as far as a broker knows them after a start. A start builds
+the producer state from the newest producer snapshot above the log start, or from the log start on
+(`ProducerStateManager.truncateAndReload`, `UnifiedLog.rebuildProducerState`). Batches below are never read for it: a
+transaction that only those batches show is not open after a start, and consumers do not wait for it.
 """
 
 from __future__ import annotations
@@ -26,13 +25,15 @@ class _WithSnapshots(ReadablePartition, Protocol):
 
 
 def start_of_state(partition: ReadablePartition) -> int | None:
-    """The offset below which nothing counts for the state of producers; None if no batch lies below the log start."""
+    """Return the offset from which batches count for the producer state; None if no batch is below the log start."""
     begins = partition.segments[0].base_offset if partition.segments else 0
     return partition.log_start_offset if partition.log_start_offset > begins else None
 
 
 def opened_below_start(partition: _WithSnapshots, limits: Limits = DEFAULT_LIMITS) -> dict[int, int]:
-    """Producer id -> first offset, below the log start, of a transaction that the start's snapshot says is open."""
+    """Return the first offsets, by producer id, of transactions that began below the log start and are open according
+    to the snapshot that a start would use. Empty if there is none.
+    """
     start = partition.log_start_offset
     last = partition.segments[-1].base_offset if partition.segments else start
     for path in reversed(partition.snapshots):

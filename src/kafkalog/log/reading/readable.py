@@ -1,6 +1,5 @@
-"""What reading needs to know of a partition: `Partition` is one, and those who read it need not know more.
-
-Kept apart so that a partition can offer the ways of reading it as its methods.
+"""Interface of a partition for reading, which `Partition` implements. It is a module of its own so that a partition can
+have the ways of reading it as methods.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ READ_COMMITTED = "read_committed"
 ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
 
 Reset = Literal["earliest", "latest"]
-"""Where reading goes on if an offset is out of range (`auto.offset.reset`)."""
+"""Offset at which reading continues if an offset is out of range (`auto.offset.reset`)."""
 
 
 def check_isolation_level(level: str) -> None:
@@ -35,7 +34,7 @@ def check_isolation_level(level: str) -> None:
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """Answer of a lookup by time; `timestamp` in ms, `leader_epoch` -1 where it is unknown."""
+    """Result of a search by time; `timestamp` is in ms, `leader_epoch` -1 if unknown."""
 
     offset: int
     timestamp: int
@@ -43,23 +42,23 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class ReadablePartition(Protocol):
-    """Segments in order, and where reading them begins and ends."""
+    """Segments in order, with the first and the last offset to read."""
 
     @property
     def path(self) -> str:
-        """Directory, or the file of a segment that stands by itself."""
+        """Path of the directory, or of a single segment file."""
 
     @property
     def topic(self) -> str | None:
-        """Topic, None where it is unknown."""
+        """Topic; None if unknown."""
 
     @property
     def partition(self) -> int | None:
-        """Partition number, None where it is unknown."""
+        """Partition number; None if unknown."""
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """By base offset."""
+        """Segments by base offset."""
 
     @property
     def limits(self) -> Limits:
@@ -67,16 +66,16 @@ class ReadablePartition(Protocol):
 
     @property
     def log_start_offset(self) -> int:
-        """First offset a consumer may read."""
+        """First offset that consumers can read."""
 
     def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
-        """Offset that the next record would get."""
+        """Return the offset of the next record."""
 
     def transactions(self, *, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS) -> Transactions:
-        """Aborted and open transactions."""
+        """Return aborted and open transactions."""
 
     def offset_for_timestamp(
         self, timestamp: int, *, findings: list[Finding] | None = None, through_damage: bool = False,
         limits: Limits = DEFAULT_LIMITS,
     ) -> OffsetAndTimestamp | None:  # fmt: skip
-        """The first record with at least this timestamp (ms); None if there is none."""
+        """Return the first record with at least this timestamp (ms); None if there is none."""

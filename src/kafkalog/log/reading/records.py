@@ -1,7 +1,6 @@
-"""The records of a partition as a consumer sees them (see `consumer_view`), from the files alone.
-
-What stops a consumer stops this reader, unless it is told to go on: records before damage are yielded, the finding is
-kept, and raised if nobody has asked for another way.
+"""Read the records of a partition as a consumer gets them (see `consumer_view`), from the files alone. Damage that
+stops a consumer stops this reader too, unless it is asked to continue. Records before the damage are yielded; the
+finding is kept, and raised unless the caller chose otherwise.
 """
 
 from __future__ import annotations
@@ -39,15 +38,15 @@ __all__ = ["RecordReader"]
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 _ONE_BY_ONE_BYTES = 2 * MIB
-"""Of a large log: below, compiled code takes longer to load than it saves."""
+"""Bytes of a large log that are read without compiled code, whose loading takes longer."""
 _LOWEST, _HIGHEST = -(2**64), 2**64
-"""Beyond what headers and deltas can add up to."""
+"""Bounds beyond all offsets that headers and deltas can add up to."""
 OfBatch = tuple[RecordBatch, Sequence[Record]]
-"""a batch, and those of its records that are wanted"""
+"""A batch, and its wanted records."""
 
 
 class _ObjectsOfRuns:
-    """`RecordObjects`, which is loaded for the first run."""
+    """`RecordObjects`, loaded with the first run."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -64,20 +63,20 @@ class _ObjectsOfRuns:
 
 
 class TakeRun(Protocol[T_co]):
-    """What makes something of many batches at once."""
+    """Function that converts many batches at once."""
 
     def __call__(self, run: BatchRun, low: npt.NDArray[np.int64], high: int, /) -> Iterator[T_co | HandedBack]:
-        """The records of each batch from `low` up to `high`."""
+        """Convert the records of each batch from offset `low` to `high` (exclusive); yield the results, and a
+        `HandedBack` for batches that were not converted.
+        """
 
 
 class RecordReader:
-    """Iterates over records; afterwards `findings` and `stop` say whether those were all.
-
-    If damage ends the reading, `FormatError` with the finding is raised after the records before it; with
-    `on_damage="stop"` the reader just ends, and with `"skip"` it goes on with the next sound batch.
-    `all_records` returns everything in the files: control
-    records, records below the log start offset, aborted transactions, repeated offsets, and what comes after damage.
-    The files are held open from here on, see `HeldFiles`.
+    """Iterator over records. Afterwards `findings` and `stop` tell whether those were all. If damage ends the reading,
+    `FormatError` with the finding is raised after the records before it. With `on_damage="stop"` the reader just ends,
+    and with `"skip"` it continues with the next sound batch. `all_records` yields everything in the files that the
+    filter accepts: control records, records below the log start offset, aborted transactions, repeated offsets, and
+    records after damage. The files are kept open from now on, see `HeldFiles`.
     """
 
     def __init__(
@@ -122,29 +121,31 @@ class RecordReader:
 
     @property
     def findings(self) -> list[Finding]:
-        """What was wrong so far; file and position say where."""
+        """Faults found so far, with file and position."""
         return self._batches.findings
 
     @property
     def stop(self) -> StopReason | None:
-        """Why the reading ended; None before that, or if `end_offset` ended it."""
+        """Reason for the end of reading; None before the end, or if `end_offset` ended it."""
         return self._batches.stop
 
     @property
     def damaged_at(self) -> tuple[Segment, int] | None:
-        """Where damage ended the reading: the segment, and the position in it; None at the end of a log."""
+        """Segment and position of the damage that ended the reading; None at the end of a log."""
         return self._batches.damaged_at
 
     @property
     def ended_by(self) -> Finding | None:
-        """For what reading ended before the log did, or what was asked for; None if it did not."""
+        """Finding because of which reading ended early; None if it did not."""
         if self._ended_by is None and self.damaged_at is not None and not self._skips:
             return self.findings[-1]
         return self._ended_by
 
     @property
     def open_transaction(self) -> str | None:
-        """Why `read_committed` ends before what was asked for, where a transaction is open: as a broker serves it."""
+        """Sentence about the open transaction at which `read_committed` ends early, as on a broker; None if there is
+        none.
+        """
         return self._view.open_transaction
 
     def _end_by(self, finding: Finding) -> None:
@@ -153,7 +154,7 @@ class RecordReader:
 
     @property
     def segment(self) -> Segment | None:
-        """Where the latest record is."""
+        """Segment of the latest record; None before the first."""
         return self._batches.segment
 
     def __iter__(self) -> Iterator[Record]:
@@ -165,15 +166,14 @@ class RecordReader:
             yield from found[1] if isinstance(found, tuple) else found
 
     def by_batch(self) -> Iterator[OfBatch]:
-        """The records batch by batch, each with its batch; batches without any are left out."""
+        """Yield the wanted records batch by batch, each with its batch. Batches without any are left out."""
         for found in self._read(None):
             if isinstance(found, tuple):
                 yield found
 
     def by_run(self, take: TakeRun[T]) -> Iterator[T | OfBatch]:
-        """Read as `by_batch` does, with runs of ordinary batches given to `take`, whatever it makes of them.
-
-        See `TakeRun`.
+        """Yield as `by_batch`, but runs of ordinary batches are passed to `take`, and its results are yielded. See
+        `TakeRun`.
         """
         return self._read(take)
 
@@ -189,16 +189,16 @@ class RecordReader:
             return
         self.findings.extend(self._view.findings)
         selection = BatchSelection(self._view, include_control=self._control)
-        self._is_damaged = met = False
+        self._is_damaged = has_batches = False
         for found in self._batches if take is None else self._batches.by_run(after=after):
-            met = True
+            has_batches = True
             if isinstance(found, RecordBatch):
                 yield from self._judged(found, selection)
             elif take is not None:
                 yield from self._run(found, selection, take)
             if selection.is_over or self._is_damaged:
                 break
-        if not met:
+        if not has_batches:
             self._nothing_met()
         if self._view.undecided is not None and not self._is_damaged and self.damaged_at is None:
             self._end_by(self._view.undecided)
@@ -206,7 +206,7 @@ class RecordReader:
             raise raised(self.ended_by)
 
     def _judged(self, batch: RecordBatch, selection: BatchSelection) -> Iterator[OfBatch]:
-        """The wanted records of a batch; none of one that no consumer reads past, which the walk has reported."""
+        """Yield the wanted records of a batch; none of one that a consumer cannot pass, which the scan has reported."""
         if self._skips and self._is_passed(batch):
             return
         low = selection.low_of(batch)
@@ -231,17 +231,17 @@ class RecordReader:
                 return
 
     def _part(self, run: BatchRun, lows: npt.NDArray[np.int64], high: int, take: TakeRun[T]) -> Iterator[T | OfBatch]:
-        for made in take(run, lows, high):
-            if not isinstance(made, HandedBack):
-                yield made
+        for result in take(run, lows, high):
+            if not isinstance(result, HandedBack):
+                yield result
                 continue
-            for number in made:
+            for number in result:
                 yield from self._one(run.batch(number), int(lows[number]), high)
                 if self._is_damaged:
                     return
 
     def _one(self, batch: RecordBatch, low: int, high: int) -> Iterator[OfBatch]:
-        """The records of a batch from offset `low` up to `high`."""
+        """Yield the records of a batch from offset `low` to `high` (exclusive), and record a fault in it."""
         decoded = decode_batch(batch, limits=self._limits)
         records = _between(decoded.records, low, high)
         if records:
@@ -262,14 +262,16 @@ class RecordReader:
                 yield from self._one(batch, view.start_offset, view.end_offset)
 
     def _nothing_met(self) -> None:
-        """Say so where a log start offset beyond the end hides everything that is in the files."""
+        """Record that a log start offset beyond the end hides everything in the files."""
         finding = nothing_to_read(self._partition, self._limits)
         if finding is not None:
             self._end_by(finding)
 
 
 def _between(records: tuple[Record, ...], low: int, high: int) -> Sequence[Record]:
-    """Records with offsets from `low` up to `high`; a valid checksum does not promise that offsets increase."""
+    """Return the records with offsets from `low` to `high` (exclusive). A valid checksum does not guarantee increasing
+    offsets.
+    """
     if not records:
         return records
     offsets = [record.offset for record in records]

@@ -1,4 +1,4 @@
-"""Bytes of a log into a descriptor that the caller has opened: a socket, a pipe, a file (`FileMessageSet.writeTo`)."""
+"""Send bytes of a log to a descriptor that the caller opened: a socket, a pipe or a file (`FileMessageSet.writeTo`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _wrapped() -> Iterator[None]:
 
 
 def send(target: int, data: bytes | memoryview) -> None:
-    """Write bytes where the descriptor stands."""
+    """Write all bytes at the descriptor's position. Raises `StorageError`."""
     view = memoryview(data)
     with _wrapped():
         while view:
@@ -31,7 +31,9 @@ def send(target: int, data: bytes | memoryview) -> None:
 
 
 def send_file(target: int, source: int, position: int, length: int) -> int:
-    """Let the system send a part of a file without reading it here; gives how many bytes went, 0 where it cannot."""
+    """Send a part of a file with the system's `sendfile`; return the number of bytes, 0 if that is not possible. Raises
+    `StorageError`.
+    """
     sent = 0
     with _wrapped():
         while sent < length:
@@ -48,8 +50,7 @@ def send_file(target: int, source: int, position: int, length: int) -> int:
 
 
 def send_some(target: int, source: int, position: int, most: int) -> int:
-    """Send to a socket that does not block as much as it takes now.
-
-    Raises `BlockingIOError` where it takes nothing, and other errors as they are.
+    """Send as much as a non-blocking socket accepts now; return the number of bytes. Raises `BlockingIOError` if it
+    accepts nothing; other errors are not converted.
     """
     return os.sendfile(target, source, position, most)

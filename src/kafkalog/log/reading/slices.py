@@ -1,6 +1,5 @@
-"""Reading a part of one segment into Arrow batches: what `Partition.to_arrow` chains and a Spark task does.
-
-What a consumer is given is decided in `consumer_view`.  Damage is given out as such between the rows, in its place.
+"""Read a part of one segment into Arrow batches: `Partition.to_arrow` chains such parts, and a Spark task reads one.
+`consumer_view` decides which records a consumer gets. Damage is yielded between the rows, at its place.
 """
 
 from __future__ import annotations
@@ -35,33 +34,33 @@ __all__ = ["NO_END", "Damage", "Slice", "SliceReader"]
 
 
 class Slice(Struct, frozen=True, kw_only=True):
-    """Bytes of one log file, from the beginning of a batch on, and the offsets that are wanted of them."""
+    """Bytes of one log file, from the start of a batch on, with the wanted offsets."""
 
     path: str
     start: int
     end: int
     base_offset: int
-    """of the segment"""
+    """base offset of the segment"""
     start_offset: int
-    """records below are not wanted"""
+    """lower offsets are not wanted"""
     end_offset: int = NO_END
-    """records from here on are not wanted"""
+    """end of the wanted offsets, exclusive"""
     is_last: bool = False
-    """nothing of the log comes after it: where it ends unfinished, the log ends"""
+    """whether nothing of the log follows: an unfinished batch at its end is then the end of the log"""
     is_shared: bool = False
-    """the part before it reads the first batch too, and tells what is wrong with it"""
+    """whether the previous part also reads the first batch, and reports its faults"""
     next_base: int | None = None
-    """base offset of the segment after it, where that is known"""
+    """base offset of the next segment; None if unknown"""
     expected: int | None = None
-    """the offset that should come at `start`, where that is known and it is not the first byte"""
+    """offset that should come at `start`, if that is known and `start` is not 0; otherwise None"""
     likely_end: int | None = None
-    """the position up to which wanted offsets reach as far as the index tells: more is not read ahead"""
+    """position up to which the wanted offsets probably reach, from the index: not more is read in advance"""
     opens_from: int | None = None
-    """where the whole read begins, if this part of it begins later; see `BatchSelection`"""
+    """first offset of the whole read, if this part begins later; see `BatchSelection`"""
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return self.end - self.start
 
 
@@ -72,22 +71,21 @@ class Damage(Struct, frozen=True, kw_only=True):
     start: int
     end: int
     next_offset: int
-    """the offset that should come here"""
+    """offset that should come here"""
     is_missing: bool = False
-    """the file is shorter than it was when it was listed"""
+    """whether the file is shorter than when it was listed"""
     goes_on: bool = False
-    """reading goes on with what comes after, and all of it was read"""
+    """whether reading continues after it and all records were read"""
     is_told_before: bool = False
-    """it begins in what another part of the same read has of the same batch"""
+    """whether another part of this read also reports it"""
 
 
 class SliceReader:
-    """Iterates over Arrow batches and damage; afterwards `next_offset` is the one after the last batch.
-
-    With `tolerant` it goes on after damage with the next valid batch, else damage is the last thing it gives.  Of
-    batches that `batches` does not accept, only the checksums are examined.  The file is one of `files`, if given.
-    What is wrong with a header and ends no consumer's reading is given as damage with which it goes on.
-    Raises `StorageError` where the file cannot be opened or read.
+    """Iterator over Arrow batches and damage. Afterwards `next_offset` is the offset after the last batch. With
+    `tolerant` it continues after damage with the next valid batch; otherwise damage is the last item. Of batches that
+    `batches` does not accept only the checksums are compared. The file is opened with `files`, if given. A header fault
+    that does not end a consumer's reading is yielded as damage with `goes_on`. Raises `StorageError` if the file cannot
+    be opened or read.
     """
 
     def __init__(
@@ -118,12 +116,12 @@ class SliceReader:
 
     @property
     def next_offset(self) -> int:
-        """The one after the last batch so far."""
+        """Offset after the last batch so far."""
         return self._selection.next_offset
 
     @property
     def expected(self) -> int | None:
-        """What should come after the last batch so far; None if nobody knows."""
+        """Offset that should come after the last batch so far; None if unknown."""
         return self._cursor.expected
 
     def __iter__(self) -> Iterator[pa.RecordBatch | Damage]:
@@ -190,13 +188,13 @@ class SliceReader:
     def _found(self, scanner: Scanner | RunScanner) -> Iterator[RecordBatch | BatchRun | MessageRun | None]:
         if isinstance(scanner, Scanner):
             return iter(scanner)
-        # what a filter leaves out is not decoded, so batches are not taken straight on then
+        # with a filter, batches must be selected before they are decoded
         if not self._selection.takes_windows:
             return iter(scanner.all_runs())
         return scanner.not_decoded_by(self._window)
 
     def _window(self, window: bytes | memoryview, position: int) -> tuple[int, bool]:
-        """Take what a kernel decodes of a window, see `WindowDecoder`.  What it completes waits for `_taken`."""
+        """Decode a window with compiled code, see `WindowDecoder`. Completed Arrow batches wait for `_taken`."""
         from kafkalog.codec.columnar.run_decoder import Order
 
         selection = self._selection
@@ -205,12 +203,12 @@ class SliceReader:
         order = Order(
             selection.next_offset, self._cursor.highest, selection.end_offset, selection.flags, position
         )  # fmt: skip
-        taken, enough, complete = self._assembler.add_window(window, order)
+        decoded_bytes, has_enough, complete = self._assembler.add_window(window, order)
         self._complete += complete
-        if taken:
+        if decoded_bytes:
             selection.next_offset = order.next_offset
             self._cursor.took(order.next_offset)
-        return taken, enough
+        return decoded_bytes, has_enough
 
     def _taken(self) -> Iterable[pa.RecordBatch | Damage]:
         if not self._complete:
@@ -219,7 +217,9 @@ class SliceReader:
         return self._faults(complete)
 
     def _run(self, run: BatchRun | MessageRun) -> Iterator[pa.RecordBatch | Damage]:
-        """What many batches complete: as `_batch` one by one, without examining each where all are ordinary."""
+        """Yield the Arrow batches that a run completes: as `_batch`, but ordinary batches are not examined one by
+        one.
+        """
         for part in self._selection.parts(run, self._cursor):
             if isinstance(part, RecordBatch):
                 yield from self._batch(part)
@@ -239,7 +239,9 @@ class SliceReader:
         return Damage(finding=error, start=start, end=end, next_offset=self.next_offset, is_told_before=is_told_before)
 
     def _batch(self, batch: RecordBatch) -> Iterable[pa.RecordBatch | Damage]:
-        """What a batch completes: nothing, most of the time; it is taken as that is read."""
+        """Yield the Arrow batches that a batch completes, which are usually none. The batch is added while
+        iterating.
+        """
         cursor = self._cursor
         expected = cursor.next_offset
         verdict = cursor.judge(batch)
@@ -260,7 +262,7 @@ class SliceReader:
         yield replace(damage, finding=transaction.finding, next_offset=batch.header.first_offset)
 
     def _told(self, batch: RecordBatch) -> Iterator[Damage]:
-        """What is wrong with the header of a batch that is read all the same."""
+        """Yield the header faults of a batch that is read nevertheless."""
         for finding in self._cursor.found:
             if finding.code in REPORTED_AND_READ:
                 end = batch.position + batch.size
@@ -268,7 +270,7 @@ class SliceReader:
                 yield replace(damage, finding=replace(finding, file=self._slice.path), goes_on=True)
 
     def _passed_by(self, batch: RecordBatch, expected: int) -> Iterator[pa.RecordBatch | Damage]:
-        """A batch that no consumer reads past, valid checksum or not."""
+        """Yield damage for a batch that no consumer can pass, although its checksum may be valid."""
         selection = self._selection
         if expected >= selection.end_offset:
             selection.next_offset = selection.end_offset

@@ -1,4 +1,4 @@
-"""A whole partition as one stream of Arrow batches."""
+"""Read a whole partition as one stream of Arrow batches."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ from kafkalog.log.walk.spans import likely_spans
 __all__ = ["OPEN_TRANSACTION", "partition_to_arrow"]
 
 OPEN_TRANSACTION = "open_transaction"
-"""In the metadata of a reader's schema: what `RecordReader.open_transaction` says."""
+"""Key in the metadata of a reader's schema for the sentence of `RecordReader.open_transaction`."""
 
 _PART_BYTES = 8 * MIB
-"""How much of a segment a thread reads at a time, at most."""
+"""Most bytes of a segment that a thread reads as one part."""
 _BEHIND = 32 * KIB
-"""Bytes behind the last batch that an index names below an offset, in which that offset is likely to come."""
+"""Bytes after the last index entry below an offset in which that offset is probably found."""
 _SHARED_BYTES = 16 * MIB
-"""What all threads together read at a time, and as much do they fill; the more threads, the less for each."""
+"""Bytes that all threads together read at once, and that their Arrow batches take; each gets its share."""
 _LEAST_BYTES = MIB
-"""What a thread reads at a time, at least: below, beginning takes longer than reading."""
+"""Least bytes that a thread reads as one part: for fewer, the start takes longer than the reading."""
 _WAITING_BYTES = 12 * MIB
-"""Of Arrow batches that wait for whoever reads them."""
+"""Most bytes of Arrow batches that wait to be read."""
 _DEFAULT_ROWS, _MOST_ROWS = 65_536, 16 * 1024 * 1024
-"""Of one Arrow batch, if nothing else is asked for, and whatever is asked for."""
+"""Rows of one Arrow batch: the default, and the most."""
 _UNPACKED = 2
-"""Compressed records take so many times as much afterwards, at least: what is read of them at a time is less."""
+"""Least factor by which compressed records expand, so that parts of them are smaller."""
 _LARGE_PART = 2
-"""A part so many times as large as it should be holds a large batch."""
+"""Factor above the intended size from which on a part contains a large batch."""
 
 
 def partition_to_arrow(
@@ -74,7 +74,7 @@ def partition_to_arrow(
     threads: int = 1,
     layout: str = COPY,
 ) -> pa.RecordBatchReader:
-    """See `Partition.to_arrow`."""
+    """Implement `Partition.to_arrow`."""
     if batch_rows < 1 or batch_bytes < 1 or threads < 1:
         raise UsageError("batch_rows, batch_bytes and threads must be positive")
     limits = partition.limits
@@ -124,7 +124,9 @@ def _all_reported(
     partition: ReadablePartition, pieces: Iterable[pa.RecordBatch | Damage], view: ConsumerView,
     passed: Iterable[Finding], limits: Limits,
 ) -> Iterator[pa.RecordBatch | Damage]:  # fmt: skip
-    """The pieces, after damage in which the first of them may lie, and before why there are no more of them."""
+    """Yield the pieces; before them damage that may hide the first of them, and after them the reason why there are no
+    more.
+    """
     for finding in passed:
         yield _elsewhere(finding, view.start_offset)
     is_empty = True
@@ -139,7 +141,7 @@ def _all_reported(
 
 
 def _elsewhere(finding: Finding, offset: int) -> Damage:
-    """Damage that is not met between the rows."""
+    """Return damage that has no place between the rows."""
     return Damage(finding=finding, start=finding.position or 0, end=finding.position or 0, next_offset=offset)
 
 
@@ -176,7 +178,9 @@ def _undamaged(
 
 
 def _report(lossy: Iterable[Finding], on_damage: str, findings: list[Finding] | None) -> None:
-    """Report what a batch does not have as the log has it; raise for a time that is null in it, unless told not to."""
+    """Report values that a batch cannot hold. Raises `FormatError` for a time that is null in it, unless `on_damage`
+    says otherwise.
+    """
     for finding in lossy:
         if findings is not None:
             findings.append(finding)
@@ -189,7 +193,7 @@ def _report(lossy: Iterable[Finding], on_damage: str, findings: list[Finding] | 
 def _slices(
     wanted: Sequence[Segment], view: ConsumerView, files: HeldFiles, limits: Limits
 ) -> Iterator[tuple[Segment, Slice]]:
-    """One for each segment."""
+    """Yield each segment with its slice."""
     low, high = view.start_offset, view.end_offset
     for number, segment in enumerate(wanted):
         start, following = 0, None if number + 1 == len(wanted) else wanted[number + 1].base_offset
@@ -211,10 +215,8 @@ def _slices(
 def _parts(
     slices: Iterable[tuple[Segment, Slice]], every: int, rows: int, files: HeldFiles
 ) -> Iterator[tuple[Slice, Slice]]:
-    """Pieces that threads can share, each cut off when it is its turn, and the slice that each is of.
-
-    The index and headers say only where to cut and what should come there; what is wrong with them is for whoever reads
-    to find.
+    """Yield parts that threads can share, each cut when it is its turn, with the slice to which it belongs. Index and
+    headers only determine the cuts and the expected offsets; the readers find their faults.
     """
     next_offset = -1
     for segment, whole in slices:
@@ -232,7 +234,7 @@ def _parts(
 
 
 def _spans(segment: Segment, whole: Slice, every: int, rows: int, files: HeldFiles) -> Iterator[Span]:
-    """All bytes of the slice, those included that the file has no longer: whoever reads says so."""
+    """Yield spans of all bytes of the slice, including bytes that the file lost: the reader reports those."""
     last = Span(whole.start, whole.start, segment.base_offset, segment.base_offset, segment.base_offset)
     for span in _spans_of_file(segment, whole, every, rows, files):
         if last.size:
@@ -257,16 +259,16 @@ def _spans_of_file(segment: Segment, whole: Slice, every: int, rows: int, files:
 
 
 class _End(NamedTuple):
-    """Where a slice ended."""
+    """End of a slice."""
 
     next_offset: int
-    """of what is wanted"""
+    """next wanted offset"""
     expected: int | None
-    """what should come behind it"""
+    """offset that should come after it; None if unknown"""
 
 
 class _Reading:
-    """Reads slices one after the other, each from where the one before it ended."""
+    """Read slices one after another, each from the offset at which the previous one ended."""
 
     def __init__(
         self,
@@ -284,7 +286,7 @@ class _Reading:
         self._limits = limits
         self._idle: list[ArrowAssembler] = []
         self._undivided: Slice | None = None
-        """one that was read to its end without regard to where it is cut"""
+        """slice that was read to its end without regard to the cuts; None if there is none"""
 
     def _reader(self, part: Slice, assembler: ArrowAssembler) -> SliceReader:
         view = self._view
@@ -296,7 +298,7 @@ class _Reading:
     def _part(
         self, part: Slice, await_turn: Callable[[], None] | None = None, is_large: bool = False
     ) -> Iterator[pa.RecordBatch | Damage | _End]:
-        """Decode the pieces of a slice, at last the offset after them; what is large waits for its turn."""
+        """Yield the decoded pieces of a part, and at last its end. A part with a large batch waits for its turn."""
         if is_large and await_turn is not None:
             await_turn()
         try:
@@ -329,12 +331,9 @@ class _Reading:
     def in_threads(
         self, parts: Iterable[tuple[Slice, Slice]], threads: int, every: int
     ) -> Iterator[pa.RecordBatch | Damage]:
-        """The rows of slices that several threads read in parts.
-
-        A part that began with another offset than the one it should is read again.  So is one with damage, together
-        with all that comes behind it in the slice: where to cut was a guess.
-
-        `every` is how large a part is that holds no large batch, about.
+        """Yield the rows of slices that several threads read in parts. A part that began with another offset than
+        expected is read again. A part with damage is read again together with the rest of its slice, because the cuts
+        were guesses. `every` is the approximate size of a part without a large batch.
         """
         works = (
             ((part, whole), partial(self._in_thread, part, part.size > _LARGE_PART * every)) for part, whole in parts
@@ -365,10 +364,9 @@ class _Reading:
     def _undamaged(
         self, pieces: Iterable[pa.RecordBatch | Damage | _End], part: Slice, whole: Slice
     ) -> Iterator[pa.RecordBatch | Damage | _End]:
-        """The pieces of a part; from damage on, those of the slice that it is a part of, read as one.
-
-        That is read from the part's beginning, and begins with the same pieces: what was given out is passed over by
-        its number, for an offset may be there twice.
+        """Yield the pieces of a part; from damage on, those of its whole slice read without cuts. That reading begins
+        at the start of the part and with the same pieces, which are skipped by their number, because an offset may
+        occur twice.
         """
         damage: Damage | None = None
         rows = told = 0
@@ -407,5 +405,5 @@ def _pass_over(pieces: Iterable[object]) -> None:
 
 
 def _held_bytes(piece: pa.RecordBatch | Damage | _End) -> int:
-    """What an item takes as long as it is held; several slices of one Arrow batch count each."""
+    """Return the bytes that an item keeps in memory; slices of one Arrow batch each count it."""
     return int(piece.get_total_buffer_size()) if isinstance(piece, pa.RecordBatch) else 0

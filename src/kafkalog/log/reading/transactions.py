@@ -1,9 +1,8 @@
-"""Which transactions the log itself says were aborted, and which are still open.
-
-Derived from data batches and markers as `ProducerStateManager` does while it rebuilds its state: a producer's first
-transactional batch opens a transaction, its next COMMIT or ABORT marker ends it.  A `.txnindex` says the same, but may
-be missing, old or foreign; the log decides.  A batch that compaction has emptied opens its transaction like any other:
-the cleaner keeps the marker for as long as it keeps such a batch (`CleanedTransactionMetadata.onControlBatchRead`).
+"""Find the aborted and the open transactions of a log in the log itself. They follow from data batches and markers, as
+in `ProducerStateManager`: a producer's first transactional batch opens a transaction, and its next COMMIT or ABORT
+marker ends it. A `.txnindex` lists the same, but may be missing, old or foreign; the log decides. A batch that
+compaction emptied opens its transaction like any other: the cleaner keeps the marker as long as such a batch
+(`CleanedTransactionMetadata.onControlBatchRead`).
 """
 
 from __future__ import annotations
@@ -49,13 +48,12 @@ if TYPE_CHECKING:
 __all__ = ["AbortedFilter", "StaysOpen", "TransactionTracker", "Transactions", "Undecided", "marker_of", "why_it_ends"]
 
 _PATIENCE_NS = 60_000_000_000
-"""After which a coordinator ends a transaction (`transaction.timeout.ms`)."""
+"""Time after which a coordinator ends a transaction, in ns (`transaction.timeout.ms`)."""
 
 
 def marker_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS, *, whole: bool = False) -> Marker | None:
-    """The COMMIT or ABORT marker that a control batch begins with; None in another one, and in an empty one.
-
-    Raises `FormatError` if it cannot be read; with `whole` also for whatever else is wrong with the batch.
+    """Return the COMMIT or ABORT marker with which a control batch begins; None for another type or an empty batch.
+    Raises `FormatError` if it cannot be read; with `whole` also for any other fault of the batch.
     """
     decoded = decode_batch(batch, limits=limits)
     if decoded.finding is not None and (whole or not decoded.records):
@@ -65,45 +63,50 @@ def marker_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS, *, whole: boo
 
 
 class Undecided(AbortedTransaction, frozen=True):
-    """What is there, up to `last_offset`, of a transaction whose end lies behind damage; held back as an aborted one.
-
-    Unlike one that is just open, which a broker holds back too, it is told of.
+    """A transaction whose end is in damage, with its records up to `last_offset`, which are excluded like those of an
+    aborted one. It is reported, unlike a transaction that is only open, whose records a broker also withholds.
     """
 
     finding: Finding
 
     def holds(self, header: AnyHeader) -> bool:
-        """Whether a batch of this producer belongs to it."""
+        """Whether a batch of this producer belongs to the transaction."""
         return self.first_offset <= header.last_offset <= self.last_offset
 
 
 class Transactions(Struct, frozen=True):
-    """The result of a complete walk; `aborted` in the order of the markers, as the `.txnindex` files list them."""
+    """Result of a complete scan; `aborted` is in the order of the markers, as in the `.txnindex` files."""
 
     aborted: tuple[AbortedTransaction, ...]
     open_first_offsets: dict[int, int]
-    """producer id -> first offset of its transaction without a marker"""
+    """first offset of the transaction without a marker, by producer id"""
     log_end_offset: int
     findings: tuple[Finding, ...] = ()
-    """markers that cannot be read"""
+    """findings about markers that cannot be read"""
     undecided: tuple[Undecided, ...] = ()
-    """those of the open ones whose marker may lie where the log is damaged"""
+    """those of the open ones whose marker may be in damage"""
     log_start_offset: int = 0
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of the earliest open transaction, at least the log start offset; else the log end offset."""
+        """First offset of the earliest open transaction, but at least the log start offset; the log end offset if none
+        is open.
+        """
         return max(min(self.open_first_offsets.values(), default=self.log_end_offset), self.log_start_offset)
 
     def why_it_ends(self) -> str | None:
-        """What somebody who reads committed data is to know; None where no transaction is open."""
+        """Return a sentence for readers of committed data about the transaction at which they stop; None if none is
+        open.
+        """
         return why_it_ends(self.open_first_offsets, self.log_end_offset, self.log_start_offset)
 
 
 def why_it_ends(
     open_first_offsets: Mapping[int, int], log_end_offset: int, log_start_offset: int = 0
 ) -> str | None:
-    """What somebody who reads committed data is to know; None where no transaction is open."""
+    """Return a sentence for readers of committed data about the transaction at which they stop; None if none is
+    open.
+    """
     if not open_first_offsets:
         return None
     producer_id, first = min(open_first_offsets.items(), key=lambda pair: pair[1])
@@ -120,10 +123,9 @@ def why_it_ends(
 
 
 class StaysOpen:
-    """The open transactions at which those end who read committed data again and again; each is told of once.
-
-    While somebody writes they come and go: with patience only what stays open is told, in a log that nobody has written
-    to for as long as a coordinator leaves a transaction open.
+    """Report open transactions to repeated readers of committed data, each once. While a log is written, transactions
+    open and end; so a patient reader gets only those of a log that nobody has written to for as long as a coordinator
+    leaves a transaction open.
     """
 
     def __init__(self) -> None:
@@ -132,7 +134,9 @@ class StaysOpen:
     def news(
         self, name: str, segments: Iterable[Segment], first_offset: int, why: str | None, *, patient: bool = True
     ) -> str | None:
-        """The sentence about a log that ends at `first_offset` for a reason, if it is to be told now."""
+        """Return the sentence about a log whose committed data ends at `first_offset`, if it is to be reported now;
+        otherwise None.
+        """
         written = max((each.modified_ns for each in segments), default=0)
         if why is None or (patient and written > time.time_ns() - _PATIENCE_NS):
             return None
@@ -143,7 +147,9 @@ class StaysOpen:
 
 
 class TransactionTracker:
-    """Fed with the batches of a partition in order; memory grows with open and aborted transactions only."""
+    """State of transactions, to be given the batches of a partition in order. Memory grows only with open and aborted
+    transactions.
+    """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
@@ -155,18 +161,18 @@ class TransactionTracker:
         self.findings: list[Finding] = []
 
     def begin(self, opened: Mapping[int, int]) -> None:
-        """Take note of transactions that are open before the first batch: producer id -> first offset."""
+        """Add transactions that were open before the first batch, as first offsets by producer id."""
         self._open |= opened
         self._earliest = [(first, producer_id) for producer_id, first in opened.items()]
         heapq.heapify(self._earliest)
 
     def follow(self, reader: BatchReader, *, end: int = NO_END) -> Iterator[BatchRun | RecordBatch]:
-        """Take note of all that a walk gives below `end`, and of the damage that it passes; what it gives."""
+        """Pass on all that a reader yields, and process the batches below `end` and the damage that it passes."""
         passed = 0
         for found in reader.by_run():
             segment = reader.segment
-            for each in reader.passed[passed:]:
-                self.damaged(each)
+            for damage in reader.passed[passed:]:
+                self.damaged(damage)
             is_damage = len(reader.passed) > passed and found is not None and isinstance(found, RecordBatch) and (
                 reader.passed[-1].position, reader.passed[-1].segment
             ) == (found.position, segment)  # fmt: skip
@@ -174,11 +180,11 @@ class TransactionTracker:
             if not is_damage:
                 self.take(found, segment, end=end)
             yield found
-        for each in reader.passed[passed:]:
-            self.damaged(each)
+        for damage in reader.passed[passed:]:
+            self.damaged(damage)
 
     def take(self, found: BatchRun | RecordBatch, segment: Segment | None = None, *, end: int = NO_END) -> None:
-        """Take note of a batch or many; of offsets that were there before nothing is opened or ended."""
+        """Process a batch or run. Offsets that were already seen open and end nothing."""
         if isinstance(found, RecordBatch):
             batches, reached = iter((found,)), found.header.next_offset
         else:
@@ -189,7 +195,9 @@ class TransactionTracker:
         self._reached = max(self._reached, min(reached, end))
 
     def damaged(self, passed: Passed) -> None:
-        """What was open here may have ended in what cannot be read; where an index tells, it is believed."""
+        """Process damage, in which every open transaction may have ended. If a transaction index lists its end there,
+        that is accepted.
+        """
         claimed = None
         if len(passed.head) == BATCH.size:
             header = BatchHeader(*BATCH.struct.unpack(passed.head))
@@ -200,10 +208,9 @@ class TransactionTracker:
     def _ends_unread(
         self, producer_id: int, last: int, finding: Finding, segment: Segment | None, claimed: tuple[int, int] | None
     ) -> None:
-        """A transaction may have ended where nothing can be read.
-
-        If the bytes there claim to be the marker that a `.txnindex` lists, with the first offset that the log has,
-        it was aborted.  That no index lists it says nothing: it may be missing, or older.
+        """End a transaction whose marker may be in damage. If the damaged bytes claim to be the marker that a
+        `.txnindex` lists, with the first offset that the log has, it was aborted; otherwise it is undecided. A missing
+        entry proves nothing, because the index may be missing or older.
         """
         first = self._open.pop(producer_id, None)
         if first is None:
@@ -212,11 +219,11 @@ class TransactionTracker:
             self._abort(producer_id, first, claimed[1])
             return
         what = f"the transaction of producer {producer_id} from offset {first} on"
-        found = Finding.of(
+        undecided = Finding.of(
             FindingCode.TRANSACTION_UNDECIDED, finding.position, first,
             f"whether {what} was committed cannot be told: {finding.detail}", finding.file,
         )  # fmt: skip
-        self.undecided.append(Undecided(ABORTED_TRANSACTION_VERSION, producer_id, first, last, first, found))
+        self.undecided.append(Undecided(ABORTED_TRANSACTION_VERSION, producer_id, first, last, first, undecided))
 
     def _abort(self, producer_id: int, first: int, last: int) -> None:
         stable = self._earliest_open(last + 1)
@@ -224,11 +231,11 @@ class TransactionTracker:
 
     @property
     def open_first_offsets(self) -> dict[int, int]:
-        """Producer id -> first offset of its open transaction."""
+        """First offset of the open transaction, by producer id."""
         return dict(self._open)
 
     def feed(self, batch: RecordBatch, segment: Segment | None = None) -> None:
-        """Take note of one batch; the file of `segment` is named in findings."""
+        """Process one batch; findings name the file of `segment`."""
         header = batch.header
         if not isinstance(header, BatchHeader) or not header.has_producer_id:
             return
@@ -238,7 +245,7 @@ class TransactionTracker:
                 heapq.heappush(self._earliest, (header.base_offset, header.producer_id))
             return
         try:
-            found = marker_of(batch, self._limits)
+            marker = marker_of(batch, self._limits)
         except FormatError as error:
             detail = f"a transaction marker cannot be read: {error.message}"
             code = FindingCode.CONTROL_RECORD_INVALID
@@ -248,8 +255,8 @@ class TransactionTracker:
             claimed = header.producer_id, header.base_offset
             self._ends_unread(header.producer_id, header.base_offset - 1, finding, segment, claimed)
             return
-        first = None if found is None else self._open.pop(header.producer_id, None)
-        if first is not None and found is not None and found.marker.type is ControlType.ABORT:
+        first = None if marker is None else self._open.pop(header.producer_id, None)
+        if first is not None and marker is not None and marker.marker.type is ControlType.ABORT:
             self._abort(header.producer_id, first, header.base_offset)
 
     def _earliest_open(self, default: int) -> int:
@@ -262,7 +269,7 @@ class TransactionTracker:
 
 
 def _is_listed(segment: Segment | None, producer_id: int, first: int, marker: int) -> bool:
-    """Whether the transaction index of a segment lists an aborted transaction just as it is in the log."""
+    """Whether the transaction index of a segment lists an aborted transaction exactly as it is in the log."""
     path = None if segment is None else segment.files.get(FileKind.TRANSACTION_INDEX)
     if path is None:
         return False
@@ -277,9 +284,8 @@ def _is_listed(segment: Segment | None, producer_id: int, first: int, marker: in
 
 
 class AbortedFilter:
-    """Tells for batch after batch whether it belongs to an aborted transaction (`CompletedFetch`, the consumer's).
-
-    `rejected` tells it for a run of batches at a time; both ways may follow each other.
+    """Filter of the batches of aborted transactions (`CompletedFetch` of the consumer), to be called in order: batch by
+    batch, or with `rejected` for a run.
     """
 
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
@@ -293,8 +299,10 @@ class AbortedFilter:
         return _AbortedColumns(self._all)
 
     def rejected(self, run: BatchRun) -> npt.NDArray[np.bool_]:
-        """What `rejects` says of each batch of a run, whose offsets increase and are above all before."""
-        found, behind = self._columns.rejected(run)
+        """Return a mask of the batches that `rejects` would reject, of a run whose offsets increase and are above all
+        earlier ones.
+        """
+        mask, behind = self._columns.rejected(run)
         ids = run["producer_id"]
         highest = int(run.last_offsets[ids > NO_PRODUCER_ID].max(initial=-1))
         while self._waiting and self._waiting[-1][0] <= highest:
@@ -303,17 +311,19 @@ class AbortedFilter:
         for producer_id, last in behind:
             if self._aborting.get(producer_id) == last:
                 del self._aborting[producer_id]
-        return found
+        return mask
 
     def undecided(self, batch: RecordBatch) -> Undecided | None:
-        """The undecided transaction for which a batch that was rejected is held back, if it is one."""
+        """Return the undecided transaction because of which a rejected batch is withheld; None if there is none."""
         header = batch.header
         return next(
             (each for each in self._undecided if each.producer_id == header.producer_id and each.holds(header)), None
         )
 
     def holds_back_of(self, run: BatchRun) -> bool:
-        """Whether a batch of a run may be held back as undecided, and has to be looked at by itself."""
+        """Whether a batch of a run may belong to an undecided transaction, so that its batches must be examined one by
+        one.
+        """
         if not self._undecided:
             return False
         first, last = int(run["base_offset"][0]), int(run.last_offsets[-1])
@@ -337,7 +347,7 @@ class AbortedFilter:
 
 
 class _AbortedColumns:
-    """Aborted transactions as columns, to be looked up by producer and offset."""
+    """Aborted transactions as columns, for look-ups by producer and offset."""
 
     def __init__(self, aborted: Sequence[tuple[int, int, int]]) -> None:
         import numpy as np
@@ -350,8 +360,8 @@ class _AbortedColumns:
         self._keys = keys[self._order]
 
     def rejected(self, run: BatchRun) -> tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]:
-        """Which batches belong to aborted transactions; and producers, with the last offset of the latest one of
-        theirs, that have written after it.
+        """Return a mask of the batches that belong to aborted transactions. Also return the producers that have written
+        after an aborted transaction of theirs, with its last offset.
         """
         import numpy as np
 

@@ -1,5 +1,5 @@
-"""The broker's own storage classes, once, under Kafka's names: what a plan runs and what `Log` writes with.
+"""The broker's storage classes under Kafka's names: plans run them, and `Log` writes with them.
 
-They reach their files through `disk.Disk` alone.  Over the virtual tree they compute what a broker would leave and
-change nothing; over the directory they write.
+They access files only through `disk.Disk`. On the virtual tree they compute what a broker would leave and change
+nothing; on a directory they write.
 """

@@ -1,7 +1,5 @@
-"""The text checkpoints as the broker reads them (`CheckpointFile`, `OffsetCheckpointFile`).
-
-As forgiving, and as unforgiving, as the broker: an I/O kind of error takes the directory offline, a number that is none
-ends the start.
+"""Read the text checkpoints as the broker does (`CheckpointFile`, `OffsetCheckpointFile`), with the same errors: an I/O
+error takes the directory offline, and a word that is not a number ends the start.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ Row = TypeVar("Row")
 
 
 def java_lines(data: bytes) -> list[str]:
-    """`BufferedReader.readLine` over UTF-8; bytes that are not UTF-8 are an I/O error."""
+    """Split UTF-8 bytes into lines as `BufferedReader.readLine` does. Raises `JavaIOError` for invalid UTF-8."""
     try:
         lines = _NEWLINE.split(data.decode("utf-8"))
     except UnicodeDecodeError:
@@ -49,7 +47,9 @@ def _header_number(line: str) -> int:
 
 
 def read_checkpoint(data: bytes, parse: Callable[[list[str]], Row], width: int) -> list[Row]:
-    """`CheckpointReadBuffer.read`: version, count, lines of `width` words."""
+    """Parse version, count and lines of `width` words (`CheckpointReadBuffer.read`); return a row for each line, none
+    for an empty file. Raises the broker's exceptions.
+    """
     lines = java_lines(data)
     if not lines:
         return []
@@ -73,7 +73,9 @@ def read_checkpoint(data: bytes, parse: Callable[[list[str]], Row], width: int) 
 
 
 def read_offset_checkpoint(data: bytes) -> dict[tuple[str, int], int]:
-    """`OffsetCheckpointFile.read`: offsets by topic and partition; the last line of a partition counts."""
+    """Return the offsets by topic and partition (`OffsetCheckpointFile.read`). The last line of a partition counts.
+    Raises the broker's exceptions.
+    """
     return dict(_read_before(data) if len(data) <= _KEPT_BYTES else _read_offsets(data))
 
 
@@ -84,5 +86,7 @@ def _read_offsets(data: bytes) -> dict[tuple[str, int], int]:
 
 @lru_cache(maxsize=4)
 def _read_before(data: bytes) -> dict[tuple[str, int], int]:
-    """Whoever examines a log directory asks again for the same few files, which may have a line for each partition."""
+    """Parse with a cache: an examination reads the same few files repeatedly, and they may have a line for each
+    partition.
+    """
     return _read_offsets(data)

@@ -1,4 +1,4 @@
-"""The new segment that the cleaner writes: batches that stay as they are are not copied piece by piece."""
+"""Write the cleaner's new segment. Ranges of unchanged batches are copied as they are."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 __all__ = ["STRETCH", "CleanedOutput"]
 
 STRETCH = 64 * KIB
-"""From how many bytes on batches that follow each other are taken over as a part of the old file."""
+"""Least bytes of consecutive unchanged batches that are copied as a range of the old file."""
 _PIECE = MIB
-"""What is held at a time."""
+"""Bytes held at once."""
 
 
 class CleanedOutput:
-    """Gathers what is kept of several segments, in order, and appends it to the new one in large pieces."""
+    """Collector of the kept batches of several segments, in order, which are appended to the new segment in large
+    pieces.
+    """
 
     def __init__(self, target: LogSegment) -> None:
         self._target = target
@@ -32,10 +34,12 @@ class CleanedOutput:
         self._stretch_bytes = 0
         self._piece = bytearray()
         self._batches: list[Sequence[AnyBatch] | BatchRun] = []
-        """those of the piece"""
+        """batches of the piece"""
 
     def put(self, kept: LogBatch | RecordBatch | None, source: LogSegment) -> None:
-        """What is left of a batch of a segment: the batch itself, or one in its place."""
+        """Add what remains of a batch: the batch itself, another one in its place, or None for nothing. Raises
+        `OffsetOverflowError` if its offset does not fit the new segment.
+        """
         if isinstance(kept, RecordBatch):
             self._check(kept.last_offset)
             self._end_stretch()
@@ -54,7 +58,7 @@ class CleanedOutput:
         self._stretch_bytes += batch.size
 
     def keep_run(self, run: BatchRun, source: LogSegment) -> None:
-        """Batches of a run, at least `STRETCH` bytes, stay as they are."""
+        """Add a run of unchanged batches of at least `STRETCH` bytes. Raises `OffsetOverflowError` as `put`."""
         self._check_run(run)
         self._end_stretch()
         self._end_piece()
@@ -62,10 +66,10 @@ class CleanedOutput:
         self._target.append_from(source, run)
 
     def put_run(self, run: BatchRun) -> None:
-        """Batches that follow each other in memory, which is theirs alone."""
+        """Add consecutive batches in memory that nothing else uses. Raises `OffsetOverflowError` as `put`."""
         self._check_run(run)
         self._end_stretch()
-        if len(run.window) >= _PIECE:  # which need not be put together with others
+        if len(run.window) >= _PIECE:  # large enough to be appended alone
             self._end_piece()
             self._target.open_indexes()
             self._target.append_rewritten(bytes(run.window), [run])
@@ -76,7 +80,7 @@ class CleanedOutput:
             self._end_piece()
 
     def finish(self) -> None:
-        """Append what is left."""
+        """Append everything that is still collected."""
         self._end_stretch()
         self._end_piece()
 

@@ -1,7 +1,5 @@
-"""What a virtual file holds: slices of original files, computed bytes and zeros, described and not copied.
-
-So truncating, renaming or splitting a gigabyte segment costs nothing, and the difference to the original is plain to
-see.
+"""Content of a virtual file: slices of original files, computed bytes and zeros, described instead of copied. So
+truncating, renaming or splitting a segment of a gigabyte takes no time, and the difference to the original is explicit.
 """
 
 from __future__ import annotations
@@ -24,12 +22,12 @@ __all__ = [
 ]
 
 _PIECE = 1 << 20
-"""Bytes of two files that are compared at a time."""
+"""Bytes of two files that are compared at once."""
 _FEW = 1 << 12
 
 
 class Slice(Struct, frozen=True):
-    """Bytes of an original file, named by its path in the original tree."""
+    """Bytes of an original file, which is named by its path in the original tree."""
 
     origin: str
     start: int
@@ -48,7 +46,7 @@ class Literal(Struct, frozen=True):
 
 
 class Zeros(Struct, frozen=True):
-    """Zero bytes, as a file that was extended has them."""
+    """Zero bytes, as at the end of a file that was extended."""
 
     length: int
 
@@ -57,13 +55,13 @@ Part = Slice | Literal | Zeros
 
 
 class Content(Struct, frozen=True):
-    """What a virtual file holds."""
+    """Content of a virtual file."""
 
     parts: tuple[Part, ...] = ()
 
     @property
     def size(self) -> int:
-        """Number of bytes."""
+        """Total number of bytes."""
         if len(self.parts) == 1:
             return self.parts[0].length
         size = 0
@@ -72,7 +70,7 @@ class Content(Struct, frozen=True):
         return size
 
     def slice(self, start: int, end: int) -> Content:
-        """The bytes from `start` to `end` of this content; bytes after its end are zeros."""
+        """Return the bytes from `start` to `end` (exclusive). Bytes after the end of the content are zeros."""
         if len(self.parts) == 1 and 0 <= start < end <= self.parts[0].length:
             only = self.parts[0]
             return self if (start, end) == (0, only.length) else Content((_cut(only, start, end),))
@@ -98,7 +96,9 @@ def _cut(part: Part, low: int, high: int) -> Part:
 
 
 def join(parts: Iterable[Part]) -> Content:
-    """One content of several parts; empty parts vanish and neighbors that continue each other become one."""
+    """Return one content of several parts. Empty parts are dropped, and neighbors that continue each other are
+    merged.
+    """
     joined: list[Part] = []
     for part in parts:
         last = joined[-1] if joined else None
@@ -124,7 +124,7 @@ def _merge(last: Part | None, part: Part) -> Part | None:
 
 
 class ContentSource:
-    """Reads a virtual file."""
+    """A source over the content of a virtual file."""
 
     def __init__(self, content: Content, origin: Callable[[str], Source]) -> None:
         self._content = content
@@ -134,11 +134,13 @@ class ContentSource:
 
     @property
     def size(self) -> int:
-        """Bytes there are."""
+        """Total number of bytes."""
         return self._size
 
     def read(self, position: int, length: int) -> bytes | memoryview:
-        """Bytes from `position`; fewer only where the file ends (or an original became shorter)."""
+        """Return `length` bytes from `position`; fewer only at the end of the file (or if an original became
+        shorter).
+        """
         if isinstance(self._only, Slice) and position < self._size:
             length = min(length, self._size - position)
             return self._origin(self._only.origin).read(self._only.start + position, length)
@@ -149,25 +151,27 @@ class ContentSource:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def next_data(self, position: int, end: int) -> int:
-        """The first position from `position` on that is neither in a part of zeros nor in a hole of an original."""
+        """Return the first position from `position` on, at most `end`, that is neither in zeros nor in a hole of an
+        original.
+        """
         start = 0
         for part in self._content.parts:
-            behind = start + part.length
-            low, high = max(position, start), min(end, behind)
+            part_end = start + part.length
+            low, high = max(position, start), min(end, part_end)
             if low < high and not isinstance(part, Zeros):
-                found = low
+                data_start = low
                 if isinstance(part, Slice):
                     shift = part.start - start
-                    found = next_data(self._origin(part.origin), low + shift, high + shift) - shift
-                if found < high:
-                    return found
-            if behind >= end:
+                    data_start = next_data(self._origin(part.origin), low + shift, high + shift) - shift
+                if data_start < high:
+                    return data_start
+            if part_end >= end:
                 break
-            start = behind
+            start = part_end
         return end
 
     def read_into(self, position: int, target: memoryview) -> int:
-        """Fill `target` with the bytes from `position`; how many there were."""
+        """Read bytes from `position` into `target`; return their number."""
         if isinstance(self._only, Slice):
             filling = reads_into(self._origin(self._only.origin))
             if filling is not None:
@@ -184,7 +188,9 @@ class ContentSource:
 
 
 def same_bytes(one: Content, other: Content, origin: Callable[[str], Source]) -> bool:
-    """Two files hold the same; what both take from the same place, and what is zeros in both, is not read."""
+    """Whether two files have the same bytes. Parts that are the same slice of an original, or zeros in both, are not
+    read.
+    """
     if one.parts == other.parts:
         return True
     if one.size != other.size:
@@ -201,7 +207,7 @@ def same_bytes(one: Content, other: Content, origin: Callable[[str], Source]) ->
 def _same(one: Content, other: Content, origin: Callable[[str], Source]) -> bool:
     mine, its = ContentSource(one, origin), ContentSource(other, origin)
     position, end = 0, mine.size
-    if end <= _FEW:  # sooner read than asked whether it is a hole
+    if end <= _FEW:  # reading this takes less time than looking for holes
         return bytes(mine.read(0, end)) == bytes(its.read(0, end))
     while (position := min(next_data(mine, position, end), next_data(its, position, end))) < end:
         length = min(_PIECE, end - position)

@@ -1,4 +1,6 @@
-"""Transaction markers as the broker reads them (`ControlRecordType`, `EndTransactionMarker`), exceptions included."""
+"""Parse transaction markers as the broker does, with the same exceptions (`ControlRecordType`,
+`EndTransactionMarker`).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ _BEHIND_VERSION = END_MARKER.position("coordinator_epoch")
 
 
 def control_type(key: bytes | None) -> int:
-    """The type that the key of a control record names, known or not (`ControlRecordType.parseTypeId`)."""
+    """Return the type in the key of a control record, known or not (`ControlRecordType.parseTypeId`). Raises the
+    broker's exceptions.
+    """
     if key is None:
         raise NullPointerError("a control record without a key")
     if len(key) < CONTROL_KEY.size:
@@ -29,7 +33,7 @@ def control_type(key: bytes | None) -> int:
 
 
 def read_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker:
-    """The marker of a control record, or the exception that reading it raises."""
+    """Return the marker of a control record. Raises the broker's exceptions."""
     kind = control_type(key)
     if kind not in (ControlType.ABORT, ControlType.COMMIT):
         raise IllegalArgumentError(f"Invalid control record type for end transaction marker {kind}")

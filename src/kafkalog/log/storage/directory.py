@@ -1,4 +1,4 @@
-"""The disk that is one: files of a directory that is written, durable where a log relies on them (`Utils`)."""
+"""The disk that writes: files of a real directory, flushed where a log relies on it (`Utils`)."""
 
 from __future__ import annotations
 
@@ -31,14 +31,13 @@ if TYPE_CHECKING:
 __all__ = ["DirectoryDisk"]
 
 _COLUMN_BYTES = 32 * MIB
-"""Of header columns that are kept, over all logs of a disk."""
+"""Most bytes of cached header columns, over all logs of a disk."""
 _NS_IN_MS = 1_000_000
 
 
 class _Slots:
-    """An index whose file is as long as its entries at every moment, where a broker's has its full size until the end.
-
-    The entries are held in memory too.
+    """An open index. Its file is always as long as its entries, whereas a broker's has its full size until it is
+    closed. The entries are also in memory.
     """
 
     def __init__(self, path: str, entry_size: int, max_size: int) -> None:
@@ -50,11 +49,11 @@ class _Slots:
         del self._data[self.entries * entry_size :]
 
     def slot(self, number: int) -> bytes:
-        """The bytes of one slot."""
+        """Return the bytes of one slot."""
         return bytes(self._data[number * self._entry_size : (number + 1) * self._entry_size])
 
     def append(self, data: bytes) -> None:
-        """Add whole entries."""
+        """Append whole entries."""
         if self._file.size != len(self._data):
             self._file.truncate(len(self._data))
         self._file.append(data)
@@ -62,28 +61,28 @@ class _Slots:
         self.entries += len(data) // self._entry_size
 
     def keep(self, entries: int) -> None:
-        """Cut the file after the first `entries`."""
+        """Truncate the file to the first `entries` entries."""
         del self._data[entries * self._entry_size :]
         self.entries = entries
         self._file.truncate(len(self._data))
 
     def resize(self, size: int) -> bool:
-        """Only the room changes."""
+        """Set the room for entries; return False, because the file does not change."""
         self.max_entries = size // self._entry_size
         return False
 
     def trim(self) -> None:
-        """The file is as long as its entries."""
+        """Do nothing: the file is always as long as its entries."""
 
     def store(self) -> None:
-        """Store what the slots hold."""
+        """Do nothing: the file has every entry."""
 
     def renamed(self, path: str) -> None:
-        """The open file is the same."""
+        """Record the file's new path."""
         self._file.path = path
 
     def sync(self) -> None:
-        """Make the entries durable."""
+        """Flush the entries to disk."""
         self._file.sync()
 
     def close(self) -> None:
@@ -92,7 +91,7 @@ class _Slots:
 
 
 def _size_of(path: str) -> int:
-    """Bytes of a regular file."""
+    """Return the size of a regular file in bytes. Raises `StorageError` if it does not exist or is not one."""
     status = status_of(path)
     if status is None:
         raise MissingFileError(errno.ENOENT, "there is no such file", path)
@@ -102,13 +101,13 @@ def _size_of(path: str) -> int:
 
 
 class _Columns:
-    """Tables of the headers of logs, which share the memory that they may keep."""
+    """Header tables of logs, with a common budget of memory."""
 
     def __init__(self) -> None:
         self._budget: MemoryBudget | None = None
 
     def table(self, size: int) -> HeaderTable:
-        """The table of the first `size` bytes of a log."""
+        """Return a new table for the first `size` bytes of a log."""
         from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
 
         if self._budget is None:
@@ -117,9 +116,8 @@ class _Columns:
 
 
 class _LogStore:
-    """A log file: opened for reading or for writing when that is asked for, and again after it was closed.
-
-    Its reader ends where the content ends, whatever room is reserved.
+    """A log file that is opened for reading or writing when needed, also after `close`. Its reader ends with the
+    content, even if more space is reserved.
     """
 
     def __init__(self, path: str, columns: _Columns, *, create: bool) -> None:
@@ -131,7 +129,7 @@ class _LogStore:
 
     @property
     def size(self) -> int:
-        """Bytes of its content."""
+        """Size of the content in bytes."""
         return self._size if self._file is None else self._file.size
 
     def _open(self) -> fs.AppendFile:
@@ -142,7 +140,7 @@ class _LogStore:
         return self._file
 
     def read(self, position: int, length: int) -> bytes:
-        """Bytes from `position`; fewer only where the content ends."""
+        """Return `length` bytes from `position`; fewer only at the end of the content."""
         if self._file is not None:
             return self._file.read(position, length)
         if self._reader is None:
@@ -150,60 +148,60 @@ class _LogStore:
         return self._reader.read(position, max(min(length, self._size - position), 0))
 
     def source(self) -> _LogStore:
-        """A reader of the file."""
+        """Return a reader of the file."""
         return self
 
     def headers(self) -> HeaderTable | None:
-        """A table of its sound batches, where it has enough of them."""
+        """Return a new table for the sound batches; None if there are too few."""
         if not headers_are_worth_it(self.size, lambda: first_batch_bytes(lambda: self)):
             return None
         return self._columns.table(self.size)
 
     def append(self, data: bytes) -> None:
-        """Write after the end."""
+        """Append bytes."""
         self._open().append(data)
 
     def append_from(self, other: Source, start: int, end: int) -> None:
-        """Write after the end what is in another log."""
+        """Append the bytes from `start` to `end` of another log."""
         while start < end:
             piece = other.read(start, min(end - start, MIB))
             self.append(bytes(piece))
             start += len(piece)
 
     def truncate(self, size: int) -> None:
-        """Cut the content."""
+        """Truncate the content to `size` bytes."""
         self._open().truncate(size)
 
     def reserve(self, size: int) -> None:
-        """Make room up to `size` bytes."""
+        """Reserve space up to `size` bytes."""
         self._open().reserve(size)
 
     def trim(self) -> None:
-        """Give back what was reserved and not used."""
+        """Release space that was reserved and not used."""
         if self._file is not None:
             self._file.trim()
 
     def renamed(self, path: str) -> None:
-        """An open file is the same."""
+        """Record the file's new path."""
         self._path = path
         if self._file is not None:
             self._file.path = path
 
     def sync(self) -> None:
-        """Make it durable."""
+        """Flush the content to disk."""
         self._open().sync()
 
     def close(self) -> None:
-        """Close the file, until it is needed again."""
+        """Close the file. It is opened again when needed."""
         self._size = self.size
-        for opened in (self._file, self._reader):
-            if opened is not None:
-                opened.close()
+        for open_file in (self._file, self._reader):
+            if open_file is not None:
+                open_file.close()
         self._file = self._reader = None
 
 
 class _GrowingFile:
-    """Opened when it is needed, and again after it was closed."""
+    """A file that is created and opened when needed, also after `close`."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -217,37 +215,37 @@ class _GrowingFile:
         return self._file
 
     def source(self) -> fs.AppendFile:
-        """A reader of the file."""
+        """Return a reader of the file, which is created if it does not exist."""
         return self._open()
 
     def append(self, data: bytes) -> None:
-        """Write after the end."""
+        """Append bytes."""
         self._open().append(data)
 
     def truncate(self, size: int) -> None:
-        """Cut the file."""
+        """Truncate the file to `size` bytes."""
         self._open().truncate(size)
 
     def renamed(self, path: str) -> None:
-        """An open file is the same."""
+        """Record the file's new path."""
         self._path = path
         if self._file is not None:
             self._file.path = path
 
     def sync(self) -> None:
-        """Make it durable, if it is there."""
+        """Flush the file to disk, if it exists."""
         if self.exists:
             self._open().sync()
 
     def close(self) -> None:
-        """Close the file, until it is needed again."""
+        """Close the file. It is opened again when needed."""
         if self._file is not None:
             self._file.close()
         self._file = None
 
 
 class DirectoryDisk:
-    """Absolute paths; links are not followed.  Raises `StorageError`."""
+    """Files by absolute path. Links are not followed. Raises `StorageError`."""
 
     def __init__(self) -> None:
         self._changes: Counter[tuple[str, str]] = Counter()
@@ -259,85 +257,93 @@ class DirectoryDisk:
             self._changes[directory, name.rpartition(".")[2]] += 1
 
     def is_file(self, path: str) -> bool:
-        """A regular file of this path is there."""
+        """Whether a regular file has this path."""
         return is_file(path)
 
     def is_directory(self, path: str) -> bool:
-        """A directory of this path is there."""
+        """Whether the path is a directory, or a link to one."""
         return os.path.isdir(path)
 
     def exists(self, path: str) -> bool:
-        """Something of this path is there."""
+        """Whether anything has this path, even a dangling link."""
         return os.path.lexists(path)
 
     def read(self, path: str) -> bytes:
-        """The whole content of a small file."""
+        """Return the whole content of a small file. Raises `LimitExceeded` if it is larger than
+        `DEFAULT_LIMITS.checkpoint_bytes`.
+        """
         return read_small(path, DEFAULT_LIMITS.checkpoint_bytes)
 
     def source(self, path: str) -> Source:
-        """A snapshot, in memory."""
+        """Return a reader of a producer snapshot, which is read into memory."""
         return BufferSource(read_small(path, DEFAULT_LIMITS.snapshot_bytes))
 
     def all_names(self, directory: str) -> list[str]:
-        """Names of the regular files directly in a directory, sorted."""
+        """Return the names of the regular files directly in a directory, sorted."""
         return [entry.name for entry in scan_directory(directory) if entry.is_file(follow_symlinks=False)]
 
     def names(self, directory: str) -> list[str]:
-        """The names in a directory that a JVM finds."""
+        """Return the names of the files in a directory that a JVM can open, sorted."""
         return [name for name in self.all_names(directory) if is_seen_by_java(name)]
 
     def changes(self, directory: str, suffix: str) -> int:
-        """How often this disk wrote or took away such a file; nobody else does while the lock is held."""
+        """Return how often this disk created or removed a file with this suffix. Nobody else does while the lock is
+        held.
+        """
         return self._changes[directory, suffix]
 
     def modified_ms(self, path: str) -> int:
-        """When a file was changed last, in ms."""
+        """Return the modification time of a file in ms since 1970, rounded down."""
         status = status_of(path)
         if status is None:
             raise MissingFileError(errno.ENOENT, "there is no such file", path)
         return status.st_mtime_ns // _NS_IN_MS
 
     def set_modified_ms(self, path: str, time_ms: int) -> None:
-        """Say when a file was changed last."""
+        """Set the modification time of a file, in ms since 1970."""
         fs.set_modified(path, time_ms * _NS_IN_MS)
 
     def create(self, path: str) -> None:
-        """Make an empty file, flushed; whoever needs its name to be durable flushes the directory."""
+        """Create an empty file and flush it; `sync_names` flushes its name."""
         fs.write_new(path, b"")
         self._changed(path)
 
     def replace(self, path: str, data: bytes) -> None:
-        """Put `data` in place of a file: at every moment, after a crash too, old or new is there."""
+        """Replace a file's content by `data`. At every moment, even after a crash, either the old or the new file is
+        there.
+        """
         fs.replace(path, data)
         self._changed(path)
 
     def overwrite(self, path: str, data: bytes) -> None:
-        """Replace a file: a snapshot that is there is whole, and nothing is left after its end."""
+        """Replace a file's content by `data`, as `replace` does: a snapshot is always complete, with nothing after its
+        end.
+        """
         fs.replace(path, data)
         self._changed(path)
 
     def delete(self, path: str) -> None:
-        """Remove a file if it is there."""
+        """Remove a file if it exists."""
         fs.remove(path)
         self._changed(path)
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file over whatever is there."""
+        """Rename a file, replacing an existing one."""
         fs.rename(old, new)
         self._changed(old, new)
 
     def sync_names(self, directory: str) -> None:
-        """Make the names in a directory durable."""
+        """Flush the names in a directory to disk."""
         fs.sync_directory(directory)
 
     def open_log(self, path: str, *, create: bool | None) -> _LogStore:
-        """Open a log file: a new one, one that is there, or with None whichever it is."""
+        """Open a log file: create it, require that it exists, or with None create it if it does not exist."""
         return _LogStore(path, self._columns, create=not os.path.lexists(path) if create is None else create)
 
     def slots(self, path: str, entry_size: int, max_size: int) -> _Slots:
-        """Open an index file, or make it."""
+        """Open an index file, and create it if it does not exist."""
         return _Slots(path, entry_size, max_size)
 
     def open_or_create_later(self, path: str) -> _GrowingFile:
-        """Open a file that there may not be yet."""
+        """Return a file that is created when it is first needed."""
         return _GrowingFile(path)

@@ -1,7 +1,6 @@
-"""The port through which the storage classes reach their files.
-
-Two disks: `tree.Tree`, a virtual copy on which a plan computes what a broker would leave, and
-`directory.DirectoryDisk`, through which `Log` writes.  Paths are what the disk was given, with `/` between names.
+"""Interface through which the storage classes reach their files. There are two disks: `tree.Tree`, a virtual copy on
+which a plan computes what a broker would leave, and `directory.DirectoryDisk`, through which `Log` writes. Paths have
+the form that the disk was given, with `/` between names.
 """
 
 from __future__ import annotations
@@ -17,161 +16,161 @@ __all__ = ["Disk", "GrowingFile", "LogStore", "Slots"]
 
 
 class Slots(Protocol):
-    """The slots of an index file that is held open."""
+    """Slots of an open index file."""
 
     entries: int
-    """slots in use"""
+    """number of used slots"""
 
     @property
     def max_entries(self) -> int:
-        """Slots that there is room for."""
+        """Number of slots that the file has room for."""
 
     def slot(self, number: int) -> bytes:
-        """The bytes of one slot."""
+        """Return the bytes of one slot."""
 
     def append(self, data: bytes) -> None:
-        """Add whole entries."""
+        """Append whole entries."""
 
     def keep(self, entries: int) -> None:
-        """No entry after the first `entries` is in use."""
+        """Drop all entries after the first `entries`."""
 
     def resize(self, size: int) -> bool:
-        """Make room for so many bytes of entries; whether that changed the file."""
+        """Make room for `size` bytes of entries; return whether that changed the file."""
 
     def trim(self) -> None:
-        """Cut the file after its entries."""
+        """Truncate the file to its entries."""
 
     def store(self) -> None:
-        """Bring the disk up to date."""
+        """Write pending changes to the disk."""
 
     def renamed(self, path: str) -> None:
-        """The file is under another name now."""
+        """Record the file's new path."""
 
     def sync(self) -> None:
-        """Make it durable."""
+        """Flush the file."""
 
     def close(self) -> None:
         """Close the file."""
 
 
 class GrowingFile(Protocol):
-    """A file that is appended to, and comes to be with the first bytes; closed, it is opened again when needed."""
+    """A file that is appended to, and created with the first bytes. After `close` it is opened again when needed."""
 
     exists: bool
 
     def source(self) -> Source:
-        """A reader of the file as it is now."""
+        """Return a reader of the file's current content."""
 
     def append(self, data: bytes) -> None:
-        """Write after the end."""
+        """Append bytes."""
 
     def truncate(self, size: int) -> None:
-        """Cut the file."""
+        """Truncate the file to `size` bytes."""
 
     def renamed(self, path: str) -> None:
-        """The file is under another name now."""
+        """Record the file's new path."""
 
     def sync(self) -> None:
-        """Make it durable."""
+        """Flush the file."""
 
     def close(self) -> None:
         """Close the file."""
 
 
 class LogStore(Protocol):
-    """A log file; `size` is where its content ends.  Closed, it is opened again when needed."""
+    """A log file. After `close` it is opened again when needed."""
 
     @property
     def size(self) -> int:
-        """Bytes of its content."""
+        """Size of the content in bytes."""
 
     def source(self) -> Source:
-        """A reader of the file; it ends where the content ends, now or later."""
+        """Return a reader of the file that always ends with the content."""
 
     def headers(self) -> HeaderTable | None:
-        """The sound batches at its start, where a table of them is at hand."""
+        """Return a table of the headers of the sound batches at its start; None if there is none."""
 
     def append(self, data: bytes) -> None:
-        """Write after the end."""
+        """Append bytes."""
 
     def append_from(self, other: Source, start: int, end: int) -> None:
-        """Write after the end what is in another log."""
+        """Append the bytes from `start` to `end` of another log."""
 
     def truncate(self, size: int) -> None:
-        """Cut the content."""
+        """Truncate the content to `size` bytes."""
 
     def reserve(self, size: int) -> None:
-        """Make room up to `size` bytes."""
+        """Reserve space up to `size` bytes."""
 
     def trim(self) -> None:
-        """Give back what was reserved and not used."""
+        """Release space that was reserved and not used."""
 
     def renamed(self, path: str) -> None:
-        """The file is under another name now."""
+        """Record the file's new path."""
 
     def sync(self) -> None:
-        """Make it durable."""
+        """Flush the file."""
 
     def close(self) -> None:
         """Close the file."""
 
 
 class Disk(Protocol):
-    """Files by path.  The tree raises the broker's exceptions, the directory `StorageError`."""
+    """Files by path. The tree raises the broker's exceptions, the directory `StorageError`."""
 
     def is_file(self, path: str) -> bool:
-        """A regular file of this path is there."""
+        """Whether a regular file has this path."""
 
     def is_directory(self, path: str) -> bool:
-        """A directory of this path is there."""
+        """Whether a directory has this path."""
 
     def exists(self, path: str) -> bool:
-        """A file or a directory of this path is there."""
+        """Whether a file or directory has this path."""
 
     def read(self, path: str) -> bytes:
-        """The whole content of a small file."""
+        """Return the whole content of a small file."""
 
     def source(self, path: str) -> Source:
-        """A reader of a file that is not open: a snapshot."""
+        """Return a reader of a producer snapshot, which is not open."""
 
     def all_names(self, directory: str) -> list[str]:
-        """Names of the regular files directly in a directory, sorted."""
+        """Return the names of the regular files directly in a directory, sorted."""
 
     def names(self, directory: str) -> list[str]:
-        """The names in a directory that a JVM finds."""
+        """Return the names of the files in a directory that a JVM can open."""
 
     def changes(self, directory: str, suffix: str) -> int:
-        """How often a name with this suffix came or went, where others than the asking change names too."""
+        """Return a number that grows whenever a file with this suffix is created or removed."""
 
     def modified_ms(self, path: str) -> int:
-        """When a file was changed last, in ms; fractions are cut off."""
+        """Return the modification time of a file in ms since 1970, rounded down."""
 
     def set_modified_ms(self, path: str, time_ms: int) -> None:
-        """Say when a file was changed last."""
+        """Set the modification time of a file, in ms since 1970."""
 
     def create(self, path: str) -> None:
-        """Make an empty file."""
+        """Create an empty file."""
 
     def replace(self, path: str, data: bytes) -> None:
-        """Put `data` in place of a file, written beside it and renamed."""
+        """Replace a file's content by `data`, which is written beside it and renamed."""
 
     def overwrite(self, path: str, data: bytes) -> None:
-        """Write a file from its start on, as who opens it for writing does."""
+        """Write a file from its start on, as opening it for writing does: bytes after `data` may remain."""
 
     def delete(self, path: str) -> None:
-        """Remove a file if it is there."""
+        """Remove a file if it exists."""
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file over whatever is there."""
+        """Rename a file, replacing an existing one."""
 
     def sync_names(self, directory: str) -> None:
-        """Make the names in a directory durable."""
+        """Flush the names in a directory to disk."""
 
     def open_log(self, path: str, *, create: bool | None) -> LogStore:
-        """Open a log file: a new one, one that is there, or with None whichever it is."""
+        """Open a log file: create it, require that it exists, or with None create it if it does not exist."""
 
     def slots(self, path: str, entry_size: int, max_size: int) -> Slots:
-        """Open an index file of at most so many bytes, and make it if it is missing."""
+        """Open an index file of at most `max_size` bytes, and create it if it does not exist."""
 
     def open_or_create_later(self, path: str) -> GrowingFile:
-        """Open a file that there may not be yet."""
+        """Return a file that is created when it is first needed."""

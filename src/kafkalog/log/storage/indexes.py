@@ -1,4 +1,4 @@
-"""Index files that are held open (`AbstractIndex`, `OffsetIndex`, `TimeIndex`, `TransactionIndex`)."""
+"""Open index files (`AbstractIndex`, `OffsetIndex`, `TimeIndex`, `TransactionIndex`)."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _WARM_BYTES = 8192
 
 
 class OffsetPosition(NamedTuple):
-    """An entry of an offset index with its absolute offset."""
+    """Entry of an offset index, with its absolute offset and a position in bytes."""
 
     offset: int
     position: int
 
 
 class TimestampOffset(NamedTuple):
-    """A timestamp in ms and the offset it belongs to."""
+    """A timestamp in ms since 1970, and the offset to which it belongs."""
 
     timestamp: int
     offset: int
 
 
 class _Index(ABC):
-    """Entries of one size, each with an offset relative to the segment's (`AbstractIndex`)."""
+    """An index with entries of one size, each with an offset relative to the segment's (`AbstractIndex`)."""
 
     def __init__(self, disk: Disk, path: str, base_offset: int, max_size: int, entry_size: int) -> None:
         self.base_offset = base_offset
@@ -49,46 +49,46 @@ class _Index(ABC):
         self._entry_size = entry_size
         self._slots = disk.slots(path, entry_size, max_size)
         self._last: Any = None
-        """what the last entry says, once it was read: recovery resets most indexes before anybody asks"""
+        """last entry, once it was read: recovery resets most indexes before that"""
 
     @property
     def entries(self) -> int:
-        """Entries in use."""
+        """Number of used entries."""
         return self._slots.entries
 
     @property
     def max_entries(self) -> int:
-        """Entries that there is room for."""
+        """Number of entries that the file has room for."""
         return self._slots.max_entries
 
     @property
     def used_bytes(self) -> int:
-        """Bytes of the entries in use."""
+        """Size of the used entries in bytes."""
         return self.entries * self._entry_size
 
     def content(self) -> bytes:
-        """The bytes of all entries."""
+        """Return the bytes of all entries."""
         return b"".join(map(self._slots.slot, range(self._slots.entries)))
 
     @abstractmethod
     def offset_at(self, slot: int) -> int:
-        """The offset of an entry."""
+        """Return the absolute offset of an entry."""
 
     def resize(self, size: int) -> bool:
-        """Set the file's length; entries stay where they are."""
+        """Set the file's size in bytes, keeping the entries; return whether that changed the file."""
         return self._slots.resize(size)
 
     def trim(self) -> None:
-        """Cut the file after its entries."""
+        """Truncate the file to its entries."""
         self._slots.trim()
 
     def reset(self) -> None:
-        """No entries, full size."""
+        """Drop all entries and give the file its full size."""
         self._truncate_to_entries(0)
         self.resize(self.max_size)
 
     def truncate_to(self, offset: int) -> None:
-        """Drop entries at and above an offset."""
+        """Drop the entries at and above an offset."""
         slot = self._lower_bound(offset)
         self._truncate_to_entries(0 if slot < 0 else slot if self.offset_at(slot) == offset else slot + 1)
 
@@ -97,15 +97,15 @@ class _Index(ABC):
         self._last = None
 
     def store(self) -> None:
-        """Bring the disk up to date."""
+        """Write pending changes to the disk."""
         self._slots.store()
 
     def renamed(self, path: str) -> None:
-        """The file is under another name now."""
+        """Record the file's new path."""
         self._slots.renamed(path)
 
     def sync(self) -> None:
-        """Make the entries durable."""
+        """Flush the entries to disk."""
         self._slots.sync()
 
     def close(self) -> None:
@@ -119,7 +119,9 @@ class _Index(ABC):
         return relative
 
     def _lower_bound(self, target: int) -> int:
-        """The slot of the greatest offset at or below the target, or -1: the broker's own search order."""
+        """Return the slot of the greatest offset at or below the target; -1 if there is none. The search order is the
+        broker's, which matters in a damaged index.
+        """
         key = self.offset_at
         if self.entries == 0:
             return -1
@@ -132,10 +134,10 @@ class _Index(ABC):
             low, high = 0, first_hot
         while low < high:
             middle = (low + high + 1) // 2
-            found = key(middle)
-            if found == target:
+            middle_offset = key(middle)
+            if middle_offset == target:
                 return middle
-            if found > target:
+            if middle_offset > target:
                 high = middle - 1
             else:
                 low = middle
@@ -143,25 +145,25 @@ class _Index(ABC):
 
 
 class OffsetIndex(_Index):
-    """`.index`: last offset of a batch, and where the batch begins."""
+    """Offset index (`.index`): last offset and position of batches."""
 
     def __init__(self, disk: Disk, path: str, base_offset: int, max_size: int) -> None:
         super().__init__(disk, path, base_offset, max_size, OFFSET_ENTRY.size)
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last entry, or the segment's."""
+        """Offset of the last entry; the segment's base offset if there is none."""
         if self._last is None:
             self._last = self._entry(self.entries - 1).offset if self.entries else self.base_offset
-        found: int = self._last
-        return found
+        offset: int = self._last
+        return offset
 
     def _entry(self, slot: int) -> OffsetPosition:
         relative, position = OFFSET_ENTRY.struct.unpack(self._slots.slot(slot))
         return OffsetPosition(int64(self.base_offset + relative), position)
 
     def offset_at(self, slot: int) -> int:
-        """The offset of an entry."""
+        """Return the absolute offset of an entry."""
         return self._entry(slot).offset
 
     @property
@@ -170,12 +172,16 @@ class OffsetIndex(_Index):
         return self._slots.entries >= self._slots.max_entries
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """Greatest entry at or below an offset; the segment's start if none."""
+        """Return the greatest entry at or below an offset; the segment's base offset and position 0 if there is
+        none.
+        """
         slot = self._lower_bound(offset)
         return OffsetPosition(self.base_offset, 0) if slot < 0 else self._entry(slot)
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry; offsets must increase."""
+        """Append an entry. Raises `FullIndexError` if there is no room, `InvalidOffsetError` if offsets do not
+        increase.
+        """
         if self.is_full:
             raise FullIndexError(f"Attempt to append to a full index (size = {self.entries}).")
         if self.entries and offset <= self.last_offset:
@@ -184,42 +190,45 @@ class OffsetIndex(_Index):
         self._last = offset
 
     def extend(self, data: bytes, last_offset: int) -> None:
-        """Add entries that increase and fit, the last one of an offset."""
+        """Append encoded entries that increase and fit; `last_offset` is that of the last one."""
         if data:
             self._slots.append(data)
             self._last = last_offset
 
 
 class TimeIndex(_Index):
-    """`.timeindex`: the largest timestamp so far, and the last offset of the batch that reached it."""
+    """Time index (`.timeindex`): the largest timestamp so far, and the last offset of the batch that reached it."""
 
     def __init__(self, disk: Disk, path: str, base_offset: int, max_size: int) -> None:
         super().__init__(disk, path, base_offset, max_size, TIME_ENTRY.size)
 
     @property
     def last_entry(self) -> TimestampOffset:
-        """The last entry, or one before all timestamps."""
+        """Last entry; timestamp -1 at the base offset if there is none."""
         if self._last is None:
             nothing = TimestampOffset(NO_TIMESTAMP, self.base_offset)
             self._last = self._entry(self.entries - 1) if self.entries else nothing
-        found: TimestampOffset = self._last
-        return found
+        entry: TimestampOffset = self._last
+        return entry
 
     def _entry(self, slot: int) -> TimestampOffset:
         timestamp, relative = TIME_ENTRY.struct.unpack(self._slots.slot(slot))
         return TimestampOffset(timestamp, int64(self.base_offset + relative))
 
     def offset_at(self, slot: int) -> int:
-        """The offset of an entry."""
+        """Return the absolute offset of an entry."""
         return self._entry(slot).offset
 
     @property
     def is_full(self) -> bool:
-        """Whether there is room for no entry but the last, which is kept for the one that rolling writes."""
+        """Whether only the last slot is free, which is kept for the entry at rolling."""
         return self._slots.entries >= self._slots.max_entries - 1
 
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
-        """Add an entry if the timestamp is larger than the last one's; one slot is kept in reserve."""
+        """Append an entry if the timestamp is larger than the last one's. Raises `FullIndexError` if no slot but the
+        reserved one is free (with `skip_full_check` only if none is), and other exceptions of the broker if offset or
+        timestamp decrease.
+        """
         if not skip_full_check and self.is_full:
             raise FullIndexError(f"Attempt to append to a full time index (size = {self.entries}).")
         if self.entries and offset < self.last_entry.offset:
@@ -233,14 +242,16 @@ class TimeIndex(_Index):
             self._last = TimestampOffset(timestamp, offset)
 
     def extend(self, data: bytes, last_entry: TimestampOffset) -> None:
-        """Add entries that increase and fit."""
+        """Append encoded entries that increase and fit; `last_entry` is the last one."""
         if data:
             self._slots.append(data)
             self._last = last_entry
 
 
 class TransactionIndex:
-    """`.txnindex`: aborted transactions, by their markers; there is a file once there is an entry."""
+    """Transaction index (`.txnindex`): aborted transactions in the order of their markers. The file exists once there
+    is an entry.
+    """
 
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
         self._base_offset = base_offset
@@ -250,11 +261,13 @@ class TransactionIndex:
 
     @property
     def torn_bytes(self) -> int:
-        """Bytes after the last whole entry, over which a broker reads, and after which it appends."""
+        """Bytes after the last whole entry, which a broker ignores, and after which it appends."""
         return self._file.source().size % ABORTED_TRANSACTION.size if self._file.exists else 0
 
     def _entries(self) -> Iterator[tuple[int, AbortedTransaction]]:
-        """Number and content of each; of the equal ones that a hole in the file is, the first only."""
+        """Yield number and content of each entry. Of the identical entries in a hole of the file only the first is
+        yielded. Raises `KafkaError` for an unknown version.
+        """
         self.store()
         if not self._file.exists:
             return
@@ -266,23 +279,27 @@ class TransactionIndex:
             yield number, entry
 
     def sanity_check(self) -> None:
-        """An entry that ends before the segment begins makes the index corrupt."""
+        """Raise `CorruptIndexError` for an entry that ends before the segment begins."""
         for _number, entry in self._entries():
             if entry.last_offset < self._base_offset:
                 raise CorruptIndexError(f"Last offset of aborted transaction {entry.last_offset} is below the segment")
 
     def collect(self, start: int, end: int) -> tuple[list[AbortedTransaction], bool]:
-        """Transactions that end at or after `start` and begin before `end`; whether no later index has more of them."""
-        found = []
+        """Return the transactions that end at or after `start` and begin before `end`, and whether later indexes have
+        no more of them.
+        """
+        transactions = []
         for _number, entry in self._entries():
             if entry.last_offset >= start and entry.first_offset < end:
-                found.append(entry)
+                transactions.append(entry)
             if entry.last_stable_offset >= end:
-                return found, True
-        return found, False
+                return transactions, True
+        return transactions, False
 
     def append(self, entry: AbortedTransaction) -> None:
-        """Add an entry after whatever the file holds; `store` writes it."""
+        """Append an entry after all bytes of the file; `store` writes it. Raises `IllegalArgumentError` if its last
+        offset does not increase.
+        """
         if self._last_offset is not None and self._last_offset >= entry.last_offset:
             raise IllegalArgumentError("The last offset of appended transactions must increase sequentially")
         self._last_offset = entry.last_offset
@@ -291,20 +308,20 @@ class TransactionIndex:
         )
 
     def store(self) -> None:
-        """Bring the disk up to date."""
+        """Write pending entries to the disk."""
         if self._appended:
             self._file.append(bytes(self._appended))
             self._appended.clear()
 
     def reset(self) -> None:
-        """Empty the file if it is there."""
+        """Truncate the file to nothing, if it exists."""
         self._appended.clear()
         if self._file.exists:
             self._file.truncate(0)
         self._last_offset = None
 
     def truncate_to(self, offset: int) -> None:
-        """Drop entries from the first whose marker is at or above an offset."""
+        """Drop entries from the first whose last offset is at or above an offset."""
         last: int | None = None
         for number, entry in self._entries():
             if entry.last_offset >= offset:
@@ -314,11 +331,11 @@ class TransactionIndex:
             last = entry.last_offset
 
     def renamed(self, path: str) -> None:
-        """The file is under another name now."""
+        """Record the file's new path."""
         self._file.renamed(path)
 
     def sync(self) -> None:
-        """Make the entries durable."""
+        """Write and flush the entries."""
         self.store()
         self._file.sync()
 

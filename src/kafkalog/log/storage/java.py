@@ -1,4 +1,6 @@
-"""The parts of Java that decide outcomes: exception classes, fixed-width arithmetic, hash order, number parsing."""
+"""Java's behavior where results depend on it: exception classes, arithmetic of fixed width, hash order, parsing of
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -49,25 +51,25 @@ class JavaError(PortableError):
 
     java_class = "java.lang.Exception"
     position: int | None = None
-    """of the batch that causes it, where one does"""
+    """position of the batch that causes it; None if no batch does"""
     segment_path: str | None = None
-    """of the log file that holds the batch"""
+    """path of the log file with the batch; None if unknown"""
 
     def at(self, position: int | None, segment_path: str | None = None) -> JavaError:
-        """Note where it comes from, unless that is known already; the exception itself."""
+        """Set position and path unless they are already known; return the exception itself."""
         self.position = position if self.position is None else self.position
         self.segment_path = segment_path if self.segment_path is None else self.segment_path
         return self
 
 
 class JavaIOError(JavaError):
-    """Takes the log directory offline."""
+    """An I/O error, which takes the log directory offline."""
 
     java_class = "java.io.IOException"
 
 
 class NoSuchFileError(JavaIOError):
-    """A file is missing."""
+    """A file is missing; takes the log directory offline."""
 
     java_class = "java.nio.file.NoSuchFileException"
 
@@ -79,19 +81,19 @@ class KafkaError(JavaError):
 
 
 class KafkaStorageError(JavaError):
-    """Wraps an I/O error; takes the log directory offline."""
+    """A wrapped I/O error; takes the log directory offline."""
 
     java_class = "org.apache.kafka.common.errors.KafkaStorageException"
 
 
 class AlreadyOfflineError(JavaError):
-    """Something was asked of a directory that is to go offline already; this one ends the broker's start."""
+    """A log directory is used that is already going offline; ends the broker's start."""
 
     java_class = "org.apache.kafka.common.errors.KafkaStorageException"
 
 
 class NoSuchElementError(JavaError):
-    """Ends the broker's start."""
+    """No next element; ends the broker's start."""
 
     java_class = "java.util.NoSuchElementException"
 
@@ -109,37 +111,37 @@ class InvalidRecordError(JavaError):
 
 
 class InvalidOffsetError(JavaError):
-    """An index entry that would not increase."""
+    """An index entry whose offset does not increase."""
 
     java_class = "org.apache.kafka.common.errors.InvalidOffsetException"
 
 
 class InvalidProducerEpochError(JavaError):
-    """A write of a producer that a newer one of the same id has replaced."""
+    """A write by a producer with an older epoch than a later one of its id."""
 
     java_class = "org.apache.kafka.common.errors.InvalidProducerEpochException"
 
 
 class OutOfOrderSequenceError(JavaError):
-    """A write that does not go on where its producer's last one ended."""
+    """A write whose sequence number does not follow the producer's last one."""
 
     java_class = "org.apache.kafka.common.errors.OutOfOrderSequenceException"
 
 
 class TransactionCoordinatorFencedError(JavaError):
-    """A marker of a coordinator that a newer one has replaced."""
+    """A marker by a transaction coordinator with an older epoch than a later one."""
 
     java_class = "org.apache.kafka.common.errors.TransactionCoordinatorFencedException"
 
 
 class InvalidTxnStateError(JavaError):
-    """A write outside of the transaction that its producer has open."""
+    """A write outside the producer's open transaction."""
 
     java_class = "org.apache.kafka.common.errors.InvalidTxnStateException"
 
 
 class OffsetOverflowError(JavaError):
-    """An offset that the segment's indexes cannot hold; `segment` is to be split."""
+    """An offset that does not fit the segment's indexes; `segment` must be split."""
 
     java_class = "org.apache.kafka.common.errors.LogSegmentOffsetOverflowException"
 
@@ -155,7 +157,7 @@ class OffsetOutOfRangeError(JavaError):
 
 
 class IndexOffsetOverflowError(JavaError):
-    """A relative offset that does not fit into int32."""
+    """A relative offset that does not fit int32."""
 
     java_class = "org.apache.kafka.storage.internals.log.IndexOffsetOverflowException"
 
@@ -167,53 +169,53 @@ class CorruptIndexError(JavaError):
 
 
 class IllegalArgumentError(JavaError):
-    """Ends the broker's start."""
+    """An impossible argument; ends the broker's start."""
 
     java_class = "java.lang.IllegalArgumentException"
 
 
 class FullIndexError(IllegalArgumentError):
-    """An index without room for one more entry."""
+    """An index without room for another entry."""
 
 
 class NumberFormatError(IllegalArgumentError):
-    """Ends the broker's start."""
+    """Text that is not a number; ends the broker's start."""
 
     java_class = "java.lang.NumberFormatException"
 
 
 class IllegalStateError(JavaError):
-    """Ends the broker's start."""
+    """An impossible state; ends the broker's start."""
 
     java_class = "java.lang.IllegalStateException"
 
 
 class NullPointerError(JavaError):
-    """Ends the broker's start."""
+    """A null where a value is needed; ends the broker's start."""
 
     java_class = "java.lang.NullPointerException"
 
 
 class BufferUnderflowError(JavaError):
-    """Ends the broker's start."""
+    """Too few bytes; ends the broker's start."""
 
     java_class = "java.nio.BufferUnderflowException"
 
 
 class IndexOutOfBoundsError(JavaError):
-    """Ends the broker's start."""
+    """An index outside its array; ends the broker's start."""
 
     java_class = "java.lang.IndexOutOfBoundsException"
 
 
 class TooLargeError(JavaError):
-    """A file that a broker reads whole and that is larger than it could hold; ends the broker's start."""
+    """A file that is read at once and exceeds a broker's memory; ends its start."""
 
     java_class = "java.lang.OutOfMemoryError"
 
 
 def parse_long(text: str) -> int:
-    """`Long.parseLong`."""
+    """Parse a number as `Long.parseLong` does. Raises `NumberFormatError`."""
     value = parse_java_long(text)
     if value is None:
         raise NumberFormatError(f'For input string: "{text[:60]}"')
@@ -221,14 +223,16 @@ def parse_long(text: str) -> int:
 
 
 def offset_of(name: str) -> int:
-    """The offset that a file name begins with (`LogFileUtils.offsetFromFileName`)."""
+    """Return the offset before the first dot of a file name (`LogFileUtils.offsetFromFileName`). Raises
+    `NumberFormatError`.
+    """
     if "." not in name:
-        raise NumberFormatError("begin 0, end -1")  # an index error in Java, which all who ask treat alike
+        raise NumberFormatError("begin 0, end -1")  # an index error in Java, which its callers handle in the same way
     return parse_long(name.split(".", 1)[0])
 
 
 def parse_int(text: str) -> int:
-    """`Integer.parseInt`."""
+    """Parse a number as `Integer.parseInt` does. Raises `NumberFormatError`."""
     value = parse_java_long(text, 32)
     if value is None:
         raise NumberFormatError(f'For input string: "{text[:60]}"')
@@ -236,7 +240,7 @@ def parse_int(text: str) -> int:
 
 
 def split_on(pattern: re.Pattern[str], text: str) -> list[str]:
-    """`Pattern.split`: empty strings at the end are dropped."""
+    """Split text as `Pattern.split` does: empty strings at the end are dropped."""
     words = pattern.split(text)
     while len(words) > 1 and not words[-1]:
         words.pop()

@@ -1,7 +1,6 @@
-"""Leader epochs of a log: when each began, in `leader-epoch-checkpoint` (`LeaderEpochFileCache`).
-
-A broker writes an epoch that was assigned at once, and what a truncation leaves with its next flush.  Who must not
-lose anything asks for every change to be written at once.
+"""Leader epochs of a log with their start offsets, in `leader-epoch-checkpoint` (`LeaderEpochFileCache`). A broker
+writes an assigned epoch at once, and the result of a truncation with its next flush. Callers that must not lose
+anything have every change written at once.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from kafkalog.log.storage.java import IllegalArgumentError, JavaIOError, KafkaSt
 __all__ = ["LeaderEpochCheckpointFile", "LeaderEpochFileCache"]
 
 _SMALL_BYTES = 1024
-"""Files up to this are parsed only once."""
+"""Largest file whose parsed entries are cached."""
 
 
 class LeaderEpochCheckpointFile:
-    """The file of one partition directory."""
+    """The checkpoint file of one partition directory."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self.path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
 
     def read(self) -> list[LeaderEpoch]:
-        """The checkpoint's entries; the file is created where there is none.  Raises what a broker raises."""
+        """Return the entries; create the file if it does not exist. Raises the broker's exceptions."""
         try:
             if not self._disk.is_file(self.path):
                 self._disk.create(self.path)
@@ -42,11 +41,11 @@ class LeaderEpochCheckpointFile:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether it cannot be written: a directory has the name of what is written beside it."""
+        """Whether the file cannot be written because a directory has the name of its temporary file."""
         return self._disk.is_directory(self.path + TEMPORARY)
 
     def write(self, entries: Iterable[LeaderEpoch]) -> None:
-        """Put these in place of all; `KafkaStorageError` where that is blocked."""
+        """Replace all entries. Raises `KafkaStorageError` if the file cannot be written."""
         if self.is_blocked:
             raise KafkaStorageError(
                 f"Error while writing to checkpoint file {self.path}: {self.path}{TEMPORARY} is a directory"
@@ -60,15 +59,14 @@ def _parse(data: bytes) -> list[LeaderEpoch]:
 
 @lru_cache(maxsize=64)
 def _parsed_before(data: bytes) -> tuple[LeaderEpoch, ...]:
-    """Every start of a broker asks again, and so does who foresees one."""
+    """Parse with a cache: every start of a broker, and every forecast of one, reads the file again."""
     return tuple(_parse(data))
 
 
 class LeaderEpochFileCache:
-    """Epochs with their first offsets, both strictly increasing.
-
-    `entries` are those of the file where somebody has read it already.  Without `at_once` a change is written no later
-    than anybody can ask for it: with the next change of another kind, or `flush`.
+    """Epochs with their start offsets; both increase strictly. `entries` are those of the file if it was already read.
+    Without `at_once` a change is written before it can be observed: with the next change of another kind, or by
+    `flush`.
     """
 
     def __init__(
@@ -81,14 +79,14 @@ class LeaderEpochFileCache:
         self._checkpoint = checkpoint
         self._at_once = at_once
         self.epochs: dict[int, LeaderEpoch] = {}
-        """in the order of epochs, in which their start offsets increase too"""
+        """by epoch, in the order of epochs; start offsets increase too"""
         self._pending = self._assigned = False
         for entry in checkpoint.read() if entries is None else entries:
             self._assign(entry)
 
     @property
     def latest_epoch(self) -> int | None:
-        """The highest epoch."""
+        """Highest epoch; None if there is none."""
         return next(reversed(self.epochs), None)
 
     def _assign(self, entry: LeaderEpoch) -> bool:
@@ -106,14 +104,14 @@ class LeaderEpochFileCache:
         return True
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """A batch of an epoch begins at an offset."""
+        """Record that batches of an epoch begin at an offset. Epochs that contradict it are dropped."""
         if self._assign(LeaderEpoch(epoch, start_offset)):
             self._assigned = True
             if self._at_once or self._checkpoint.is_blocked:  # fails at once, and not when it is written
                 self._write()
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Drop epochs that begin at or after the log's end."""
+        """Drop the epochs that begin at or after `end_offset`."""
         self._write_assigned()
         latest = self.latest_epoch
         if end_offset < 0 or latest is None or self.epochs[latest].start_offset < end_offset:
@@ -124,7 +122,7 @@ class LeaderEpochFileCache:
         self._truncated()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drop epochs that begin at or before the log's start, but for the last, which then begins there."""
+        """Drop the epochs that begin at or before `start_offset`, except the last of them, which then begins there."""
         self._write_assigned()
         entries = list(self.epochs.values())
         number = bisect_right(entries, start_offset, key=lambda entry: entry.start_offset)
@@ -140,15 +138,14 @@ class LeaderEpochFileCache:
             self._write()
 
     def clear(self) -> None:
-        """Forget all epochs; written at once."""
+        """Drop all epochs and write the file at once."""
         if self.epochs or not self._at_once:
             self.epochs.clear()
             self._write()
 
     def flush(self) -> None:
-        """Write what is new and what truncation changed; what is in the way of the latter is put up with.
-
-        Source: `CheckpointFile.writeIfDirExists`.
+        """Write pending changes. If a change due to truncation cannot be written, that is ignored
+        (`CheckpointFile.writeIfDirExists`).
         """
         self._write_assigned()
         if self._pending:

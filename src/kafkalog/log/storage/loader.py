@@ -1,4 +1,4 @@
-"""Loading one partition, as the broker does at start (`LogLoader`, `UnifiedLog`, `LocalLog`), and closing it again."""
+"""Load one partition as the broker does at its start (`LogLoader`, `UnifiedLog`, `LocalLog`), and close it again."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Result = TypeVar("Result")
 
 
 class LoadRequest(Struct, frozen=True, kw_only=True):
-    """What the broker knows of a partition before it opens it."""
+    """State of a partition that the broker knows before it opens the log."""
 
     directory: str
     settings: StorageSettings
@@ -50,17 +50,19 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
     recovery_point: int
     log_start_offset: int
     has_remote_log: bool = False
-    """the topic has remote storage, so that its log may begin there"""
+    """whether the topic has remote storage, so that its log may begin there"""
     offline: Callable[[], bool] = lambda: False
-    """the directory is to go offline already"""
+    """function that returns whether the directory is already going offline"""
     keeps_log: bool = False
-    """`LogLossError` where a broker would cut, delete or replace a log, before that is done; no foreign file goes"""
+    """whether to raise `LogLossError` before a log is truncated, deleted or replaced, as a broker would; foreign files
+    are kept then
+    """
     on_recovered: Callable[[LogSegment], None] = lambda segment: None
-    """told of each segment that was recovered; its files may be closed until they are needed"""
+    """function called with each recovered segment; it may close the segment's files until they are needed"""
 
 
 class LoadedLog(Struct, kw_only=True):
-    """What the broker knows of a partition after it opened it."""
+    """State of a partition that the broker knows after it opened the log."""
 
     log_start_offset: int
     log_end_offset: int
@@ -69,11 +71,13 @@ class LoadedLog(Struct, kw_only=True):
     first_scanned: int | None
     cut_at: int | None
     emptied: tuple[str, int] | None
-    """log file and position of the batch because of which a segment was emptied"""
+    """log file and position of the batch because of which a segment was emptied; None if none was"""
 
 
 class LogLoader:
-    """Opens the segments of one partition directory, recovers what needs it, rebuilds epochs and producer state."""
+    """Open the segments of one partition directory, recover those that need it, and rebuild epochs and producer
+    state.
+    """
 
     def __init__(self, disk: Disk, request: LoadRequest, epochs: LeaderEpochFileCache | None = None) -> None:
         self._disk = disk
@@ -81,7 +85,7 @@ class LogLoader:
         self._directory = request.directory
         self._segments = LogSegments()
         self._listed: Snapshots | None = None
-        """the snapshots as the recovery of the segment before has left them"""
+        """snapshots as the recovery of the previous segment left them; None before the first"""
         self._first_scanned: int | None = None
         self._cut_at: int | None = None
         self._emptied: tuple[str, int] | None = None
@@ -91,7 +95,7 @@ class LogLoader:
 
     @property
     def segments(self) -> LogSegments:
-        """The open segments, once the log is loaded."""
+        """Open segments, after `load`."""
         return self._segments
 
     def _new_producers(self, snapshots: Snapshots | None = None) -> ProducerStateManager:
@@ -109,7 +113,7 @@ class LogLoader:
     # -- loading -----------------------------------------------------------------------------------------------------
 
     def load(self) -> LoadedLog:
-        """All of it, in the broker's order."""
+        """Load the log, in the broker's order of steps. Raises the broker's exceptions."""
         request = self._request
         self._resolve_swaps(self._remove_temporaries())
         self._retry_on_overflow(self._open_segments)
@@ -143,14 +147,16 @@ class LogLoader:
         )
 
     def _log_start(self) -> int:
-        """The start of the whole log: what lies below its first segment is remote, or nothing."""
+        """Return the log start offset. Without remote storage it is not below the first segment."""
         request = self._request
         return request.log_start_offset if request.has_remote_log else max(
             request.log_start_offset, self._segments.bases[0]
         )  # fmt: skip
 
     def _read_first_unstable(self, log_start: int, end: int) -> None:
-        """Read one byte where the first open transaction begins (`LocalLog.read`); raises what that read raises."""
+        """Read one byte at the start of the first open transaction, as the broker does (`LocalLog.read`); raises what
+        that read raises.
+        """
         unstable = self.producers.first_unstable_offset()
         if unstable is None:
             return
@@ -163,7 +169,7 @@ class LogLoader:
                 f"upto {end}."
             )
         segment = self._segments.floor(offset) if offset < end else None
-        while segment is not None and segment.read(offset, 1) is None:  # it goes on in the next one
+        while segment is not None and segment.read(offset, 1) is None:  # the log continues in the next one
             segment = self._segments.higher(segment.base_offset)
 
     def _remove_temporaries(self) -> list[str]:
@@ -184,7 +190,7 @@ class LogLoader:
 
     def _goes(self, name: str) -> bool:
         if self._request.keeps_log:
-            return parse_segment_file(name) is not None  # what no log has left may be all that is left of something
+            return parse_segment_file(name) is not None  # any other file may be the only copy of something
         return not name.endswith(FileKind.KRAFT_SNAPSHOT.value + DELETED)
 
     def _resolve_swaps(self, swaps: list[str]) -> None:
@@ -204,7 +210,7 @@ class LogLoader:
             try:
                 offset = offset_of(name)
             except NumberFormatError:
-                continue  # no number, not part of what is replaced
+                continue  # without a number it does not belong to the replaced segments
             if low <= offset < high:
                 self._disk.delete(self._path(name))
         for name in self._names():
@@ -228,7 +234,7 @@ class LogLoader:
         try:
             segment.sanity_check(time_index_is_new=time_index_is_new)
         except (NoSuchFileError, CorruptIndexError):
-            self._recover_segment(segment)  # what it cuts is not examined: later segments stay
+            self._recover_segment(segment)  # the number of bytes it truncates is ignored: later segments are kept
         self._segments.put(segment, base_offset)
 
     def _recover_segment(self, segment: LogSegment) -> int:
@@ -272,7 +278,7 @@ class LogLoader:
                 return
 
     def _lose(self, segment: LogSegment, position: int) -> None:
-        """Bytes of a log go, from a position on."""
+        """Raise `LogLossError` if the log must be kept: bytes from `position` on would be removed."""
         if self._request.keeps_log:
             raise LogLossError(segment.path(FileKind.LOG), position)
 
@@ -306,7 +312,7 @@ class LogLoader:
                 self._split(overflow.segment)
 
     def _split(self, segment: LogSegment) -> None:
-        """`LocalLog.splitOverflowedSegment`."""
+        """Split a segment whose offsets do not fit its indexes (`LocalLog.splitOverflowedSegment`)."""
         self._lose(segment, 0)
         if not segment.has_overflow:
             raise IllegalArgumentError(
@@ -320,10 +326,10 @@ class LogLoader:
                 raise NoSuchElementError("no batch where a split goes on")
             part = LogSegment(self._disk, self._directory, first.base_offset, self._request.settings, CLEANED)
             parts.append(part)
-            taken = self._append_from(part, segment, position)
-            if taken == 0:
+            appended = self._append_from(part, segment, position)
+            if appended == 0:
                 raise IllegalStateError(f"Failed to append records from position {position}")
-            position += taken
+            position += appended
         for part in parts:
             part.become_inactive()
         if sum(part.log.size for part in parts) != segment.log.size:
@@ -331,7 +337,9 @@ class LogLoader:
         self._replace(segment, sorted(parts, key=lambda part: part.base_offset))
 
     def _append_from(self, part: LogSegment, source: LogSegment, start: int) -> int:
-        """Append batches of another segment while their offsets fit; gives the bytes taken."""
+        """Append batches of another segment from `start` on, as long as their offsets fit; return the bytes
+        appended.
+        """
         position = start
         while position < source.log.size:
             chunk: list[LogBatch] = []
@@ -348,7 +356,9 @@ class LogLoader:
         return position - start
 
     def _replace(self, old: LogSegment, parts: list[LogSegment]) -> None:
-        """Put the parts in the old segment's place; one that overflowed while being opened is not known, and stays."""
+        """Replace a segment by its parts. A segment that overflowed while it was opened is not yet known, and its files
+        are kept.
+        """
         is_known = old.base_offset in self._segments
         old.store()
         for part in parts:
@@ -365,7 +375,7 @@ class LogLoader:
     # -- stop --------------------------------------------------------------------------------------------------------
 
     def close(self, loaded: LoadedLog) -> None:
-        """An orderly stop: flush, snapshot, trim."""
+        """Close in order: flush segments, take a snapshot, and trim indexes."""
         if loaded.log_end_offset > loaded.recovery_point:
             for segment in self._segments.between(loaded.recovery_point, loaded.log_end_offset):
                 segment.flush()

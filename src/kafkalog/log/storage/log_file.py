@@ -1,7 +1,6 @@
-"""A `.log` file as the broker reads it (`FileRecords`, `FileLogInputStream`): batches by size, look-ups by offset.
-
-Differs from `codec.scanner` on purpose: magic above 2 is read as version 2, a torn end is a plain end, and what is
-wrong raises the exception that the broker would see.
+"""Read a `.log` file as the broker does (`FileRecords`, `FileLogInputStream`): batches by size, look-ups by offset. It
+differs from `codec.scanner` on purpose: magic above 2 is read as version 2, a torn end is an ordinary end, and faults
+raise the broker's exceptions.
 """
 
 from __future__ import annotations
@@ -58,14 +57,14 @@ _SINGLE_BATCH_WINDOW = 64 * KIB
 
 
 class _Bytes(Protocol):
-    """What shows bytes of a file."""
+    """Access to bytes of a file."""
 
     def view(self, position: int, length: int) -> memoryview:
-        """`length` bytes from a position; fewer where there are no more."""
+        """Return `length` bytes from a position; fewer at the end."""
 
 
 class _Own:
-    """The bytes of one batch."""
+    """Bytes of one batch in memory."""
 
     __slots__ = ("_batch",)
 
@@ -73,13 +72,13 @@ class _Own:
         self._batch = batch
 
     def view(self, position: int, length: int) -> memoryview:
-        """`length` bytes from a position in the file."""
+        """Return `length` bytes from a position in the file."""
         start = position - self._batch.position
         return memoryview(self._batch.data)[start : start + length]
 
 
 class LogBatch:
-    """One batch of a file; header and records are examined only when asked for."""
+    """One batch of a file. Header and records are read when first used."""
 
     __slots__ = ("_header", "_window", "magic", "offset", "position", "size")
 
@@ -93,12 +92,12 @@ class LogBatch:
 
     @classmethod
     def of(cls, batch: RecordBatch) -> LogBatch:
-        """A batch that another walk has found."""
+        """Return the `LogBatch` for a batch that was read elsewhere."""
         header = batch.header
         offset = header.base_offset if isinstance(header, BatchHeader) else header.offset
-        made = cls(_Own(batch), batch.position, offset, batch.size, batch.magic)
-        made._header = header
-        return made
+        log_batch = cls(_Own(batch), batch.position, offset, batch.size, batch.magic)
+        log_batch._header = header
+        return log_batch
 
     @property
     def data(self) -> memoryview:
@@ -107,7 +106,9 @@ class LogBatch:
 
     @property
     def header(self) -> AnyHeader:
-        """The decoded header; for v2 it is read from the file even where the batch is smaller than a header."""
+        """Decoded header. For v2 it is read from the file even if the batch is smaller than a header. Raises
+        `KafkaError` if the file is too short.
+        """
         if self._header is None:
             self._header = self._load_header()
         return self._header
@@ -127,7 +128,9 @@ class LogBatch:
 
     @property
     def base_offset(self) -> int:
-        """Offset of the first record; for a legacy wrapper that means decompressing it."""
+        """Offset of the first record. A v0 or v1 wrapper is decompressed for it; raises the broker's exceptions if that
+        fails.
+        """
         if self.magic >= _FIRST_V2_MAGIC:
             return self.offset
         try:
@@ -136,7 +139,9 @@ class LogBatch:
             raise _legacy_failure(error, self.header.codec).at(self.position) from None
 
     def ensure_valid(self) -> None:
-        """Size and checksum (`RecordBatch.ensureValid`)."""
+        """Check size and checksum (`RecordBatch.ensureValid`). Raises `CorruptRecordError`, or `IndexOutOfBoundsError`
+        for a too short v1 message.
+        """
         if self.magic >= _FIRST_V2_MAGIC:
             if self.size < BATCH.size:
                 raise CorruptRecordError(f"Record batch of {self.size} bytes is smaller than its header")
@@ -150,7 +155,9 @@ class LogBatch:
             raise CorruptRecordError(f"Record is corrupt at position {self.position}")
 
     def first_record(self) -> tuple[RawRecord, int] | None:
-        """The first record and its timestamp, or None in an empty batch; raises what the broker's iterator raises."""
+        """Return the first record and its timestamp in ms; None for an empty batch or a v0 or v1 entry. Raises the
+        exceptions of the broker's iterator.
+        """
         header = self.header
         if not isinstance(header, BatchHeader) or header.records_count == 0:
             return None
@@ -168,11 +175,11 @@ class LogBatch:
         return records[0], timestamp
 
     def end_transaction_marker(self) -> Marker | None:
-        """The marker of a control batch; None in an empty one."""
-        found = self.first_record()
-        if found is None:
+        """Return the marker of a control batch; None for an empty one. Raises the broker's exceptions."""
+        first = self.first_record()
+        if first is None:
             return None
-        record, timestamp = found
+        record, timestamp = first
         return Marker(read_marker(record.key, record.value), timestamp)
 
 
@@ -194,9 +201,8 @@ def _legacy_failure(error: FormatError, codec: int) -> JavaError:
 
 
 class LogFile:
-    """`FileRecords`: a file that ends where its source does.
-
-    `headers` are those of its sound batches, or of a file that begins with this one.
+    """The batches of a file (`FileRecords`), which ends with its source. `headers` is the table of its sound batches,
+    or of a longer file that begins with it.
     """
 
     def __init__(self, source: Source, headers: HeaderTable | None = None) -> None:
@@ -208,18 +214,17 @@ class LogFile:
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
+        """Size of the file in bytes."""
         return self._source.size
 
     @property
     def source(self) -> Source:
-        """Where its bytes are read from."""
+        """Source of its bytes."""
         return self._source
 
     def runs(self, start: int = 0, end: int | None = None) -> Iterator[tuple[HeaderRun, int]]:
-        """Sound batches from the one at a position on, as far as they are known, each run with a number to begin at.
-
-        The batches after are those of `batches`; so are all if none begins at the position.
+        """Yield runs of known sound batches from the one at position `start` on, each with the number of its first
+        batch to use. Yields nothing if no known batch begins there; `batches` yields the rest.
         """
         if self._headers is None:
             return
@@ -232,7 +237,7 @@ class LogFile:
                 return
 
     def batch(self, run: HeaderRun, number: int) -> LogBatch:
-        """One batch of a run, with its bytes."""
+        """Return batch `number` of a run, with its bytes."""
         if self._single is None:
             self._single = Window(self._source, _SINGLE_BATCH_WINDOW)
         header = run.header(number)
@@ -240,7 +245,9 @@ class LogFile:
         return LogBatch(self._single, position, offset, header.size, header.magic)
 
     def batches(self, start: int = 0, end: int | None = None) -> Iterator[LogBatch]:
-        """Batches from a position that must be a batch start; stops without error where the rest is too short."""
+        """Yield batches from `start`, which must be the start of a batch, to `end`. Stops without error if the rest is
+        too short for a batch. Raises `CorruptRecordError` for a too small size field.
+        """
         if start < 0:
             raise IllegalArgumentError(f"The file channel position cannot be negative, but it is {start}")
         end = self.size if end is None else min(end, self.size)
@@ -261,7 +268,9 @@ class LogFile:
             position += size
 
     def search(self, target: int, start: int) -> LogBatch | None:
-        """The batch that holds an offset, or the first after it (`searchForOffsetFromPosition`, 4.1)."""
+        """Return the batch that contains an offset, or else the first batch after it; None if there is neither. Scans
+        from position `start` (`searchForOffsetFromPosition` of 4.1).
+        """
         previous: LogBatch | None = None
         for batch in self.batches(start):
             base = batch.base_offset
@@ -273,7 +282,9 @@ class LogFile:
         return previous if previous is not None and previous.last_offset >= target else None
 
     def largest_timestamp_after(self, start: int) -> tuple[int, int]:
-        """Largest batch timestamp from a position on, and the last offset of that batch; (-1, -1) if none."""
+        """Return the largest batch timestamp from position `start` on, and the last offset of that batch; (-1, -1) if
+        there is none.
+        """
         largest = (-1, -1)
         for batch in self.batches(start):
             if batch.header.max_timestamp > largest[0]:
@@ -281,7 +292,7 @@ class LogFile:
         return largest
 
     def last_batch(self, start: int, length: int) -> LogBatch | None:
-        """The last batch of a slice."""
+        """Return the last batch in `length` bytes from `start`; None if there is none."""
         last: LogBatch | None = None
         for last in self.batches(start, start + length):  # noqa: B007 - the last one is what is wanted
             pass

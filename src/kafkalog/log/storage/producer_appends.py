@@ -1,4 +1,4 @@
-"""What producers wrote in several batches, taken over together (`UnifiedLog.updateProducers`)."""
+"""Collect the producer state of several batches and apply it at once (`UnifiedLog.updateProducers`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ProducerAppends"]
 
 
 class ProducerAppends:
-    """The appends of one write, or of one segment; the producers know of them once they are taken over."""
+    """Changes by the batches of one write, or of one segment. `take_over` applies them to the producers."""
 
     def __init__(self, producers: ProducerStateManager, origin: AppendOrigin = AppendOrigin.REPLICATION) -> None:
         self._producers = producers
@@ -35,28 +35,28 @@ class ProducerAppends:
         return append
 
     def add(self, header: BatchHeader, marker: Callable[[], Marker | None]) -> None:
-        """Take in one batch of a producer; `marker` reads that of a control batch."""
+        """Add one batch of a producer; `marker` reads the marker of a control batch. Raises the broker's exceptions."""
         completed = self._append(header.producer_id).append(header, marker)
         if completed is not None:
             self._completed.append(completed)
 
     def open_since(self, producer_id: int) -> int | None:
-        """First offset of the transaction that a producer has open."""
+        """Return the first offset of a producer's open transaction; None if none is open."""
         append = self._appends.get(producer_id) or self._producers.prepare(producer_id)
         return append.state.current_txn_first_offset
 
     def stretch(self, ends: Sequence[StretchEnd]) -> None:
-        """Take in a stretch."""
+        """Add the results of several batches without control batches."""
         for header, _number, transactional_from in ends:
             self._append(header.producer_id).append_stretch(header, transactional_from)
 
     def batch(self, batch: LogBatch) -> None:
-        """Take in one batch of a producer."""
+        """Add one batch of a producer; v0 and v1 entries are ignored. Raises the broker's exceptions."""
         if isinstance(batch.header, BatchHeader):
             self.add(batch.header, batch.end_transaction_marker)
 
     def take_over(self, index: TransactionIndex | None = None) -> None:
-        """The batches are in the log; aborted transactions go into `index`, if that is kept."""
+        """Apply all changes: the batches are in the log. Aborted transactions are added to `index`, if given."""
         for append in self._appends.values() if len(self._appends) else ():
             self._producers.update(append)
         for completed in self._completed:

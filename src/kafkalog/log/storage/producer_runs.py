@@ -1,6 +1,5 @@
-"""Producer state from runs of headers: what a stretch without control batches leaves, and control batches one by one.
-
-Gives what `ProducerAppend.append` gives when it is fed with batch after batch.
+"""Derive producer state from runs of headers: a summary for each stretch without control batches, and control batches
+one by one. The result is that of `ProducerAppendInfo.append` called for every batch.
 """
 
 from __future__ import annotations
@@ -21,31 +20,31 @@ __all__ = ["Appends", "ProducerError", "StretchEnd", "take_producers"]
 
 
 class StretchEnd(NamedTuple):
-    """What a stretch leaves of one producer."""
+    """Result of a stretch for one producer."""
 
     header: BatchHeader
-    """of its last batch"""
+    """header of its last batch"""
     first_transactional: int
-    """number of its first batch that is part of a transaction, -1 for none"""
+    """number of its first transactional batch, -1 for none"""
     transactional_from: int | None
-    """base offset of that"""
+    """base offset of that batch; None for none"""
 
 
 class Appends(Protocol):
-    """Who takes in what producers wrote."""
+    """Receiver of the batches of producers."""
 
     def open_since(self, producer_id: int) -> int | None:
-        """First offset of the transaction that a producer has open."""
+        """Return the first offset of a producer's open transaction; None if none is open."""
 
     def stretch(self, ends: Sequence[StretchEnd]) -> None:
-        """Take in a stretch, its producers in the order of their first batches."""
+        """Add a stretch, with its producers in the order of their first batches."""
 
     def batch(self, batch: LogBatch) -> None:
-        """Take in one batch of a producer, whatever it holds."""
+        """Add one batch of a producer, of any kind."""
 
 
 class ProducerError(PortableError):
-    """An exception of the broker's, and the number of the batch that it comes from."""
+    """An exception of the broker, with the number of the batch that causes it."""
 
     def __init__(self, number: int, error: JavaError) -> None:
         super().__init__(number)
@@ -54,18 +53,20 @@ class ProducerError(PortableError):
 
 
 def take_producers(run: HeaderRun, first: int, end: int, batch_of: Callable[[int], LogBatch], appends: Appends) -> None:
-    """Feed the batches from number `first` up to `end`; `ProducerError` where the broker would throw."""
+    """Pass the batches from number `first` to `end` (exclusive) to `appends`. Raises `ProducerError` if the broker
+    would throw.
+    """
     from kafkalog.codec.headers.rebuild_segment import ProducersOfRun
 
     stretches = ProducersOfRun(run)
     while first < end:
         stopped, producers = stretches.next(first, end)
-        outside = [number for each in producers if (number := _outside_transaction(each, appends)) >= 0]
+        outside = [number for producer in producers if (number := _outside_transaction(producer, appends)) >= 0]
         if outside:
             wrong = min(outside)
             stopped, producers = stretches.next(first, wrong)
         if producers:
-            appends.stretch([_end_of(run, each) for each in producers])
+            appends.stretch([_end_of(run, producer) for producer in producers])
         if stopped < end:
             try:
                 appends.batch(batch_of(stopped))
@@ -75,7 +76,7 @@ def take_producers(run: HeaderRun, first: int, end: int, batch_of: Callable[[int
 
 
 def _outside_transaction(producer: ProducerBatches, appends: Appends) -> int:
-    """Number of the first batch that is written outside of the transaction which its producer has open, or -1."""
+    """Return the number of the first batch outside the producer's open transaction; -1 if there is none."""
     if producer.first_plain < 0:
         return -1
     is_open = appends.open_since(producer.producer_id) is not None

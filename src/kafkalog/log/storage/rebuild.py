@@ -1,6 +1,5 @@
-"""The walk of `LogSegment.recover`: index entries, leader epochs and producers from all batches up to a bad one.
-
-ProducersOfRun of sound batches are taken in as columns where there are any, everything else batch by batch.
+"""The scan of `LogSegment.recover`: index entries, leader epochs and producers from all batches up to an invalid one.
+Runs of sound batches are processed as columns, everything else batch by batch.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ _V2 = 2
 
 
 class _Appends:
-    """Producer state that follows every batch at once, and the transaction index."""
+    """Producer state that is updated by every batch at once, and the transaction index."""
 
     def __init__(self, producers: ProducerStateManager, index: TransactionIndex) -> None:
         self._producers = producers
         self._index = index
 
     def open_since(self, producer_id: int) -> int | None:
-        """First offset of the transaction that a producer has open."""
+        """Return the first offset of a producer's open transaction; None if none is open."""
         state = self._producers.last_entry(producer_id)
         return None if state is None else state.current_txn_first_offset
 
     def stretch(self, ends: Sequence[StretchEnd]) -> None:
-        """Take in a stretch; its transactions begin in the order in which they are in the log."""
+        """Add a stretch. Its transactions begin in their order in the log."""
         began: list[tuple[int, int, int]] = []
         for header, number, transactional_from in ends:
             append = self._producers.prepare(header.producer_id)
@@ -51,16 +50,15 @@ class _Appends:
             self._producers.begin(offset, producer_id)
 
     def batch(self, batch: LogBatch) -> None:
-        """Take in one batch of a producer."""
+        """Add one batch of a producer."""
         appends = ProducerAppends(self._producers)
         appends.batch(batch)
         appends.take_over(self._index)
 
 
 class Rebuild:
-    """What one segment's walk has taken in; the indexes, epochs and producers that it is given follow.
-
-    Where an index is full a broker's walk throws; with `while_there_is_room` it goes on without entries.
+    """State of one segment's scan; it updates the given indexes, epochs and producers. If an index is full, a broker's
+    scan throws; with `while_there_is_room` it continues without entries.
     """
 
     def __init__(
@@ -86,12 +84,12 @@ class Rebuild:
         self._last_indexed = 0
         self.valid_bytes = 0
         self.position = 0
-        """of the batch that is examined"""
+        """position of the batch being processed"""
         self.largest = self._times.last_entry
-        """the largest timestamp so far"""
+        """largest timestamp so far"""
 
     def walk(self) -> None:
-        """Take in batches until one of them throws, or the log ends."""
+        """Process batches until one raises an exception of the broker, or the log ends."""
         for run, first in self._log.runs():
             self._run(run, first)
         for batch in self._log.batches(self.valid_bytes):
@@ -134,17 +132,17 @@ class Rebuild:
 
         while first < len(run):
             before, room = self._progress(), self._room()
-            taken = recover_run(run, first, len(run), before, room)
+            result = recover_run(run, first, len(run), before, room)
             try:
-                take_producers(run, first, taken.stopped, lambda number: self._log.batch(run, number), self._appends)
-            except ProducerError as error:  # the batch itself counts, but for what its producer would have changed
+                take_producers(run, first, result.stopped, lambda number: self._log.batch(run, number), self._appends)
+            except ProducerError as error:  # the batch counts, except for the changes to its producer
                 self._commit(recover_run(run, first, error.number + 1, before, room))
                 self._set_map_end(run, first, error.number)
                 self.position = int(run.positions[error.number])
                 raise error.error from error.__cause__
-            self._commit(taken)
-            self._set_map_end(run, first, taken.stopped)
-            first = taken.stopped
+            self._commit(result)
+            self._set_map_end(run, first, result.stopped)
+            first = result.stopped
             if first < len(run):
                 self._batch(self._log.batch(run, first))
                 first += 1

@@ -1,4 +1,4 @@
-"""Producer state from the newest snapshot and the batches after it (`UnifiedLog.rebuildProducerState`)."""
+"""Rebuild producer state from the newest snapshot and the batches after it (`UnifiedLog.rebuildProducerState`)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ def rebuild_producer_state(
     *,
     reload_from_clean: bool = False,
 ) -> None:
-    """Bring the producers to what they were at `end`, with snapshots at the last two segments and there.
-
-    With `reload_from_clean`, a log without a snapshot is believed to have no producers.
+    """Bring the producers to their state at offset `end`, with snapshots at the last two segments and at `end`. With
+    `reload_from_clean`, a log without a snapshot is assumed to have no producers.
     """
     snapshots_at = [*segments.bases[-2:], end]
     if not producers.has_snapshots and reload_from_clean:
@@ -42,8 +41,8 @@ def rebuild_producer_state(
                 producers.take_snapshot()
             limit = segment.log.size
             if segment is last:
-                found = segment.translate(end)
-                limit = segment.log.size if found is None else found.position
+                batch = segment.translate(end)
+                limit = segment.log.size if batch is None else batch.position
             piece = segment.read(start, 2**31 - 1, limit)
             if piece is not None:
                 _replay(producers, segment, *piece)
@@ -52,7 +51,9 @@ def rebuild_producer_state(
 
 
 def _replay(producers: ProducerStateManager, segment: LogSegment, start: int, size: int) -> None:
-    """The batches of one segment, taken over at its end (`loadProducersFromRecords`); checksums are not examined."""
+    """Process the batches of one segment, and apply them at its end (`loadProducersFromRecords`). Checksums are not
+    compared.
+    """
     collected = ProducerAppends(producers)
     end = start + size
     position = start

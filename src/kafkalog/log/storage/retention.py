@@ -1,7 +1,6 @@
-"""Which segments may go: by the log's start, by size, by age; in this order, always the oldest first.
-
-Decided by `UnifiedLog.deleteOldSegments`.  The last segment may go too, unless it is empty.  A policy of the caller's
-may decide instead (`Log.deleteOldSegments(predicate)` of 0.8).
+"""Find segments to delete: by the log start, by size, by age, in this order, and always the oldest first. The rules are
+those of `UnifiedLog.deleteOldSegments`. The last segment may be deleted too, unless it is empty. A policy of the caller
+can decide instead (`Log.deleteOldSegments(predicate)` of 0.8).
 """
 
 from __future__ import annotations
@@ -28,41 +27,41 @@ __all__ = [
 
 
 class SegmentFacts(Protocol):
-    """What decides whether a segment may go."""
+    """Facts about a segment on which its deletion depends."""
 
     @property
     def base_offset(self) -> int:
-        """The segment's first offset."""
+        """Base offset of the segment."""
 
     @property
     def size(self) -> int:
-        """Bytes of its log."""
+        """Size of its log in bytes."""
 
     @property
     def largest_timestamp(self) -> int:
-        """ms; without timestamps the time of the last change."""
+        """Largest timestamp in ms; without timestamps the modification time."""
 
 
 class DeletableSegment(NamedTuple):
-    """The description of a segment that a policy gets."""
+    """Facts about a segment that a policy gets."""
 
     base_offset: int
     size: int
-    """bytes of the log file"""
+    """size of the log file in bytes"""
     largest_timestamp: int
-    """ms; without timestamps the time of the last change"""
+    """ms since 1970; without timestamps the modification time"""
     modified_ms: int
-    """when the log file was changed last"""
+    """modification time of the log file in ms since 1970"""
 
 
 DeletionPolicy = Callable[[DeletableSegment], bool]
-"""Whether a segment may go."""
+"""Function that returns whether a segment may be deleted."""
 
 
 def by_file_time(retention_ms: int, *, now_ms: int | None = None) -> DeletionPolicy:
-    """The policy of brokers before 0.10.1: segments last modified more than `retention_ms` ago may be deleted.
+    """Return the policy of brokers before 0.10.1: segments last modified more than `retention_ms` ago may be deleted.
 
-    * `now_ms`: the time to treat as now; None: the clock's
+    * `now_ms`: the time to treat as now, in ms since 1970; None: the clock's
     """
 
     def may_go(segment: DeletableSegment) -> bool:
@@ -73,7 +72,9 @@ def by_file_time(retention_ms: int, *, now_ms: int | None = None) -> DeletionPol
 
 
 def by_policy(segments: Sequence[SegmentFacts], policy: DeletionPolicy, directory: str) -> int:
-    """How many of the oldest segments a policy lets go."""
+    """Return how many of the oldest segments a policy allows to delete. Raises `MissingFileError` if a log does not
+    exist.
+    """
 
     def may_go(_: int, segment: SegmentFacts) -> bool:
         path = os.path.join(directory, segment_file(segment.base_offset, FileKind.LOG))
@@ -81,8 +82,8 @@ def by_policy(segments: Sequence[SegmentFacts], policy: DeletionPolicy, director
         if status is None:
             raise MissingFileError(errno.ENOENT, "there is no such file", path)
         modified_ms = status.st_mtime_ns // 1_000_000
-        told = DeletableSegment(segment.base_offset, segment.size, segment.largest_timestamp, modified_ms)
-        return bool(policy(told))
+        facts = DeletableSegment(segment.base_offset, segment.size, segment.largest_timestamp, modified_ms)
+        return bool(policy(facts))
 
     return _leading(segments, may_go)
 
@@ -98,7 +99,7 @@ def _leading(segments: Sequence[SegmentFacts], may_go: Callable[[int, SegmentFac
 
 
 def below_start(segments: Sequence[SegmentFacts], log_start_offset: int) -> int:
-    """How many segments end at or below the log's start."""
+    """Return how many segments end at or below the log start."""
     return _leading(
         segments,
         lambda number, _: number + 1 < len(segments) and segments[number + 1].base_offset <= log_start_offset,
@@ -106,7 +107,7 @@ def below_start(segments: Sequence[SegmentFacts], log_start_offset: int) -> int:
 
 
 def beyond_size(segments: Sequence[SegmentFacts], retention_bytes: int) -> int:
-    """How many segments can go so that at least `retention_bytes` stay; -1 keeps all."""
+    """Return how many segments can be deleted so that at least `retention_bytes` remain; -1 keeps all."""
     left = sum(segment.size for segment in segments) - retention_bytes
     if retention_bytes < 0 or left < 0:
         return 0
@@ -122,7 +123,7 @@ def beyond_size(segments: Sequence[SegmentFacts], retention_bytes: int) -> int:
 
 
 def too_old(segments: Sequence[SegmentFacts], retention_ms: int, now_ms: int) -> int:
-    """How many segments have nothing younger than `retention_ms`; -1 keeps all."""
+    """Return how many of the oldest segments have only records older than `retention_ms`; -1 keeps all."""
     if retention_ms < 0:
         return 0
     return _leading(segments, lambda _, segment: now_ms - segment.largest_timestamp > retention_ms)

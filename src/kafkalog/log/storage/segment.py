@@ -33,14 +33,14 @@ __all__ = ["LogLossError", "LogSegment", "RollParams", "change_suffixes"]
 
 _V2 = 2
 _MANY_BATCHES = 16
-"""From how many batches of a run on their index entries are worth a call of compiled code."""
+"""Least batches of a run for which compiled code makes the index entries."""
 _ANY_EPOCH = 2**31 - 1
-"""Above it no leader epoch begins."""
+"""Epoch above all others, so that no leader epoch begins."""
 _ALL_KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 
 
 class RollParams(NamedTuple):
-    """What is to be appended, and how large and old a segment may become for it."""
+    """Size and offsets of the batches to append, and limits on size and age of the segment."""
 
     size: int
     max_timestamp: int
@@ -51,11 +51,11 @@ class RollParams(NamedTuple):
 
 
 class AnyBatch(Protocol):
-    """A batch whose header was read, by whatever reader."""
+    """A batch whose header is decoded."""
 
     @property
     def header(self) -> AnyHeader:
-        """The batch's header."""
+        """Header of the batch."""
 
     @property
     def last_offset(self) -> int:
@@ -63,25 +63,24 @@ class AnyBatch(Protocol):
 
     @property
     def size(self) -> int:
-        """All its bytes."""
+        """Size of the whole batch in bytes."""
 
 
 class LogLossError(PortableError):
-    """A broker would take something of a log away, here, from one that is to be kept; nothing of it has changed."""
+    """A broker would remove a part of a log that must be kept. Nothing was changed."""
 
     def __init__(self, path: str, position: int) -> None:
         super().__init__(path, position)
         self.path = path
-        """of the log file"""
+        """path of the log file"""
         self.position = position
-        """from which on its bytes would go"""
+        """position from which bytes would be removed"""
 
 
 class LogSegment:
-    """A base offset, its log and its indexes; indexes are opened (and if missing created) when first needed.
-
-    With `indexes_first` they are there before the log is: a log without them has to be scanned, they without a log are
-    nothing.  `create` makes a new log, or insists on one; None takes it as it comes.
+    """A base offset with its log and indexes. Indexes are opened, and created if missing, when first needed. With
+    `indexes_first` they are created before the log: a log without indexes must be scanned, while indexes without a log
+    are ignored. `create` True makes a new log, False requires one, None accepts both.
     """
 
     def __init__(
@@ -114,12 +113,12 @@ class LogSegment:
         self._first_timestamp: int | None = None
 
     def path(self, kind: FileKind) -> str:
-        """Where a file of this segment is."""
+        """Return the path of a file of this segment."""
         return f"{self._directory}/{segment_file(self.base_offset, kind)}{self._suffix}"
 
     @property
     def offset_index(self) -> OffsetIndex:
-        """The offset index, opened when first asked for."""
+        """Offset index, opened when first used."""
         if self._offset_index is None:
             path = self.path(FileKind.OFFSET_INDEX)
             self._offset_index = OffsetIndex(self._disk, path, self.base_offset, self._settings.segment_index_bytes)
@@ -127,14 +126,16 @@ class LogSegment:
 
     @property
     def time_index(self) -> TimeIndex:
-        """The time index, opened when first asked for."""
+        """Time index, opened when first used."""
         if self._time_index is None:
             path = self.path(FileKind.TIME_INDEX)
             self._time_index = TimeIndex(self._disk, path, self.base_offset, self._settings.segment_index_bytes)
         return self._time_index
 
     def sanity_check(self, *, time_index_is_new: bool) -> None:
-        """What is checked at opening: that there is an offset index, and the transaction index."""
+        """Check what the broker checks at opening: the offset index exists, and the transaction index is valid. Raises
+        `NoSuchFileError` or `CorruptIndexError`.
+        """
         if not self._disk.exists(self.path(FileKind.OFFSET_INDEX)):
             raise NoSuchFileError(f"Offset index file {self.path(FileKind.OFFSET_INDEX)} does not exist")
         if time_index_is_new:
@@ -142,12 +143,12 @@ class LogSegment:
         self.transaction_index.sanity_check()
 
     def resize_indexes(self) -> None:
-        """Give the active segment's indexes their full size."""
+        """Give the indexes of the active segment their full size."""
         self.offset_index.resize(self._settings.segment_index_bytes)
         self.time_index.resize(self._settings.segment_index_bytes)
 
     def can_hold(self, offset: int) -> bool:
-        """The offset fits into the indexes."""
+        """Whether the indexes can hold an offset."""
         return 0 <= int64(offset - self.base_offset) <= MAX_RELATIVE_OFFSET
 
     def _max_timestamp(self) -> TimestampOffset:
@@ -156,9 +157,9 @@ class LogSegment:
         return self._max
 
     def recover(self, producers: ProducerStateManager, epochs: LeaderEpochFileCache, *, keeps_log: bool = False) -> int:
-        """Walk all batches, cut at the first invalid one, rebuild the indexes; gives the bytes that were cut.
-
-        With `keeps_log` nothing is cut but `LogLossError` raised, and a full index ends nothing.
+        """Scan all batches, truncate at the first invalid one and rebuild the indexes; return the number of bytes
+        removed. With `keeps_log`, `LogLossError` is raised instead of truncating, and a full index ends nothing. Raises
+        the broker's exceptions.
         """
         offset_index, time_index = self.offset_index, self.time_index
         offset_index.reset()
@@ -195,7 +196,9 @@ class LogSegment:
             self.log = LogFile(self._store.source(), self._store.headers())
 
     def translate(self, offset: int, start: int = 0) -> LogBatch | None:
-        """The batch of an offset, through the index."""
+        """Return the batch that contains an offset, or the first after it, found through the index; None if there is
+        neither.
+        """
         position = max(self.offset_index.lookup(offset).position, start)
         try:
             return self.log.search(offset, position)
@@ -203,7 +206,9 @@ class LogSegment:
             raise error.at(None, self.path(FileKind.LOG)) from error.__cause__
 
     def read(self, offset: int, max_size: int, max_position: int | None = None) -> tuple[int, int] | None:
-        """Position and size of what a read from an offset gives; None if there is nothing at or after it."""
+        """Return position and size of the bytes that a read from an offset returns; None if nothing is at or
+        after it.
+        """
         limit = self.log.size if max_position is None else max_position
         batch = self.translate(offset)
         if batch is None:
@@ -216,30 +221,31 @@ class LogSegment:
         return batch.position, min(size, self.log.size - batch.position)
 
     def read_next_offset(self) -> int:
-        """The log end offset as the broker finds it: from the last index entry on."""
-        found = self.read(self.offset_index.last_offset, self.log.size)
-        if found is None:
+        """Return the log end offset as the broker finds it: from the last index entry on. The base offset if there is
+        no batch.
+        """
+        last_part = self.read(self.offset_index.last_offset, self.log.size)
+        if last_part is None:
             return self.base_offset
         try:
-            last = self.log.last_batch(*found)
+            last = self.log.last_batch(*last_part)
         except JavaError as error:
             raise error.at(None, self.path(FileKind.LOG)) from error.__cause__
         return self.base_offset if last is None else int64(last.last_offset + 1)
 
     @property
     def has_overflow(self) -> bool:
-        """The last batch's offset does not fit."""
+        """Whether the last offset does not fit the indexes."""
         next_offset = self.read_next_offset()
         return next_offset > self.base_offset and not self.can_hold(next_offset - 1)
 
     def truncate_to(self, offset: int, now_ms: int = 0, *, log_first: bool = False) -> int:
-        """Cut log and indexes at an offset; gives the bytes that were cut.
-
-        With `log_first` a crash leaves entries that point after the log's end, which are found to be wrong, and not a
-        log without its entries, which is not.
+        """Truncate log and indexes to an offset; return the number of bytes removed from the log. With `log_first`, a
+        crash leaves entries that point behind the log, which are detected; otherwise it would leave a log without its
+        entries, which is not detected.
         """
-        found = self.translate(offset)
-        size = self.log.size if found is None else found.position
+        batch = self.translate(offset)
+        size = self.log.size if batch is None else batch.position
         truncated = self.log.size - size
         if log_first:
             self._truncate_log(size)
@@ -264,21 +270,21 @@ class LogSegment:
         return TimestampOffset(timestamp, offset) if timestamp > last.timestamp else last
 
     def flush(self) -> None:
-        """Make everything durable, for which the indexes are opened."""
+        """Flush all files; the indexes are opened for it."""
         self._store.sync()
         self.offset_index.sync()
         self.time_index.sync()
         self.transaction_index.sync()
 
     def store(self) -> None:
-        """Bring the tree up to date with what open indexes hold."""
+        """Write pending changes of open indexes to the disk."""
         self.transaction_index.store()
         for index in (self._offset_index, self._time_index):
             if index is not None:
                 index.store()
 
     def close(self) -> None:
-        """Write the last time index entry and trim what is open."""
+        """Write the last time index entry and trim open indexes."""
         if self._max is not None:
             with contextlib.suppress(JavaError):  # the broker swallows whatever happens here
                 self.time_index.maybe_append(*self._max, skip_full_check=True)
@@ -289,31 +295,31 @@ class LogSegment:
         self.store()
 
     def close_handlers(self) -> None:
-        """Close the files and write nothing; they are opened again when they are needed."""
+        """Close the files without writing. They are opened again when needed."""
         for file in (self._store, self._offset_index, self._time_index, self.transaction_index):
             if file is not None:
                 file.close()
         self._offset_index = self._time_index = None
 
     def become_inactive(self) -> None:
-        """What rolling does to the segment that is left."""
+        """Write the last time index entry and release unused space, as rolling does with the previous segment."""
         self.time_index.maybe_append(*self._max_timestamp(), skip_full_check=True)
         self.trim()
 
     def trim(self) -> None:
-        """Give back the room that log and indexes do not use."""
+        """Release the space that log and indexes do not use."""
         self.offset_index.trim()
         self.time_index.trim()
         self._store.trim()
 
     def delete_files(self) -> None:
-        """Remove the segment's files."""
+        """Remove the files of the segment."""
         self.close_handlers()
         for kind in _ALL_KINDS:
             self._disk.delete(self.path(kind))
 
     def change_suffix(self, suffix: str) -> None:
-        """Rename the segment's files."""
+        """Rename the files of the segment to another suffix."""
         self.store()
         change_suffixes(self._disk, self._directory, self.base_offset, self._suffix, suffix)
         self._suffix = suffix
@@ -326,11 +332,11 @@ class LogSegment:
     # -- appending ---------------------------------------------------------------------------------------------------
 
     def reserve(self, size: int) -> None:
-        """Make room for a log of `size` bytes."""
+        """Reserve space for a log of `size` bytes."""
         self._store.reserve(size)
 
     def should_roll(self, roll: RollParams) -> bool:
-        """Whether a new segment must begin before something is appended."""
+        """Whether a new segment must begin before the append."""
         size = self._store.size
         return (
             size > roll.max_segment_bytes - roll.size
@@ -349,9 +355,8 @@ class LogSegment:
         return roll.now_ms - self._created_ms
 
     def append(self, batches: Sequence[RecordBatch]) -> None:
-        """Write batches after the end, then their index entries, as long as there is room for those.
-
-        Where one append of several batches fills an index a broker throws, with the batches written.
+        """Write batches at the end, then their index entries, as long as there is room. If one append of several
+        batches fills an index, a broker throws after the batches were written.
         """
         position = self._store.size
         self._store.append(b"".join(bytes(batch.data) for batch in batches))
@@ -360,7 +365,7 @@ class LogSegment:
             position += batch.size
 
     def index_batch(self, batch: AnyBatch, position: int, *, while_there_is_room: bool = False) -> None:
-        """Note a batch that is at a position, and index it if it is due."""
+        """Record a batch at a position, and add an index entry if one is due."""
         largest = self._max or self._max_timestamp()
         if batch.header.max_timestamp > largest.timestamp:
             largest = self._max = TimestampOffset(batch.header.max_timestamp, batch.last_offset)
@@ -373,7 +378,7 @@ class LogSegment:
         self._bytes_since_index_entry += batch.size
 
     def append_from(self, other: LogSegment, batches: Sequence[LogBatch] | BatchRun) -> None:
-        """Append batches of another segment, which follow each other there."""
+        """Append consecutive batches of another segment."""
         position = self.log.size
         if isinstance(batches, Sequence):
             start, end = batches[0].position, batches[-1].position + batches[-1].size
@@ -384,7 +389,7 @@ class LogSegment:
         self._index_all(batches, position)
 
     def _index_all(self, batches: Sequence[AnyBatch] | BatchRun, position: int) -> int:
-        """Note batches that follow each other from a position on; where they end."""
+        """Record consecutive batches from a position on; return the position after them."""
         if not isinstance(batches, Sequence) and len(batches) >= _MANY_BATCHES:
             return self._index_run(batches, position)
         for batch in batches:
@@ -393,7 +398,9 @@ class LogSegment:
         return position
 
     def _index_run(self, run: BatchRun, position: int) -> int:
-        """The same of many batches: entries are due where recovery makes them too (`Rebuild`)."""
+        """Record a run of batches from a position on, with index entries where recovery also makes them (`Rebuild`);
+        return the position after them.
+        """
         from kafkalog.codec.headers.rebuild_segment import IndexLimits, Progress, recover_run
 
         offsets, times = self.offset_index, self.time_index
@@ -406,13 +413,13 @@ class LogSegment:
                 position, position - self._bytes_since_index_entry, *self._max_timestamp(), offsets.entries,
                 offsets.last_offset, times.entries, *times.last_entry, _ANY_EPOCH,
             )  # fmt: skip
-            taken = recover_run(run, first, len(run), before, limits)
-            after = taken.progress
-            offsets.extend(taken.offset_entries, after.last_offset)
-            times.extend(taken.time_entries, TimestampOffset(after.last_timestamp, after.last_timestamp_offset))
+            indexed = recover_run(run, first, len(run), before, limits)
+            after = indexed.progress
+            offsets.extend(indexed.offset_entries, after.last_offset)
+            times.extend(indexed.time_entries, TimestampOffset(after.last_timestamp, after.last_timestamp_offset))
             self._max = TimestampOffset(after.timestamp, after.timestamp_offset)
             position, self._bytes_since_index_entry = after.valid_bytes, after.valid_bytes - after.last_indexed
-            first = taken.stopped
+            first = indexed.stopped
             if first < len(run):
                 batch = run.batch(first)
                 self.index_batch(batch, position)
@@ -420,11 +427,11 @@ class LogSegment:
         return position
 
     def open_indexes(self) -> None:
-        """Have both index files, made if they are missing, as a broker has before it appends."""
+        """Open both indexes, and create missing ones, as a broker does before it appends."""
         _ = self.offset_index, self.time_index
 
     def append_rewritten(self, data: bytes, batches: Iterable[Sequence[AnyBatch] | BatchRun]) -> None:
-        """Append batches that a cleaner rewrote or put together, all together `data`."""
+        """Append batches that a cleaner rewrote; `data` has all their bytes."""
         position = self.log.size
         self._store.append(data)
         self.log = LogFile(self._store.source())
@@ -432,40 +439,40 @@ class LogSegment:
             position = self._index_all(some, position)
 
     def append_largest_timestamp(self) -> None:
-        """The last time entry, unless the index was written with room for more than it has now."""
+        """Append the last time index entry, unless the index is full because it was written with room for more."""
         if self.time_index.entries < self.time_index.max_entries:
             self.time_index.maybe_append(*self._max_timestamp(), skip_full_check=True)
 
     @property
     def largest_timestamp(self) -> int:
-        """Largest timestamp that is known, ms; -1 if none."""
+        """Largest known timestamp in ms; -1 if there is none."""
         return self._max_timestamp().timestamp
 
     @property
     def age_timestamp(self) -> int:
-        """The time from which its age counts, ms: the largest timestamp, or without one that of its last change."""
+        """Time in ms from which its age is counted: the largest timestamp, or without one the modification time."""
         largest = self.largest_timestamp
         return largest if largest >= 0 else self.modified_ms
 
     @property
     def first_batch_timestamp(self) -> int | None:
-        """Largest timestamp of the first batch, ms; None without one."""
+        """Largest timestamp of the first batch in ms; None without one."""
         first = next(self.log.batches(), None)
         return None if first is None or first.header.max_timestamp < 0 else first.header.max_timestamp
 
     @property
     def modified_ms(self) -> int:
-        """When the log was changed last."""
+        """Modification time of the log in ms since 1970."""
         return self._disk.modified_ms(self.path(FileKind.LOG))
 
     def set_modified_ms(self, time_ms: int) -> None:
-        """Say when log and indexes were changed last."""
+        """Set the modification time of log and indexes, in ms since 1970."""
         for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
             self._disk.set_modified_ms(self.path(kind), time_ms)
 
 
 def change_suffixes(disk: Disk, directory: str, base_offset: int, old: str, new: str) -> list[str]:
-    """Rename the files of a segment, the log first; gives the paths that they have now."""
+    """Rename the files of a segment from one suffix to another, the log first; return the new paths."""
     renamed = []
     for kind in _ALL_KINDS:
         path = f"{directory}/{segment_file(base_offset, kind)}"

@@ -1,4 +1,4 @@
-"""Whole segments that retention or the log's start let go (`UnifiedLog.deleteOldSegments`)."""
+"""Delete whole segments due to retention or the log start (`UnifiedLog.deleteOldSegments`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["delete_old_segments"]
 
 
 class _Facts(Struct, frozen=True):
-    """What retention looks at."""
+    """Facts on which retention depends."""
 
     base_offset: int
     size: int
@@ -22,7 +22,9 @@ class _Facts(Struct, frozen=True):
 
 
 def delete_old_segments(log: CleanableLog, now_ms: int) -> list[int]:
-    """Delete what may go of a log; gives the base offsets of the segments.  The log start and the epochs follow."""
+    """Delete the segments that may be deleted; return their base offsets. The log start offset and the epochs are
+    adapted.
+    """
     settings = log.settings
     gone = _delete(log, retention.below_start(_facts(log), log.log_start_offset))
     if settings.deletes_old:
@@ -32,7 +34,7 @@ def delete_old_segments(log: CleanableLog, now_ms: int) -> list[int]:
 
 
 def _facts(log: CleanableLog) -> list[_Facts]:
-    return [_Facts(each.base_offset, each.log.size, each.age_timestamp) for each in log.segments.all()]
+    return [_Facts(segment.base_offset, segment.log.size, segment.age_timestamp) for segment in log.segments.all()]
 
 
 def _delete(log: CleanableLog, count: int) -> list[int]:
@@ -60,7 +62,7 @@ def _remove(log: CleanableLog, gone: Sequence[LogSegment]) -> None:
 
 
 def _roll(log: CleanableLog) -> None:
-    """A log always has a segment to append to."""
+    """Roll to a new segment: a log always has one to append to."""
     log.segments.last.become_inactive()
     log.producers.set_map_end(log.end_offset)
     log.producers.take_snapshot()

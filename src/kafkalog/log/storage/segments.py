@@ -1,4 +1,4 @@
-"""The segments of a log by base offset, in order (`LogSegments`)."""
+"""Segments of a log by base offset, in order (`LogSegments`)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["LogSegments"]
 
 
 class LogSegments:
-    """Segments, each under a base offset, which while a log is split need not be its own."""
+    """Segments, each under a base offset. While a log is split, it may not be the segment's own."""
 
     def __init__(self) -> None:
         self._segments: dict[int, LogSegment] = {}
         self.bases: list[int] = []
-        """sorted"""
+        """sorted base offsets"""
 
     def __len__(self) -> int:
         return len(self.bases)
@@ -28,38 +28,40 @@ class LogSegments:
         return self._segments[base]
 
     def put(self, segment: LogSegment, base: int) -> None:
-        """Add a segment, or put it in another one's place."""
+        """Add a segment, or replace the one with this base offset."""
         if base not in self._segments:
             insort(self.bases, base)
         self._segments[base] = segment
 
     def remove(self, base: int) -> None:
-        """Forget a segment, if it is known."""
+        """Remove a segment if it is known."""
         if self._segments.pop(base, None) is not None:
             del self.bases[bisect_left(self.bases, base)]
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all segments."""
         self._segments.clear()
         self.bases.clear()
 
     @property
     def last(self) -> LogSegment:
-        """The segment of the largest base offset."""
+        """Segment with the largest base offset."""
         return self._segments[self.bases[-1]]
 
     def floor(self, offset: int) -> LogSegment | None:
-        """The segment of the largest base offset at or below an offset."""
+        """Return the segment with the largest base offset at or below an offset; None if there is none."""
         number = bisect_right(self.bases, offset)
         return self._segments[self.bases[number - 1]] if number else None
 
     def higher(self, base: int) -> LogSegment | None:
-        """The segment of the smallest base offset above another; None after the last."""
+        """Return the segment with the smallest base offset above `base`; None after the last."""
         number = bisect_right(self.bases, base)
         return self._segments[self.bases[number]] if number < len(self.bases) else None
 
     def between(self, start: int, end: int) -> list[LogSegment]:
-        """Segments from the one that holds `start` to `end`, exclusive (`LogSegments.values`)."""
+        """Return the segments from the one that holds `start` to `end` (exclusive) (`LogSegments.values`). Raises
+        `IllegalArgumentError` if `end` is below `start`.
+        """
         if start == end:
             return []
         if end < start:
@@ -68,5 +70,5 @@ class LogSegments:
         return [self._segments[base] for base in self.bases[first : bisect_left(self.bases, end)]]
 
     def all(self) -> list[LogSegment]:
-        """All segments."""
+        """Return all segments in order."""
         return [self._segments[base] for base in self.bases]

@@ -1,4 +1,4 @@
-"""The settings that decide the bytes of a partition's files (`LogConfig`, `ProducerStateManagerConfig`)."""
+"""Settings on which the bytes of a partition's files depend (`LogConfig`, `ProducerStateManagerConfig`)."""
 
 from __future__ import annotations
 
@@ -8,60 +8,62 @@ __all__ = ["CleanerSettings", "StorageSettings"]
 
 
 class StorageSettings(Protocol):
-    """Kafka's names with underscores; sizes in bytes, times in ms."""
+    """Settings under Kafka's names with underscores; sizes in bytes, times in ms."""
 
     @property
     def segment_index_bytes(self) -> int:
-        """Room of each index."""
+        """Size of each index."""
 
     @property
     def index_interval_bytes(self) -> int:
-        """A batch gets an index entry when more bytes than this lie after the last one."""
+        """Bytes of log after the last entry beyond which a batch gets an index entry."""
 
     @property
     def producer_id_expiration_ms(self) -> int:
-        """A producer that was idle this long is forgotten when the log is opened."""
+        """Idle time after which a producer is forgotten when the log is opened."""
 
 
 class CleanerSettings(StorageSettings, Protocol):
-    """What a pass of the cleaner depends on besides (`LogConfig`, `CleanerConfig`)."""
+    """Further settings for a pass of the cleaner (`LogConfig`, `CleanerConfig`)."""
 
     @property
     def segment_bytes(self) -> int:
-        """How large a segment may become that several are made into."""
+        """Largest size of a segment that several are joined to."""
 
     @property
     def min_cleanable_dirty_ratio(self) -> float:
-        """A log is cleaned if more than this share of its bytes is dirty."""
+        """Share of dirty bytes above which a log is cleaned, from 0 to 1."""
 
     @property
     def min_compaction_lag_ms(self) -> int:
-        """Segments that hold a younger record are left alone; 0 leaves none."""
+        """Age below which the records of a segment prevent its cleaning; 0: none does."""
 
     @property
     def max_compaction_lag_ms(self) -> int:
-        """A log with an older dirty segment is cleaned whatever its ratio."""
+        """Age of a dirty segment above which a log is cleaned whatever its ratio."""
 
     @property
     def delete_retention_ms(self) -> int:
-        """How long a tombstone or a marker stays after the pass that finds nothing else of its key or transaction."""
+        """Time for which a tombstone or marker is kept after the pass that finds nothing else of its key or
+        transaction.
+        """
 
     @property
     def deletes_old(self) -> bool:
-        """Retention by age and size too (`cleanup.policy` holds `delete`)."""
+        """Whether retention by age and size applies too (`cleanup.policy` contains `delete`)."""
 
     @property
     def retention_ms(self) -> int:
-        """How old a segment may become; -1 keeps all."""
+        """Age above which a segment is deleted; -1 keeps all."""
 
     @property
     def retention_bytes(self) -> int:
-        """How large the log may be; -1 keeps all."""
+        """Size that the log may have; -1 keeps all."""
 
     @property
     def offset_map_slots(self) -> int:
-        """Slots of the offset map."""
+        """Number of slots of the offset map."""
 
     @property
     def offset_map_limit(self) -> int:
-        """How many keys are put into it."""
+        """Most keys that are put into it."""

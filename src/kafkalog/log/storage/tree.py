@@ -1,4 +1,4 @@
-"""The disk that is none: a directory tree that can be changed without changing anything."""
+"""The virtual disk: a directory tree that can be changed without changing files."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _EMPTY = Content()
 
 
 class _Files(MutableMapping[str, Content]):
-    """Contents by path, with the names of every directory at hand."""
+    """Contents by path, indexed by directory."""
 
     def __init__(self, directories: dict[str, dict[str, Content]] | None = None) -> None:
         self._directories: dict[str, dict[str, Content]] = {} if directories is None else directories
         self._shared = set(self._directories)
-        """directories whose contents are another tree's too, until one of them is changed"""
+        """directories whose dictionaries are shared with another tree, until one of them is changed"""
         self._changes: dict[tuple[str, str], int] = {}
         self._sorted: dict[str, list[str]] = {}
-        """names of directories as they were asked for, until one comes or goes"""
+        """cached names of directories, until one is created or removed"""
         self._seen: dict[str, list[str]] = {}
-        """the same, as a JVM sees them"""
+        """cached names that a JVM can open"""
         self._logs: dict[str, list[tuple[int, str]]] = {}
-        """the same of their logs"""
+        """cached logs of directories"""
 
     def __contains__(self, path: object) -> bool:
         if not isinstance(path, str):
@@ -73,13 +73,15 @@ class _Files(MutableMapping[str, Content]):
         self._came_or_went(directory, name)
 
     def get(self, path: str, default: Any = None) -> Any:
-        """As of any mapping: most are asked for files that are not there, for which an exception is slow."""
+        """Return a file's content, or `default`. Most calls are about files that do not exist, for which an exception
+        is slow.
+        """
         directory, _, name = path.rpartition("/")
         held = self._directories.get(directory)
         return default if held is None else held.get(name, default)
 
     def discard(self, path: str) -> None:
-        """Remove a file if it is there."""
+        """Remove a file if it exists."""
         directory, _, name = path.rpartition("/")
         held = self._directories.get(directory)
         if held is not None and name in held:
@@ -87,7 +89,7 @@ class _Files(MutableMapping[str, Content]):
             self._came_or_went(directory, name)
 
     def _own(self, directory: str) -> dict[str, Content]:
-        """The contents of a directory, to be changed."""
+        """Return the contents of a directory, unshared so that they can be changed."""
         held = self._directories.get(directory)
         if held is None:
             held = self._directories[directory] = {}
@@ -113,7 +115,7 @@ class _Files(MutableMapping[str, Content]):
         return sum(len(names) for names in self._directories.values())
 
     def put(self, directory: str, contents: Mapping[str, Content]) -> None:
-        """Let these, by name, be all that is directly in a directory."""
+        """Replace all files directly in a directory by `contents`."""
         held = self._directories.get(directory, {})
         if held.keys() != contents.keys():
             for name in held.keys() ^ contents.keys():
@@ -122,42 +124,44 @@ class _Files(MutableMapping[str, Content]):
         self._shared.discard(directory)
 
     def names(self, directory: str) -> list[str]:
-        """Names directly in a directory, sorted."""
-        found = self._sorted.get(directory)
-        if found is None:
-            found = self._sorted[directory] = sorted(self._directories.get(directory, ()))
-        return found.copy()
+        """Return the names of the files directly in a directory, sorted."""
+        names = self._sorted.get(directory)
+        if names is None:
+            names = self._sorted[directory] = sorted(self._directories.get(directory, ()))
+        return names.copy()
 
     def seen(self, directory: str) -> list[str]:
-        """Names directly in a directory that a JVM finds, sorted."""
-        found = self._seen.get(directory)
-        if found is None:
-            found = self.names(directory)
-            if not "".join(found).isascii():
-                found = [name for name in found if is_seen_by_java(name)]
-            self._seen[directory] = found
-        return found.copy()
+        """Return the names of the files directly in a directory that a JVM can open, sorted."""
+        names = self._seen.get(directory)
+        if names is None:
+            names = self.names(directory)
+            if not "".join(names).isascii():
+                names = [name for name in names if is_seen_by_java(name)]
+            self._seen[directory] = names
+        return names.copy()
 
     def logs(self, directory: str) -> list[tuple[int, str]]:
-        """Base offset and path of the logs under Kafka's own names directly in a directory, by base offset."""
-        found = self._logs.get(directory)
-        if found is None:
-            found = self._logs[directory] = sorted(_logs(directory, self._directories.get(directory, ())))
-        return found.copy()
+        """Return base offset and path of the logs directly in a directory whose names are Kafka's own, by base
+        offset.
+        """
+        logs = self._logs.get(directory)
+        if logs is None:
+            logs = self._logs[directory] = sorted(_logs(directory, self._directories.get(directory, ())))
+        return logs.copy()
 
     def changes(self, directory: str, suffix: str) -> int:
-        """How often a name with this suffix (without the dot) came or went in a directory."""
+        """Return how often a file with this suffix (without the dot) was created or removed in a directory."""
         return self._changes.get((directory, suffix), 0)
 
     def copy(self) -> _Files:
-        """A copy of the contents, to be changed apart."""
+        """Return an independent copy."""
         other = _Files(dict(self._directories))
         self._shared = set(self._directories)
         other._sorted, other._seen, other._logs = dict(self._sorted), dict(self._seen), dict(self._logs)
         return other
 
     def of(self, *directories: str) -> _Files:
-        """The files directly in some directories, to be changed apart."""
+        """Return an independent copy with only the files directly in some directories."""
         other = _Files({each: self._directories[each] for each in directories if each in self._directories})
         self._shared |= other._shared
         for each in filter(None, directories):  # whoever takes a part asks for these
@@ -186,7 +190,7 @@ def _logs(directory: str, names: Iterable[str]) -> Iterator[tuple[int, str]]:
 
 
 class _Directories(MutableSet[str]):
-    """Paths of directories, with those below each of the root's at hand."""
+    """Paths of directories, grouped by their first name."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._of_first: dict[str, set[str]] = {}
@@ -210,27 +214,28 @@ class _Directories(MutableSet[str]):
         self._of_first.get(value.partition("/")[0], set()).discard(value)
 
     def copy(self) -> _Directories:
-        """A copy of the paths, to be changed apart."""
+        """Return an independent copy."""
         other = _Directories(())
         other._of_first = {first: set(paths) for first, paths in self._of_first.items()}
         return other
 
     def of(self, firsts: Iterable[str]) -> _Directories:
-        """Some directories of the root, if they are there, and all below them, to be changed apart."""
+        """Return an independent copy with only some directories of the root, as far as they exist, and everything below
+        them.
+        """
         other = _Directories(())
         other._of_first = {first: set(self._of_first[first]) for first in firsts if first in self._of_first}
         return other
 
     def within(self, first: str) -> set[str]:
-        """A directory of the root, if it is there, and all below it."""
+        """Return a directory of the root, if it exists, and all directories below it."""
         return self._of_first.get(first, set())
 
 
 class Tree:
-    """Files and directories below one root, by relative path with `/`.
-
-    Live symbolic links and special files are not files here.  `links` are dangling symbolic links: they do not exist
-    for who looks, but are in the way of who creates a file, and a broker that opens one for writing writes through it.
+    """Files and directories below one root, by relative path with `/`. Symbolic links to existing files and special
+    files are not files here. `links` are dangling symbolic links: nobody can read them, but they prevent creating a
+    file, and a broker that opens one for writing writes to its target.
     """
 
     def __init__(
@@ -252,33 +257,35 @@ class Tree:
         self._modified_ms = modified_ms
         self._spool = spool
         self.times: dict[str, int] = {}
-        """path -> when the file was changed last (ms), where that was set"""
+        """modification times in ms by path, for files whose time was set"""
 
     def _with(self, files: _Files, directories: Iterable[str]) -> Tree:
-        """A tree over the same originals."""
+        """Return a tree over the same originals."""
         return Tree(files, directories, self._origin, self._headers, self.links, self._modified_ms, self._spool)
 
     def part(self, *directories: str) -> Tree:
-        """A tree of its own with the root's files, these directories and what is in them."""
+        """Return an independent tree with the root's files and these directories with their files."""
         return self._with(self.files.of("", *directories), self.directories.of(directories))
 
     def copy(self) -> Tree:
-        """A copy of the content; changing one does not change the other."""
+        """Return an independent copy."""
         other = self._with(self.files.copy(), self.directories.copy())
         other.times = dict(self.times)
         other.renamed_directories = list(self.renamed_directories)
         return other
 
     def source(self, path: str) -> ContentSource:
-        """A reader of the file as it is now."""
+        """Return a reader of a file's current content."""
         return ContentSource(self.files[path], self._origin)
 
     def reader(self, content: Content) -> ContentSource:
-        """A reader of what a file holds or held."""
+        """Return a reader of a content that a file has or had."""
         return ContentSource(content, self._origin)
 
     def headers(self, path: str) -> HeaderTable | None:
-        """The sound batches at the start of a log that is an original file or the beginning of one, if that helps."""
+        """Return a table of the sound batches at the start of a log that is an original file or the beginning of one;
+        None if there is no table.
+        """
         if self._headers is None:
             return None
         match self.files[path].parts:
@@ -287,14 +294,14 @@ class Tree:
         return None
 
     def read(self, path: str, limit: int = DEFAULT_LIMITS.checkpoint_bytes) -> bytes:
-        """The whole content of a small file; `TooLargeError` if it has more than `limit` bytes."""
+        """Return the whole content of a small file. Raises `TooLargeError` if it has more than `limit` bytes."""
         source = self.source(path)
         if source.size > limit:
             raise TooLargeError(f"{path} has {source.size} bytes; no more than {limit} of such a file are read")
         return bytes(source.read(0, source.size))
 
     def open_log(self, path: str, *, create: bool | None = None) -> VirtualLog:
-        """Open a log file, or make it."""
+        """Open a log file, and create it if it does not exist. `create` is ignored."""
         return VirtualLog(self, path)
 
     def slots(self, path: str, entry_size: int, max_size: int) -> VirtualSlots:
@@ -302,43 +309,45 @@ class Tree:
         return VirtualSlots(self, path, entry_size, max_size)
 
     def open_or_create_later(self, path: str) -> VirtualFile:
-        """Open a file that there may not be yet."""
+        """Return a file that is created when it is first needed."""
         return VirtualFile(self, path)
 
     def is_same(self, path: str, other: Tree, its_path: str) -> bool:
-        """A file holds the same as one of another tree of the same originals."""
+        """Whether a file has the same bytes as one of another tree over the same originals."""
         return self.is_content(path, other.files[its_path])
 
     def is_content(self, path: str, content: Content) -> bool:
-        """A file holds the same as a content made of the same originals."""
+        """Whether a file has the same bytes as a content over the same originals."""
         return same_bytes(self.files[path], content, self._origin)
 
     def exists(self, path: str) -> bool:
-        """A file or a directory of this path is there; a dangling symbolic link is not."""
+        """Whether a file or directory has this path. A dangling symbolic link does not count."""
         return path in self.files or path in self.directories
 
     def names(self, directory: str) -> list[str]:
-        """Names of the regular files directly in a directory that a JVM finds, sorted."""
+        """Return the names of the regular files directly in a directory that a JVM can open, sorted."""
         return self.files.seen(directory)
 
     def all_names(self, directory: str) -> list[str]:
-        """Names of the regular files directly in a directory, sorted: as `Path` lists them, which keeps any bytes."""
+        """Return the names of the regular files directly in a directory, sorted, also those that are not UTF-8."""
         return self.files.names(directory)
 
     def logs(self, directory: str) -> list[tuple[int, str]]:
-        """Base offset and path of the logs under Kafka's own names directly in a directory, by base offset."""
+        """Return base offset and path of the logs directly in a directory whose names are Kafka's own, by base
+        offset.
+        """
         return self.files.logs(directory)
 
     def changes(self, directory: str, suffix: str) -> int:
-        """How often a name with this suffix (without the dot) came or went in a directory."""
+        """Return how often a file with this suffix (without the dot) was created or removed in a directory."""
         return self.files.changes(directory, suffix)
 
     def subdirectories(self) -> list[str]:
-        """Names of the directories directly below the root that a JVM finds, sorted."""
+        """Return the names of the directories directly below the root that a JVM can open, sorted."""
         return sorted(path for path in self.directories if "/" not in path and is_seen_by_java(path))
 
     def written_through(self) -> str | None:
-        """A dangling symbolic link in place of which there is a file now."""
+        """Return the path of a dangling symbolic link in whose place a file was written; None if there is none."""
         old_name = {new: old for old, new in self.renamed_directories}
         for path in self.links:
             directory, separator, name = path.partition("/")
@@ -348,19 +357,19 @@ class Tree:
         return None
 
     def is_file(self, path: str) -> bool:
-        """A regular file of this path is there."""
+        """Whether a regular file has this path."""
         return path in self.files
 
     def is_directory(self, path: str) -> bool:
-        """A directory of this path is there."""
+        """Whether a directory has this path."""
         return path in self.directories
 
     def computed(self, data: bytes) -> Part:
-        """A part of a file that holds these bytes; many of them are not kept in memory where they can be spooled."""
+        """Return a part of a file with these bytes, which are written to a temporary file if there is one."""
         return Literal(data) if self._spool is None else self._spool(data)
 
     def modified_ms(self, path: str) -> int:
-        """What was set for the file, or the time of the original that it is or begins with."""
+        """Return the modification time in ms that was set for a file, or that of the original with which it begins."""
         if path in self.times:
             return self.times[path]
         match self.files[path].parts:
@@ -369,11 +378,13 @@ class Tree:
         return self._modified_ms(path)
 
     def set_modified_ms(self, path: str, time_ms: int) -> None:
-        """Say when a file was changed last."""
+        """Set the modification time of a file, in ms since 1970."""
         self.times[path] = time_ms
 
     def create(self, path: str) -> None:
-        """Make an empty file; where a directory or a dangling link is in the way a broker cannot read it either."""
+        """Create an empty file. Raises `JavaIOError` if a directory or a dangling link has the path: a broker cannot
+        read it either.
+        """
         if path in self.directories or path in self.links:
             raise JavaIOError(f"{path} (Is a directory)" if path in self.directories else path)
         self.write(path, b"")
@@ -383,7 +394,9 @@ class Tree:
         self.files[path] = join([Literal(data)])
 
     def overwrite(self, path: str, data: bytes) -> None:
-        """Write over the beginning of a file; what it holds after that stays."""
+        """Write over the start of a file; bytes after `data` remain. Raises `JavaIOError` if the path is a
+        directory.
+        """
         if path in self.directories:
             raise JavaIOError(f"{path} (Is a directory)")
         old = self.files.get(path)
@@ -391,7 +404,9 @@ class Tree:
         self.files[path] = join([Literal(data), *rest])
 
     def replace(self, path: str, data: bytes) -> None:
-        """Write beside a file and rename: what an earlier write left there is gone then."""
+        """Replace a file's content, as if written beside it and renamed: a temporary file of an earlier write is
+        removed too.
+        """
         self.write(path, data)
         if path + TEMPORARY in self.links:  # the link is what is renamed
             self.write(path + TEMPORARY, b"")
@@ -399,39 +414,39 @@ class Tree:
             self.delete(path + TEMPORARY)
 
     def delete(self, path: str) -> None:
-        """Remove a file if it is there."""
+        """Remove a file if it exists."""
         self.files.discard(path)
         self.times.pop(path, None)
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file over whatever is there."""
+        """Rename a file, replacing an existing one."""
         self.times.pop(new, None)
         if old in self.times:
             self.times[new] = self.times.pop(old)
         self.files[new] = self.files.pop(old)
 
     def put(self, directory: str, contents: Mapping[str, Content]) -> None:
-        """Let these, by name, be all the files directly in a directory."""
+        """Replace all files directly in a directory by `contents`, and forget their modification times."""
         self.forget_times(directory)
         self.files.put(directory, contents)
 
     def forget_times(self, directory: str) -> None:
-        """What was set for files directly in a directory counts no more."""
+        """Forget the modification times that were set for files directly in a directory."""
         for path in [path for path in self.times if path.rpartition("/")[0] == directory]:
             del self.times[path]
 
     def sync_names(self, directory: str) -> None:
-        """Nothing is lost here."""
+        """Do nothing: there is no disk to flush to."""
 
     def remove_directory(self, path: str) -> None:
-        """Remove a directory with all that is in it."""
+        """Remove a directory with everything in it."""
         for known in self._below(path):
             self.directories.discard(known)
             for name in self.files.names(known):
                 del self.files[f"{known}/{name}"]
 
     def rename_directory(self, old: str, new: str) -> None:
-        """Rename a directory with all that is in it."""
+        """Rename a directory with everything in it."""
         self.renamed_directories.append((old, new))
         for path in self._below(old):
             target = new + path[len(old) :]
@@ -442,7 +457,7 @@ class Tree:
                 self.files[f"{target}/{name}"] = self.files.pop(f"{path}/{name}")
 
     def _below(self, path: str) -> list[str]:
-        """A directory and those inside it."""
+        """Return a directory and all directories below it."""
         inside = path + "/"
         known = self.directories.within(path.partition("/")[0])
-        return [path, *(each for each in known if each.startswith(inside))]
+        return [path, *(directory for directory in known if directory.startswith(inside))]

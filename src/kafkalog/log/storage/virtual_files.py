@@ -1,4 +1,4 @@
-"""Files of the virtual tree that are held open: an index's slots, and a file that grows at its end."""
+"""Open files of the virtual tree: the slots of an index, and files that grow."""
 
 from __future__ import annotations
 
@@ -16,40 +16,37 @@ __all__ = ["VirtualFile", "VirtualLog", "VirtualSlots"]
 
 
 class VirtualDirectory(Protocol):
-    """What these need of the virtual tree."""
+    """Part of the virtual tree's interface that these files use."""
 
     @property
     def files(self) -> MutableMapping[str, Content]:
-        """Path -> content."""
+        """Contents by path."""
 
     @property
     def directories(self) -> Container[str]:
         """Paths of directories."""
 
     def source(self, path: str) -> ContentSource:
-        """A file's bytes."""
+        """Return a reader of a file."""
 
     def reader(self, content: Content) -> ContentSource:
-        """The bytes of what a file holds."""
+        """Return a reader of a content."""
 
     def headers(self, path: str) -> HeaderTable | None:
-        """Headers that were read before."""
+        """Return the table of headers that were already read; None if there is none."""
 
     def write(self, path: str, data: bytes) -> None:
-        """Put a file in place."""
+        """Create or replace a file."""
 
     def computed(self, data: bytes) -> Part:
-        """A part of a file that holds these bytes."""
+        """Return a part of a file with these bytes."""
 
 
 class VirtualSlots:
-    """An index as a broker maps it (`AbstractIndex`): at full size, with what was there, or zeros, after the entries.
-
-    The tree has what becomes of the file's length at once, as a mapped file's length does, and its entries from `store`
-    on.
-
-    An existing file is taken to be full of entries; only recovery resets it.  Old bytes stay under a reset until the
-    file is trimmed, so the file is modeled as what was written over what was there.
+    """An index as a broker maps it (`AbstractIndex`): a file of full size, with old bytes or zeros after the entries.
+    The tree gets a change of the file's length at once, as with a mapped file, and the entries with `store`. An
+    existing file is assumed to be full of entries; only recovery resets it. After a reset the old bytes stay until the
+    file is trimmed, so the file is modeled as new bytes written over old ones.
     """
 
     def __init__(self, tree: VirtualDirectory, path: str, entry_size: int, max_size: int) -> None:
@@ -71,15 +68,15 @@ class VirtualSlots:
             self.entries = self._length // entry_size
         self._there = tree.files[path]
         self._source: ContentSource | None = None
-        """a reader of what is there, once it was asked for"""
+        """reader of the old bytes, once they were needed"""
 
     @property
     def max_entries(self) -> int:
-        """Slots that the file has room for."""
+        """Number of slots that the file has room for."""
         return self._length // self._entry_size
 
     def slot(self, number: int) -> bytes:
-        """The bytes of one slot, in use or not."""
+        """Return the bytes of one slot, used or not. Raises `IllegalArgumentError` if it is outside the file."""
         start = number * self._entry_size
         end = start + self._entry_size
         if end > self._length:
@@ -89,13 +86,13 @@ class VirtualSlots:
         return self._before(start, end)
 
     def _before(self, start: int, end: int) -> bytes:
-        """What was there, and zeros."""
+        """Return old bytes, padded with zeros."""
         if self._source is None:
             self._source = self._tree.reader(self._there)
         return bytes(self._source.read(start, end - start)).ljust(end - start, b"\0")
 
     def append(self, data: bytes) -> None:
-        """Add whole entries."""
+        """Append whole entries."""
         position = self.entries * self._entry_size
         if len(self._written) < position:  # entries that were kept, now under written ones
             self._written += self._before(len(self._written), position)
@@ -104,11 +101,11 @@ class VirtualSlots:
         self._dirty = True
 
     def keep(self, entries: int) -> None:
-        """No entry after the first `entries` is in use."""
+        """Drop all entries after the first `entries`."""
         self.entries = entries
 
     def store(self) -> None:
-        """Bring the tree up to date: what was written, what was there, zeros."""
+        """Write pending entries to the tree: new bytes, then old bytes or zeros."""
         if not self._dirty:
             return
         self._dirty = False
@@ -124,7 +121,9 @@ class VirtualSlots:
         self._there, self._source = there, None
 
     def resize(self, size: int) -> bool:
-        """Set the file's length; entries stay where they are."""
+        """Set the file's length in bytes, keeping the entries; return whether it changed. Raises `FullIndexError` if
+        the entries do not fit.
+        """
         size = size // self._entry_size * self._entry_size
         if size == self._length:
             return False
@@ -137,26 +136,26 @@ class VirtualSlots:
         return True
 
     def trim(self) -> None:
-        """Cut the file after its entries."""
+        """Truncate the file to its entries."""
         self.resize(self.entries * self._entry_size)
         self.store()
 
     def renamed(self, path: str) -> None:
-        """The file is under another name now."""
+        """Record the file's new path."""
         self.store()
         self._path = path
         self._there, self._source = self._tree.files[path], None
 
     def sync(self) -> None:
-        """Nothing is lost here."""
+        """Do nothing: there is no disk to flush to."""
 
     def close(self) -> None:
-        """Nothing is open; the file has the length that it was given."""
+        """Write pending entries. The file keeps its length."""
         self.store()
 
 
 class VirtualFile:
-    """A file that comes to be with what is appended first."""
+    """A file that is created by the first append."""
 
     def __init__(self, tree: VirtualDirectory, path: str) -> None:
         if path in tree.directories:
@@ -166,32 +165,32 @@ class VirtualFile:
         self.exists = path in tree.files
 
     def source(self) -> ContentSource:
-        """A reader of the file as it is now."""
+        """Return a reader of the file's current content."""
         return self._tree.source(self._path)
 
     def append(self, data: bytes) -> None:
-        """Write after the end."""
+        """Append bytes."""
         old = self._tree.files[self._path].parts if self.exists else ()
         self._tree.files[self._path] = join([*old, Literal(data)])
         self.exists = True
 
     def truncate(self, size: int) -> None:
-        """Cut the file."""
+        """Truncate the file to `size` bytes."""
         self._tree.files[self._path] = self._tree.files[self._path].slice(0, size)
 
     def renamed(self, path: str) -> None:
-        """The file is under another name now."""
+        """Record the file's new path."""
         self._path = path
 
     def sync(self) -> None:
-        """Nothing is lost here."""
+        """Do nothing: there is no disk to flush to."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: the file is not open."""
 
 
 class VirtualLog:
-    """A log file, made if there is none; it is its own reader."""
+    """A log file, created if it does not exist. It is its own reader."""
 
     def __init__(self, tree: VirtualDirectory, path: str) -> None:
         if path in tree.directories:
@@ -205,53 +204,55 @@ class VirtualLog:
 
     @property
     def _content(self) -> ContentSource:
-        """A reader of what is there."""
+        """Reader of the current content."""
         if self._source is None:
             self._source = self._tree.reader(self._there)
         return self._source
 
     @property
     def size(self) -> int:
-        """Bytes of its content."""
+        """Size of the content in bytes."""
         return self._there.size
 
     def read(self, position: int, length: int) -> bytes | memoryview:
-        """Bytes from `position`; fewer only where the file ends."""
+        """Return `length` bytes from `position`; fewer only at the end of the file."""
         return self._content.read(position, length)
 
     def next_data(self, position: int, end: int) -> int:
-        """The first position from `position` on that is in no hole."""
+        """Return the first position from `position` on, at most `end`, that is not in a hole."""
         return self._content.next_data(position, end)
 
     def read_into(self, position: int, target: memoryview) -> int:
-        """Fill `target` with the bytes from `position`; how many there were."""
+        """Read bytes from `position` into `target`; return their number."""
         return self._content.read_into(position, target)
 
     def source(self) -> VirtualLog:
-        """A reader of the file, brought up to date."""
+        """Return this file as a reader of the tree's current content."""
         self._there, self._source = self._tree.files[self._path], None
         return self
 
     def headers(self) -> HeaderTable | None:
-        """The sound batches at its start, where a table of them is at hand."""
+        """Return the table of the sound batches at its start; None if there is none."""
         return self._tree.headers(self._path)
 
     def append(self, data: bytes) -> None:
-        """Write after the end."""
+        """Append bytes."""
         self._put(join([*self._tree.files[self._path].parts, self._tree.computed(data)]))
 
     def append_from(self, other: Source, start: int, end: int) -> None:
-        """Write after the end what is in another log, whose bytes are not read for it."""
+        """Append the bytes from `start` to `end` of another log of a tree, which are not read for it. Raises TypeError
+        for another source.
+        """
         if not isinstance(other, VirtualLog):
             raise TypeError(f"{type(other).__name__} is not a log of a tree")
         self._put(join([*self._tree.files[self._path].parts, *other.slice(start, end).parts]))
 
     def slice(self, start: int, end: int) -> Content:
-        """A part of its content."""
+        """Return a part of the content."""
         return self._tree.files[self._path].slice(start, end)
 
     def truncate(self, size: int) -> None:
-        """Cut the content."""
+        """Truncate the content to `size` bytes."""
         self._put(self._tree.files[self._path].slice(0, size))
 
     def _put(self, content: Content) -> None:
@@ -259,17 +260,17 @@ class VirtualLog:
         self._there, self._source = content, None
 
     def renamed(self, path: str) -> None:
-        """The file is under another name now."""
+        """Record the file's new path."""
         self._path = path
 
     def reserve(self, size: int) -> None:
-        """Room is not matter."""
+        """Do nothing: virtual files need no space."""
 
     def trim(self) -> None:
-        """Nothing was reserved."""
+        """Do nothing: no space was reserved."""
 
     def sync(self) -> None:
-        """Nothing is lost here."""
+        """Do nothing: there is no disk to flush to."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: the file is not open."""

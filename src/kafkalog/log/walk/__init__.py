@@ -1,1 +1,1 @@
-"""The one walk over the batches of a log: what should come next, what is done with what does, where it goes on."""
+"""Scan the batches of a log: which offset comes next, how a batch is treated, where a log continues after damage."""

@@ -1,6 +1,5 @@
-"""Which batches are wanted, decided on their headers: what is left out is neither decompressed nor decoded.
-
-Checksums are compared all the same, and offsets and transactions go on as if everything were read.
+"""Select batches by their headers; others are neither decompressed nor decoded. Checksums are still compared, and
+offsets and transactions are tracked as if every batch were read.
 """
 
 from __future__ import annotations
@@ -30,9 +29,8 @@ Codecs: TypeAlias = Codec | str | int | Iterable[Codec | str | int] | None
 
 
 class BatchFilter(Struct, frozen=True, kw_only=True):
-    """All conditions must hold; one that is None always does.
-
-    Entries of magic 0 and 1 have no producer and are neither transactional nor control; the codec is the wrapper's.
+    """Conditions on a batch, all of which must hold; None is always true. Entries of magic 0 and 1 have no producer and
+    are neither transactional nor control batches; the codec is the wrapper's.
     """
 
     producer_ids: frozenset[int] | None = None
@@ -41,7 +39,7 @@ class BatchFilter(Struct, frozen=True, kw_only=True):
     control: bool | None = None
 
     def accepts(self, header: AnyHeader) -> bool:
-        """Whether a batch with this header is wanted."""
+        """Whether a batch with this header is selected."""
         return (
             (self.producer_ids is None or header.producer_id in self.producer_ids)
             and (self.codecs is None or header.codec in self.codecs)
@@ -50,7 +48,7 @@ class BatchFilter(Struct, frozen=True, kw_only=True):
         )
 
     def chosen(self, run: BatchRun | MessageRun) -> npt.NDArray[np.bool_]:
-        """Whether each batch of a run is chosen."""
+        """Return a mask of the selected batches of a run."""
         import numpy as np
 
         from kafkalog.codec.headers.runs import BatchRun
@@ -69,14 +67,14 @@ class BatchFilter(Struct, frozen=True, kw_only=True):
 
 
 def _producer_id(value: object) -> int:
-    """Any integer, numpy's too."""
+    """Return an integer of any type as an int. Raises `UsageError` if it is not a producer id."""
     try:
-        found = operator.index(value)  # type: ignore[arg-type]
+        producer_id = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        found = NO_PRODUCER_ID
-    if not NO_PRODUCER_ID < found < 2**63:
+        producer_id = NO_PRODUCER_ID
+    if not NO_PRODUCER_ID < producer_id < 2**63:
         raise UsageError(f"{shown(value)} is not a producer id: they are 0 to {2**63 - 1}")
-    return found
+    return producer_id
 
 
 def batch_filter(
@@ -85,7 +83,9 @@ def batch_filter(
     transactional: bool | None = None,
     control: bool | None = None,
 ) -> BatchFilter | None:
-    """The filter of these conditions, None if there are none; raises `UsageError` for what no batch can have."""
+    """Return the filter with these conditions; None if all are None. Raises `UsageError` for values that no batch can
+    have.
+    """
     if producer_ids is None and codecs is None and transactional is None and control is None:
         return None
     ids = None
@@ -93,5 +93,5 @@ def batch_filter(
         ids = frozenset(map(_producer_id, producer_ids if isinstance(producer_ids, Iterable) else [producer_ids]))
     wanted = None
     if codecs is not None:
-        wanted = frozenset(as_codec(each) for each in ([codecs] if isinstance(codecs, str | int) else codecs))
+        wanted = frozenset(as_codec(codec) for codec in ([codecs] if isinstance(codecs, str | int) else codecs))
     return BatchFilter(producer_ids=ids, codecs=wanted, transactional=transactional, control=control)

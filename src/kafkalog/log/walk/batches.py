@@ -1,7 +1,6 @@
-"""The walk over the batches of several segments, and where damage ends it.
-
-A torn or zero tail in the last segment, with nothing after it, is the end of the log.  Anything else is damage that a
-consumer cannot cross: the walk stops there with a finding, unless it is told to go on after it.
+"""Scan the batches of several segments up to damage. A torn or zero tail in the last segment, with nothing after it, is
+the end of the log. Anything else is damage that a consumer cannot pass: the scan stops there with a finding, unless it
+is asked to continue after it.
 """
 
 from __future__ import annotations
@@ -35,30 +34,29 @@ if TYPE_CHECKING:
 __all__ = ["SINGLY", "BatchReader", "LateRuns", "Passed"]
 
 SINGLY = MIB
-"""Bytes behind damage that are walked over batch by batch: a walk may end soon, and runs come in large windows."""
+"""Bytes after damage that are scanned batch by batch: a scan may end soon, and runs need large windows."""
 _LOWEST = -(2**63)
 
 
 class Passed(NamedTuple):
-    """A place that a walk could not read, or must not."""
+    """A place that a scan could not read or does not pass."""
 
     segment: Segment
     position: int
     next_offset: int
-    """what should come there"""
+    """offset that should come there"""
     finding: Finding
     head: bytes
-    """what stands there, as much as a header"""
+    """bytes at that place, at most as many as a header"""
 
 
 class BatchReader:
-    """Iterates over batches; `segment` is that of the latest batch, `findings` what was wrong so far.
-
-    `start_offset` skips batches that end below it, through the offset index; `start_timestamp` (ms) may skip older
-    ones, through the time index.  With `through_damage` the walk continues after damage, at the next batch that is
-    proven to continue the log (see `Resync`).  Batches that `batches` does not accept are skipped.  `on_bytes` is
-    called with the number of log bytes passed.  With `hold` the files are held open from here on, see `HeldFiles`.
-    Raises `StorageError`, and with `raises` `FormatError` where damage ends the walk.
+    """Iterator over the batches of `segments`. While it is used, `segment` is that of the latest batch and `findings`
+    has the faults so far. `start_offset` skips batches that end below it, using the offset index. `start_timestamp`
+    (ms) may skip older ones, using the time index. With `through_damage` the scan continues after damage, at the next
+    batch that is proven to continue the log (see `Resync`). Batches that `batches` does not accept are skipped.
+    `on_bytes` is called with the number of log bytes of each batch or run. With `hold` the files are kept open from now
+    on, see `HeldFiles`. Raises `StorageError`, and with `raises` also `FormatError` if damage ends the scan.
     """
 
     def __init__(
@@ -88,24 +86,24 @@ class BatchReader:
         self.findings: list[Finding] = []
         self.stop: StopReason | None = None
         self.passed: list[Passed] = []
-        """damage so far, in its order; that which ends a log is none"""
+        """damage so far, in order; not that at the end of a log"""
         self.damaged_at: tuple[Segment, int] | None = None
-        """where damage ended the walk: the segment, and the position in it; None at the end of a log"""
+        """segment and position of the damage that ended the scan; None at the end of a log"""
 
     @property
     def damaged(self) -> bool:
-        """Whether the walk met damage that is not simply the end of the log."""
+        """Whether the scan found damage other than the tail of the log."""
         return any(finding.severity is Severity.ERROR for finding in self.findings)
 
     def __iter__(self) -> Iterator[RecordBatch]:
-        for found in self._walk(runs=False):
-            if isinstance(found, RecordBatch):
-                yield found
+        for batch in self._walk(runs=False):
+            if isinstance(batch, RecordBatch):
+                yield batch
 
     def by_run(self, *, after: int = 0) -> Iterator[BatchRun | RecordBatch]:
-        """The batches, consecutive v2 batches without findings as runs where there are enough, see `codec.thresholds`.
-
-        The first `after` bytes come batch by batch all the same: who wants only a few records is not kept waiting.
+        """Return an iterator over the batches that yields consecutive v2 batches without findings as runs. If there are
+        few bytes, it yields only batches, see `codec.thresholds`. The first `after` bytes come batch by batch, so that
+        a caller that needs few records gets them soon.
         """
         self._runs_after = after
         return self._walk(runs=self.has_runs)
@@ -143,16 +141,16 @@ class BatchReader:
             cursor = Cursor(source, segment.base_offset, next_base, position=position, limits=self._limits)
             while True:
                 scanner = self._scanner(source, cursor.position, runs)
-                for found in scanner:
-                    for each in cursor.parts(found, gaps=True):
-                        if not isinstance(each, RecordBatch):
-                            yield from self._wanted(each, low)
-                        elif self._stops(each, cursor, segment, source):
+                for scanned in scanner:
+                    for part in cursor.parts(scanned, gaps=True):
+                        if not isinstance(part, RecordBatch):
+                            yield from self._wanted(part, low)
+                        elif self._stops(part, cursor, segment, source):
                             return
-                        elif each.last_offset >= low and (self._filter is None or self._filter.accepts(each.header)):
-                            yield each
+                        elif part.last_offset >= low and (self._filter is None or self._filter.accepts(part.header)):
+                            yield part
                         if self._on_bytes is not None:
-                            self._on_bytes(_size_of(each))
+                            self._on_bytes(_size_of(part))
                 ended = cursor.ended(scanner, through_damage=self._through_damage)
                 self.findings += [finding.in_file(segment.path) for finding in ended.findings]
                 if ended.stop is not StopReason.END and not ended.is_tail:
@@ -164,7 +162,7 @@ class BatchReader:
             self._stop(ended, segment)
 
     def _wanted(self, run: BatchRun, low: int) -> Iterator[BatchRun]:
-        """What of a run does not end below an offset and is accepted."""
+        """Yield the selected batches of a run that do not end below offset `low`; nothing if there are none."""
         wanted = run.part(int((run.last_offsets < low).sum()), len(run))
         if self._filter is not None:
             wanted = wanted.where(self._filter.chosen(wanted))
@@ -184,13 +182,13 @@ class BatchReader:
         self.passed.append(Passed(segment, position, expected, finding.in_file(segment.path), head))
 
     def _stops(self, batch: RecordBatch, cursor: Cursor, segment: Segment, source: FileSource) -> bool:
-        """Note what is wrong with a batch; whether nobody reads past it."""
+        """Record the faults of a batch; return whether the scan stops at it."""
         expected = cursor.next_offset
         verdict = cursor.judge(batch)
         if not cursor.found:
             return False
-        found = [finding for finding in cursor.found if finding.code is not FindingCode.OFFSET_GAP]
-        self.findings.extend(finding.in_file(segment.path) for finding in found)
+        findings = [finding for finding in cursor.found if finding.code is not FindingCode.OFFSET_GAP]
+        self.findings.extend(finding.in_file(segment.path) for finding in findings)
         if verdict in ENDING:
             self._note(segment, batch.position, expected, cursor.why, source)
         if self._through_damage or verdict not in ENDING:
@@ -200,7 +198,7 @@ class BatchReader:
         return True
 
     def stop_at(self, finding: Finding, batch: RecordBatch) -> None:
-        """Note that nobody can read on after `batch`, the latest one; for those who look into the batches."""
+        """Record that the scan cannot pass `batch`, the latest one. For callers that decode the batches."""
         self.findings.append(finding)
         if self.segment is not None:
             self._stop(_at_a_batch(batch), self.segment)
@@ -214,7 +212,7 @@ class BatchReader:
         later = self._segments[self._segments.index(segment) + 1 :]
         if not later:
             return
-        size = sum(each.size for each in later)
+        size = sum(following.size for following in later)
         left = segment.size - ended.position
         more = f"; {left} bytes here and {counted(len(later), 'segment')} ({size} bytes) after were not read"
         self.findings[-1] = replace(self.findings[-1], detail=self.findings[-1].detail + more)
@@ -231,14 +229,14 @@ def _run_scanner(source: Source, position: int, limits: Limits, check_crc: bool 
 
 
 def large_log_scanner(source: Source) -> RunScanner | None:
-    """A walk over a log in runs, if it has enough batches for that."""
+    """Return a scanner for a log in runs; None if it has too few batches for that."""
     if not headers_are_worth_it(source.size, lambda: first_batch_bytes(lambda: source)):
         return None
     return _run_scanner(source, 0, DEFAULT_LIMITS)
 
 
 class LateRuns:
-    """Batches one by one up to a position, and runs from there on."""
+    """Scanner that yields batches one by one up to position `end`, and runs after it."""
 
     def __init__(self, source: Source, position: int, end: int, limits: Limits, *, check_crc: bool = True) -> None:
         self._source = source
@@ -249,17 +247,17 @@ class LateRuns:
 
     @property
     def valid_bytes(self) -> int:
-        """Up to where there was nothing but sound batches."""
+        """Position after the last valid batch."""
         return self._now.valid_bytes
 
     @property
     def stop(self) -> StopReason | None:
-        """Why it ended."""
+        """Reason for stopping; None before the end."""
         return self._now.stop
 
     @property
     def findings(self) -> Sequence[Finding]:
-        """What ended it."""
+        """Faults at the end."""
         return self._now.findings
 
     def __iter__(self) -> Iterator[BatchRun | RecordBatch]:
@@ -272,5 +270,5 @@ class LateRuns:
 
 
 def _at_a_batch(batch: RecordBatch) -> EndOfWalk:
-    """Ended by a batch that nobody reads past."""
+    """Return the end of a scan at a batch that it does not pass."""
     return EndOfWalk(position=batch.position, stop=StopReason.CORRUPT, findings=(), resumed=None)

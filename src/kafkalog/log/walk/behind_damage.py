@@ -1,7 +1,6 @@
-"""What comes after damage: sound batches that no consumer reaches, and that are not lost as long as nobody cuts.
-
-A consumer stops at the first damage of a log (`CompletedFetch`), and so do the walks that say where a log is sound.
-This says how much there is after it, in the same segment and in all later ones.
+"""Count the sound batches after damage. No consumer reaches them, but they exist until the log is truncated. A consumer
+stops at the first damage of a log (`CompletedFetch`), and so do the scans that find its sound part. This module counts
+what follows it, in the same segment and in all later ones.
 """
 
 from __future__ import annotations
@@ -29,21 +28,23 @@ if TYPE_CHECKING:
 __all__ = ["BehindDamage", "tell_what_is_behind"]
 
 _ENDING = codes_with(Trait.NO_BATCH | Trait.ENDS_READING) - {FindingCode.OFFSET_DISPLACED}
-"""What a consumer does not read past."""
+"""Codes of findings at which a consumer stops reading."""
 
 
 class BehindDamage(Struct, kw_only=True):
-    """Sound batches after the first damage of a partition, and the records in them that a consumer would see."""
+    """Sound batches after the first damage of a partition, with the number of their records that a consumer would
+    get.
+    """
 
     batches: int = 0
     records: int = 0
     by_segment: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """path of a log file -> (batches, records) of it"""
+    """batches and records by path of the log file"""
     next_offset: int = 0
-    """after the last of them; 0 where there is none"""
+    """offset after the last of them; 0 if there are none"""
 
     def of(self, segment: Segment) -> tuple[int, int]:
-        """Batches and records of one segment."""
+        """Return the numbers of batches and records in one segment."""
         return self.by_segment.get(segment.path, (0, 0))
 
     def __str__(self) -> str:
@@ -51,11 +52,11 @@ class BehindDamage(Struct, kw_only=True):
 
 
 Place = tuple[int, int]
-"""of damage: the number of its segment, and the position in it"""
+"""Place of damage: number of its segment, and position in it."""
 
 
 class _Around:
-    """The sound batches before and after each damage; the first of several in a row stands for all of them."""
+    """Track the sound batches before and after each damage. For several in a row, the first stands for all."""
 
     def __init__(self, damages: Iterable[Place], segments: Sequence[Segment], limits: Limits) -> None:
         self._damages = sorted(set(damages))
@@ -64,11 +65,11 @@ class _Around:
         self._limits = limits
         self._passed = 0
         self._before: tuple[int, int, int] | None = None
-        """of the last sound batch: the number of its segment, its last offset and largest timestamp"""
+        """last sound batch: number of its segment, its last offset and largest timestamp"""
         self._unread: dict[Place, Unread | None] = {}
 
     def met(self, segment: Segment, first: RecordBatch, last: RecordBatch) -> None:
-        """Take sound batches between which no damage is, by the first and the last of them."""
+        """Add consecutive sound batches without damage between them, given the first and the last."""
         number = self._numbers[segment.path]
         if (number, first.position) in self._damages:
             return  # what is wrong there is a batch with a valid checksum
@@ -91,14 +92,16 @@ class _Around:
         self._unread[place] = Unread(last_before + 1, last, *times)
 
     def unread(self) -> dict[tuple[str, int], Unread | None]:
-        """By path and position, for damage whose batches around leave an offset out."""
+        """Return the unread offsets by path and position of the damage; None if the batches around it leave no offset
+        out.
+        """
         if self._passed < len(self._damages):
             self._close(None)
         return {(self._segments[number].path, position): each for (number, position), each in self._unread.items()}
 
 
 class _Count:
-    """Counts batch after batch, or many at a time; offsets that were there before count once."""
+    """Count batches one by one or in runs. Records with repeated offsets are counted once."""
 
     def __init__(self, log_start: int, around: _Around, limits: Limits) -> None:
         self._limits = limits
@@ -107,7 +110,7 @@ class _Count:
         self.found = BehindDamage()
 
     def take(self, batch: RecordBatch, segment: Segment, *, is_behind: bool) -> None:
-        """One batch."""
+        """Count one batch."""
         header = batch.header
         last = header.last_offset
         first = header.first_offset
@@ -135,7 +138,7 @@ class _Count:
         return sum(record.offset >= self._next_offset for record in decode_batch(batch, limits=self._limits).records)
 
     def take_run(self, run: BatchRun, segment: Segment, *, is_behind: bool) -> None:
-        """Many v2 batches without findings, their offsets increasing."""
+        """Count a run of v2 batches without findings, whose offsets increase."""
         if int(run["base_offset"][0]) < self._next_offset or int(run["attributes"].max()) & CODEC_MASK > LAST_CODEC:
             for batch in run:
                 self.take(batch, segment, is_behind=is_behind)
@@ -147,12 +150,12 @@ class _Count:
             self._add(segment, len(run), int(run["records_count"][data].sum()))
 
     def _add(self, segment: Segment, batches: int, records: int) -> None:
-        found = self.found
-        found.batches += batches
-        found.records += records
-        found.next_offset = max(found.next_offset, self._next_offset)
-        before = found.of(segment)
-        found.by_segment[segment.path] = (before[0] + batches, before[1] + records)
+        behind = self.found
+        behind.batches += batches
+        behind.records += records
+        behind.next_offset = max(behind.next_offset, self._next_offset)
+        before = behind.of(segment)
+        behind.by_segment[segment.path] = (before[0] + batches, before[1] + records)
 
 
 def tell_what_is_behind(
@@ -163,11 +166,10 @@ def tell_what_is_behind(
     limits: Limits = DEFAULT_LIMITS,
     more: str = "",
 ) -> BehindDamage | None:
-    """Count what comes after the first damage, and say it in the list of findings; None if no finding is such damage.
-
-    Its finding then tells what comes after it, with `more` words if anything does.  Each finding of damage tells the
-    offsets that nobody reads because of it.  Records below `log_start` do not count, nor do control records.  Raises
-    `StorageError` only.
+    """Count what follows the first damage, and add it to `findings`; return None if no finding is such damage. The
+    finding of the first damage gets the counts, with the text `more` after them, if anything follows. Each finding of
+    damage gets the offsets that it makes unreadable. Records below `log_start` and control records are not counted.
+    Raises only `StorageError`.
     """
     numbers = {segment.path: number for number, segment in enumerate(segments)}
     damages = {
@@ -181,16 +183,16 @@ def tell_what_is_behind(
     around = _Around(damages, segments, limits)
     count = _Count(log_start, around, limits)
     reader = BatchReader(segments[first:], through_damage=True, limits=limits)
-    for found in reader.by_run():
+    for scanned in reader.by_run():
         segment = reader.segment
         if segment is None:
             continue
         is_first = segment is segments[first]
-        if isinstance(found, RecordBatch):
-            count.take(found, segment, is_behind=not is_first or found.position > position)
+        if isinstance(scanned, RecordBatch):
+            count.take(scanned, segment, is_behind=not is_first or scanned.position > position)
             continue
-        before = int((found.positions <= position).sum()) if is_first else 0
-        for part, is_behind in ((found.part(0, before), False), (found.part(before, len(found)), True)):
+        before = int((scanned.positions <= position).sum()) if is_first else 0
+        for part, is_behind in ((scanned.part(0, before), False), (scanned.part(before, len(scanned)), True)):
             if len(part):
                 count.take_run(part, segment, is_behind=is_behind)
     unread = around.unread()

@@ -1,13 +1,10 @@
-"""Where a walk over a segment is, what should come there, and what is to be done with what does.
-
-Everything that reads a log holds one: it asks `judge` about each batch, or takes `parts` of a run without findings,
-and where bytes are no batch it asks `ended` how the log ends there, and `resume`s behind.  What it does with a batch,
-and when it decodes it, is its own affair: decoding checks and unpacks in one pass.
-
-What is expected is one recipe, `codec.rules.Continuity`: the offset after the highest so far, at first the segment's.
-A walk that begins elsewhere, and one that goes on behind damage, takes the first batch there as it is.  A batch that
-begins with another offset is judged with the header behind it, which is read for that; the last one of a log has none,
-so what it says is believed.
+"""State of a scan of a segment: position, expected offset, and how to treat the next batch. Every reader of a log has
+one. It calls `judge` for each batch, or `parts` for a run without findings; at bytes that are no batch it calls
+`ended`, and then `resume`. Decoding is up to the reader, because decoding checks and decompresses in one pass. The
+rules about the expected offset are in `codec.rules.Continuity`: it is one more than the highest so far, and at first
+the segment's. A scan that begins elsewhere or continues after damage accepts the first batch there with any offset. A
+batch that begins with another offset is judged by the header after it, which is read for that. The last batch of a log
+has none, so its offset is accepted.
 """
 
 from __future__ import annotations
@@ -31,20 +28,19 @@ if TYPE_CHECKING:
 __all__ = ["ENDING", "ENDING_CODES", "Cursor", "sound_parts"]
 
 ENDING = frozenset({Verdict.STOP, Verdict.DISPLACED})
-"""What a reader does not read past unless it goes on after damage."""
+"""Verdicts at which a reader stops, unless it continues after damage."""
 ENDING_CODES = codes_with(Trait.ENDS_READING)
-"""What a batch with a valid checksum can have wrong that no consumer reads past."""
+"""Codes of findings about a batch with a valid checksum at which consumers stop reading."""
 _FEW, _MANY = 16, 1 << 16
-"""Batches that are judged at a time after one with a finding, and at most."""
+"""Batches that are judged at once after one with a finding, and at most."""
 _SINGLY = 256
-"""Batches that are given one by one, at most, before several are judged again."""
+"""Most batches that are yielded one by one before several are judged again."""
 
 
 class Cursor:
-    """One walk over the opened log of a segment, from `position` on.
-
-    `expected` is the offset that should come there, None where nobody knows; at the first byte it is the segment's.
-    `next_base` is the base offset of the segment after it, None if it is the last.
+    """State of one scan of an open log, from `position` on. `expected` is the offset that should come there, None if
+    unknown; at position 0 it is the segment's. `next_base` is the base offset of the next segment, None if this is the
+    last.
     """
 
     def __init__(
@@ -63,70 +59,75 @@ class Cursor:
         self.position = position
         self.continuity = Continuity(base_offset, next_segment=next_base, begins=position == 0, expected=expected)
         self.highest = highest_offset(base_offset, next_base)
-        """the last offset that may come without following on the one before it"""
+        """highest offset that a batch may have if it does not continue the one before it"""
         self._reached = base_offset if expected is None else expected
         self.found: list[Finding] = []
-        """what is wrong with the batch that was judged last"""
+        """findings about the last batch that was judged"""
 
     @property
     def expected(self) -> int | None:
-        """The offset that should come next; None if nobody knows."""
+        """Offset that should come next; None if any is accepted."""
         return self.continuity.expected
 
     @property
     def next_offset(self) -> int:
-        """The offset after all there was, before damage too, or that of the segment."""
+        """Offset after the highest one so far, also before damage; the segment's base offset if there was none."""
         return self._reached if self.expected is None else max(self.expected, self._reached)
 
     def judge(self, batch: RecordBatch) -> Verdict:
-        """What to do with the next batch; `found` is what is wrong with it."""
+        """Return the verdict about the next batch and advance; set `found` to its findings."""
         continuity = self.continuity
         self.found = continuity.check(batch, *self.behind(batch.header, batch.position + batch.size))
         return continuity.verdict
 
     def behind(self, header: AnyHeader, end: int) -> tuple[int | None, int | None]:
-        """What the two headers behind the next batch begin with, as far as it takes them to judge it."""
+        """Return the base offsets of the two headers after the next batch. An offset is None if it is not needed to
+        judge the batch, or cannot be read.
+        """
         return offsets_behind(self._source, header, end, self.continuity)
 
     @property
     def why(self) -> Finding:
-        """The finding for which the batch that was judged last is not read."""
+        """Finding for which the last judged batch is not read. Raises StopIteration if there is none."""
         return next(each for each in self.found if each.code in ENDING_CODES)
 
     def parts(self, found: BatchRun | RecordBatch, *, gaps: bool) -> Iterable[BatchRun | RecordBatch]:
-        """The parts of a run without findings, and the batches between them, which are still to be judged."""
+        """Return the parts of a run without findings, and the batches between them, which must still be judged. A
+        single batch is returned as it is.
+        """
         return (found,) if isinstance(found, RecordBatch) else sound_parts(found, self.continuity, gaps=gaps)
 
     def took(self, next_offset: int) -> None:
-        """Batches up to an offset were there, beyond doubt in order."""
+        """Record that batches up to `next_offset` (exclusive) are certainly in order."""
         self.continuity.took(next_offset - 1)
 
     def ended(self, walk: FinishedWalk, *, through_damage: bool, end: int | None = None) -> EndOfWalk:
-        """How the log ends where a scanner came to bytes that are no batch, and where, before `end`, it goes on."""
+        """Return how the log ends at bytes that are no batch, and where it continues before position `end`."""
         return end_of_walk(walk, self._resync, self._behind, through_damage=through_damage, end=end)
 
     def search(self, position: int, next_offset: int) -> int | None:
-        """Where the log goes on, from an offset on, behind damage at a position; None: nowhere in this segment."""
+        """Return the position after `position` at which the log continues from an offset; None if it does not in this
+        segment.
+        """
         return self._resync.next_batch(position, Expected.in_segment(next_offset, self._next_base))
 
     @property
     def _behind(self) -> Expected:
-        """What a batch behind damage must continue."""
+        """Offsets that a batch after damage must continue."""
         highest = self.next_offset if self._next_base is None else min(self.next_offset, self._next_base)
         return Expected.in_segment(highest, self._next_base)
 
     def resume(self, position: int) -> None:
-        """Go on behind damage."""
+        """Continue at a position after damage."""
         self._reached = self.next_offset
         self.position = position
         self.continuity.goes_on()
 
 
 def sound_parts(run: BatchRun, continuity: Continuity, *, gaps: bool) -> Iterator[BatchRun | RecordBatch]:
-    """The run in pieces without findings; what is between them is still to be checked.
-
-    With `gaps` offsets may be missing inside of a piece, or before it.  Where one batch after the other has findings,
-    batches are given one by one for a while.
+    """Yield the pieces of a run without findings, and between them the batches that must still be checked. With `gaps`,
+    offsets may be missing inside a piece or before it. If many batches in a row have findings, batches are yielded one
+    by one for a while.
     """
     from kafkalog.codec.headers.continuity import sound_prefix
     from kafkalog.codec.native.tables import HeaderColumn

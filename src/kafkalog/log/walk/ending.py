@@ -1,8 +1,7 @@
-"""What ended a walk over a segment, the end of the log or damage, and where the log goes on after that.
-
-One rule for all who read or judge a log, through their `Cursor`.  Three walks only search through it: `follow`, because
-a segment that is still being written says nothing yet about its end; `salvage`, which tries to turn bits back before it
-gives anything up; and `CopyWalk`, which remembers the place for its next walk over the same files.
+"""Find out what ended a scan of a segment, the end of the log or damage, and where the log continues after it. All
+readers and checks of a log use this rule through their `Cursor`. Three scans only search for the continuation:
+`follow`, because a segment that is still being written has no end yet; `salvage`, which first tries to correct bits;
+and `CopyWalk`, which remembers the place for its next scan of the files.
 """
 
 from __future__ import annotations
@@ -24,46 +23,45 @@ __all__ = ["EndOfWalk", "FinishedWalk", "end_of_walk", "ends_below"]
 
 _TAILS = (StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
 _SECTOR = 512
-"""Bytes that a disk writes as one: so many zeros at the end of a batch are blocks that were never written."""
+"""Unit in which a disk writes: this many zeros at the end of a batch are blocks that were never written."""
 
 
 class FinishedWalk(Protocol):
-    """A `Scanner` or a `RunScanner` that has been iterated over."""
+    """A `Scanner` or a `RunScanner` at its end."""
 
     @property
     def valid_bytes(self) -> int:
-        """Where the last sound batch ends."""
+        """Position after the last valid batch."""
 
     @property
     def stop(self) -> StopReason | None:
-        """Why it ended."""
+        """Reason for stopping; None before the end."""
 
     @property
     def findings(self) -> Sequence[Finding]:
-        """What ended it."""
+        """Faults at the end."""
 
 
 class EndOfWalk(Struct, frozen=True, kw_only=True):
-    """Where a walk ended, and why."""
+    """Place and reason of a scan's end."""
 
     position: int
     """in bytes, after the last sound batch"""
     stop: StopReason
     findings: tuple[Finding, ...]
-    """what is wrong there; none at the end of the file"""
+    """faults there; none at the end of the file"""
     resumed: int | None
-    """where the log goes on; None: nowhere in this segment, or that was not asked"""
+    """position at which the log continues; None: not in this segment, or not searched"""
 
     @property
     def is_tail(self) -> bool:
-        """What an append that was cut short leaves at the end of a log, and nothing follows."""
+        """Whether the end is what an interrupted append leaves at the end of a log, with nothing after it."""
         return self.stop in _TAILS
 
 
 def ends_below(batch: RecordBatch, highest: int) -> Finding:
-    """What is wrong with a log whose last batch, of its last segment, ends below an offset that came before.
-
-    A broker takes the end of a log from its last batch (`LogSegment.readNextOffset`).
+    """Return the finding about a log whose last batch ends below an earlier offset. A broker takes the end of a log
+    from its last batch (`LogSegment.readNextOffset`).
     """
     detail = f"the log ends with offset {batch.last_offset} after {highest}, so a broker appends from there"
     return Finding.of(FindingCode.LOG_END_BELOW_OFFSET, batch.position, batch.last_offset, detail)
@@ -72,12 +70,11 @@ def ends_below(batch: RecordBatch, highest: int) -> Finding:
 def end_of_walk(
     walk: FinishedWalk, resync: Resync, expected: Expected, *, through_damage: bool, end: int | None = None
 ) -> EndOfWalk:
-    """How a walk over a segment ended, and before `end` goes on; `resync` is of the same file.
-
-    Without `through_damage` the log is asked to go on only where it seems to end in a batch that was never finished:
-    with sound batches after it, that is damage to a size field, and data is missing.  Zeros up to the end have nothing
-    after them.  A batch with a wrong checksum that is zeros from some byte to the end of the last segment is a tail of
-    zeros too: its blocks were never written.
+    """Return how a scan of a segment ended, and where it continues before `end`; `resync` must be of the same file.
+    Without `through_damage` a continuation is searched only if the log seems to end in an unfinished batch: if sound
+    batches follow, a size field is damaged and data is missing. Zeros up to the end have nothing after them. In the
+    last segment, a batch with a wrong checksum that is zeros from some byte to the end of the file is a zero tail too:
+    its blocks were never written.
     """
     stop = walk.stop or StopReason.END
     position = walk.valid_bytes
@@ -93,20 +90,19 @@ def end_of_walk(
         through_damage or (stop is StopReason.TORN_TAIL and not has_later)
     ):
         resumed = resync.next_batch(position, expected, end=end)
-    behind = resumed
-    if behind is None and stop is StopReason.TORN_TAIL and not has_later:
-        behind = resync.behind_mended(position)  # which may be no batch to go on with, but one that was written later
-    if stop not in _TAILS or (behind is None and not has_later):
+    following = resumed
+    if following is None and stop is StopReason.TORN_TAIL and not has_later:
+        following = resync.behind_mended(position)  # even a batch with impossible values was written later
+    if stop not in _TAILS or (following is None and not has_later):
         return EndOfWalk(position=position, stop=stop, findings=tuple(walk.findings), resumed=resumed)
-    more = "another segment follows" if behind is None else f"a sound batch begins at byte {behind}"
+    more = "another segment follows" if following is None else f"a sound batch begins at byte {following}"
     findings = (_as_damage(finding, more) for finding in walk.findings)
     return EndOfWalk(position=position, stop=StopReason.CORRUPT, findings=tuple(findings), resumed=resumed)
 
 
 def _zeroed_batch(source: Source, position: int, mismatch: Finding) -> Finding | None:
-    """Finding for a batch that ends in zeros which reach to the end of the file; None if it is another kind of damage.
-
-    The last 512 bytes of the batch must be zeros, or all behind its header: fewer may be its own.
+    """Return the finding about a batch whose end is zeros that reach to the end of the file; None for any other damage.
+    The last 512 bytes of the batch must be zeros, or all after its header: fewer zeros may be its content.
     """
     batch = next(iter(Scanner(source, position=position, check_crc=False)), None)
     if batch is None:

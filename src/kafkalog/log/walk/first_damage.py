@@ -1,6 +1,5 @@
-"""The first thing wrong with the batches of a log, for who writes on or over it: later nobody could tell any more.
-
-Reads every byte with its checksum; batches whose offsets were there before count as damage here.
+"""Find the first fault in the batches of a log before something is written to it: afterwards it could not be found any
+more. Reads every byte and compares checksums. Batches with repeated offsets count as damage here.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ __all__ = ["first_damage"]
 def first_damage(
     source: Source, base_offset: int, next_base: int | None, headers: HeaderTable | None = None
 ) -> tuple[Finding | None, int]:
-    """The finding, None if all is sound, and the offset after the last batch that was read.
+    """Return the first finding (None if all is sound), and the offset after the last sound batch before it.
 
-    * `base_offset`: that of the segment
-    * `next_base`: that of the segment after it, None if it is the last
-    * `headers`: those of its sound batches, where somebody else needs them too
+    * `base_offset`: base offset of the segment
+    * `next_base`: base offset of the next segment; None if this is the last
+    * `headers`: cache for the headers of sound batches, if others need them too
     """
     continuity = Continuity(base_offset, next_segment=next_base)
     end = base_offset
@@ -49,7 +48,7 @@ def first_damage(
 
 
 def _walk(source: Source, headers: HeaderTable | None) -> Iterator[BatchRun | RecordBatch | Finding]:
-    """What is in a log, and after it what ends it before its end."""
+    """Yield the batches and runs of a log, and then the finding at which the scan ended, if any."""
     position = 0
     for run in () if headers is None else headers.runs(source, source.size):
         yield run

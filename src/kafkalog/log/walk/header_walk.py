@@ -1,6 +1,5 @@
-"""From batch to batch of a segment by their headers alone, and spans of neighbors; nothing is guessed.
-
-Bytes that are not a batch stay in the span that they are in.
+"""Scan the batches of a segment by their headers alone, and make spans of neighboring batches. Nothing is guessed:
+bytes that are not a batch stay in the span before them.
 """
 
 from __future__ import annotations
@@ -24,37 +23,41 @@ from kafkalog.log.walk.segment import Segment
 __all__ = ["Span", "batch_spans", "joined_spans", "spans_from", "walk_headers"]
 
 _BLOCK_BYTES = 64 * KIB
-"""Read at a time where batches are small."""
+"""Bytes read at once if batches are small."""
 _OFFSET, _SIZE = LOG_OVERHEAD.reader("offset"), LOG_OVERHEAD.reader("size")
 
 
 class Span(Struct, frozen=True):
-    """Bytes of a segment from the beginning of a batch on, and the offsets that headers claim for them."""
+    """Bytes of a segment from the start of a batch on, with the offsets that headers claim for them."""
 
     start: int
     end: int
     first_offset: int
     next_offset: int
-    """after the last one"""
+    """offset after the last one"""
     expected: int
-    """what should come at `start`: after the highest offset before it"""
+    """offset that should come at `start`: after the highest one before it"""
     is_followed: bool = True
-    """whether sound headers lead to its end; else it may hold other offsets than it claims"""
+    """whether sound headers lead to its end; otherwise it may hold other offsets than it claims"""
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return self.end - self.start
 
 
 def batch_spans(segment: Segment, next_base: int | None = None) -> list[Span]:
-    """A span for each batch of the segment; the last one has all the rest that headers do not lead through."""
+    """Return a span for each batch of the segment. The last one includes everything through which headers do not
+    lead.
+    """
     with segment.open() as source:
         return list(walk_headers(source, segment.base_offset, 0, min(source.size, segment.size), next_base=next_base))
 
 
 def spans_from(segment: Segment, offset: int, next_base: int | None = None) -> Iterator[Span]:
-    """A span for each batch, from one at or before the batch with `offset` on; the last as in `batch_spans`."""
+    """Yield a span for each batch, from one at or before the batch with `offset` on. The last one is as in
+    `batch_spans`.
+    """
     with segment.open() as source:
         position = segment.position_of(offset, source)
         size = min(source.size, segment.size)
@@ -64,7 +67,9 @@ def spans_from(segment: Segment, offset: int, next_base: int | None = None) -> I
 def joined_spans(
     source: Source, offset: int, end: int, step: int, *, position: int = 0, next_base: int | None = None
 ) -> Iterator[Span]:
-    """Neighbors together until each span has `step` bytes; `offset` is where the batch at `position` should begin."""
+    """Yield spans of neighboring batches with at least `step` bytes, from `position` to `end`. `offset` should be the
+    base offset of the batch at `position`.
+    """
     if isinstance(source, FileSource) and source.descriptor >= 0 and kernel_is_worth_it(end):
         for span, expected in _by_compiled_code(source, offset, position, end, step, next_base):
             yield span
@@ -75,7 +80,7 @@ def joined_spans(
 def _by_compiled_code(
     source: FileSource, offset: int, position: int, end: int, step: int, next_base: int | None
 ) -> Iterator[tuple[Span, int]]:
-    """Each span and the offset that should come behind it, as far as compiled code goes."""
+    """Yield each span with the offset that should come after it, as far as compiled code can go."""
     import numpy as np
 
     from kafkalog.codec.buffer_pool import Block
@@ -94,7 +99,7 @@ def _by_compiled_code(
 
 
 def _joined(found: Iterable[Span], step: int) -> Iterator[Span]:
-    """Neighbors together until each has `step` bytes."""
+    """Join neighboring spans until each has `step` bytes."""
     joined: Span | None = None
     for span in found:
         if joined is not None and joined.size >= step:
@@ -120,11 +125,10 @@ def _is_sound(source: Source, position: int, end: int) -> bool:
 def walk_headers(
     source: Source, offset: int, position: int, end: int, *, next_base: int | None = None
 ) -> Iterator[Span]:
-    """A span for each batch, from its header alone; `offset` is where the first one should begin.
-
-    One that is displaced (`codec.rules`) claims the offsets that it has.  One that the header behind it contradicts and
-    that is not sound is in a span with the next one, and one behind which there is no header with all the rest: its
-    size may be wrong, so that the next one does not begin where it ends.
+    """Yield a span for each batch, from its header alone; `offset` is where the first one should begin. A displaced
+    batch (`codec.rules`) gets the offsets that it really has. A batch that is not sound and contradicts the header
+    after it is in one span with the next. A batch after which there is no header is in one span with the rest: its size
+    may be wrong, so the next batch may not begin at its end.
     """
     continuity = Continuity(next_segment=next_base, expected=offset)
     head = source.read(position, BATCH.size)
@@ -160,7 +164,7 @@ def walk_headers(
 
 
 def _is_doubtful(header: AnyHeader, expected: int, following: int | None) -> bool:
-    """Whether a header claims offsets that the next one contradicts, or none that should come."""
+    """Whether a header claims offsets that contradict the next header, or only offsets below the expected one."""
     return header.next_offset <= expected or (following is not None and following < header.next_offset)
 
 
@@ -173,7 +177,9 @@ def _is_header(head: bytes | memoryview, position: int, end: int) -> bool:
 
 
 def _offset_at(head: bytes | memoryview, position: int, source: Source, next_base: int | None) -> int | None:
-    """The offset that a header begins with; at the end of the file that of the next segment, None if it is cut."""
+    """Return the base offset in a header. At the end of the file return the next segment's; None if the header is
+    incomplete.
+    """
     if position >= source.size:
         return next_base
     return int(_OFFSET(head, 0)) if len(head) > MAGIC_POSITION else None

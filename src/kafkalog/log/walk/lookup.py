@@ -1,8 +1,7 @@
-"""From an offset to a position, through the offset index: a hint that is checked, never believed.
-
-The lookup is that of `OffsetIndex.lookup`: the greatest entry at or below the target.  An index has no checksum, may
-end in zeros or belong to another log, so the batch at the position must be valid and must begin at or below both the
-target and the entry's own offset; else earlier entries are tried, and at last the walk starts at the first byte.
+"""Find the position of an offset through the offset index, which is checked and never trusted. The lookup is that of
+`OffsetIndex.lookup`: the greatest entry at or below the target. An index has no checksum, may end in zeros or belong to
+another log. So the batch at the position must be valid and begin at or below both the target and the entry's offset.
+Otherwise earlier entries are tried, and finally position 0 is used.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from kafkalog.log.walk.narrowing import is_worth_it, narrowed
 __all__ = ["indexed_position", "start_position"]
 
 _TRIES = 4
-"""Entries examined before giving up: a wrapper message needs the one before, a damaged index rarely any."""
+"""Most entries to try: a wrapper message needs the one before, a damaged index rarely any."""
 _PROBE_BYTES = 64 * KIB
 _BEYOND = 1 << 64
 """Key of a slot that was never written: above every offset."""
@@ -33,12 +32,12 @@ def _entry(index: Source, slot: int) -> OffsetEntry:
 
 
 def _relative_offset(entry: bytes) -> int:
-    found = OffsetEntry(*OFFSET_ENTRY.struct.unpack(entry))
-    return _BEYOND if found.position <= 0 else found.relative_offset
+    index_entry = OffsetEntry(*OFFSET_ENTRY.struct.unpack(entry))
+    return _BEYOND if index_entry.position <= 0 else index_entry.relative_offset
 
 
 def _slot_before(index: Source, relative: int) -> int:
-    """Slot of the last entry at or below a relative offset; -1 if there is none."""
+    """Return the slot of the last entry at or below a relative offset; -1 if there is none."""
 
     def key(slot: int) -> int:
         data = index.read(slot * OFFSET_ENTRY.size, OFFSET_ENTRY.size)
@@ -51,7 +50,7 @@ def _slot_before(index: Source, relative: int) -> int:
 
 
 def indexed_position(index: Source, *, base_offset: int, target: int) -> int:
-    """The position that the index names for `target`, unchecked: 0 if it has no entry at or below it."""
+    """Return the position that the index has for `target`, unchecked; 0 if no entry is at or below it."""
     slot = _slot_before(index, target - base_offset) if target > base_offset else -1
     return _entry(index, slot).position if slot >= 0 else 0
 
@@ -72,9 +71,8 @@ def _fits(log: Source, entry: OffsetEntry, base_offset: int, target: int, limits
 def start_position(
     log: Source, index: Source | None, *, base_offset: int, target: int, limits: Limits = DEFAULT_LIMITS
 ) -> int:
-    """A byte position from which a walk meets every batch that reaches `target`; 0 where the index does not help.
-
-    In a log whose offsets increase, every batch before the position ends below `target`.
+    """Return a position from which a scan meets every batch that reaches `target`; 0 if the index does not help. If the
+    log's offsets increase, every batch before the position ends below `target`.
     """
     if index is None or target <= base_offset:
         return 0

@@ -1,8 +1,6 @@
-"""Offsets that are missing between the segments of a log: a segment is gone, or the end of one.
-
-A broker begins a segment where the one before it ends (`LocalLog.roll`), and only compaction ever takes offsets out of
-the middle of a log (`Cleaner`).  Compaction leaves gaps inside of segments too, so where there is one, a gap between
-two segments proves nothing.
+"""Find offsets that are missing between the segments of a log: a segment, or the end of one, is missing. A broker
+begins a segment where the previous one ends (`LocalLog.roll`), and only compaction removes offsets from the middle of a
+log (`Cleaner`). Compaction leaves gaps inside segments too; if there is one, a gap between two segments proves nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +23,9 @@ __all__ = ["MissingOffsets", "first_offset_of", "was_emptied"]
 
 
 def first_offset_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> int:
-    """The offset of the first record, which old wrappers do not say in their header; the last one if it is hidden."""
+    """Return the offset of a batch's first record. For a wrapper message it is inside; return the last offset if it
+    cannot be read.
+    """
     header = batch.header
     if isinstance(header, BatchHeader):
         return header.base_offset
@@ -36,36 +36,39 @@ def first_offset_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> int:
 
 
 def was_emptied(log_size: int, time_index: Source | None) -> bool:
-    """Whether a log without a byte held batches once: whoever rolls a segment that does writes a time index entry.
-
-    What the cleaner leaves empty has an empty index too (`LogSegment.onBecomeInactiveSegment`, `Cleaner`).
+    """Whether an empty log once had batches: rolling a segment that has some writes a time index entry. Segments that
+    the cleaner empties have an empty index (`LogSegment.onBecomeInactiveSegment`, `Cleaner`).
     """
     return log_size == 0 and time_index is not None and any(time_index.read(0, TIME_ENTRY.size))
 
 
 class MissingOffsets:
-    """Told of segments and their sound batches in the order of the log."""
+    """Collector of missing offsets, to be called for segments and their sound batches in the order of the log."""
 
     def __init__(self) -> None:
         self._next_offset = 0
-        """after the offsets so far"""
+        """offset after the highest so far"""
         self._next_base: int | None = None
         self._has_batches = self._was_emptied = False
         self._is_hurt = False
-        """nothing sound follows the last damage yet, which may hide what is missing"""
+        """whether no sound batch has followed the last damage yet, which may hide the missing offsets"""
         self._gaps = 0
-        """inside of segments, and not because of damage"""
+        """number of gaps inside segments that are not due to damage"""
         self._leapt = self._went_back = False
-        """the batch before begins above the offset that was its turn, or below"""
+        """whether the previous batch began above the expected offset, or below it"""
         self._between: list[tuple[int, int]] = []
 
     @property
     def found(self) -> list[tuple[int, int]]:
-        """First and last offset of what is missing between two segments; nothing where there are other gaps."""
+        """First and last offset (inclusive) of each range missing between two segments; empty if there are other
+        gaps.
+        """
         return [] if self._gaps else list(self._between)
 
     def segment(self, base: int, next_base: int | None, *, was_emptied: bool = False) -> None:
-        """A segment begins, after which another one begins at `next_base`; `was_emptied`: see there."""
+        """Begin a segment; `next_base` is the base offset of the next one. `was_emptied` is the result of the function
+        of that name.
+        """
         if (self._has_batches or self._was_emptied) and base > self._next_offset and not self._is_hurt:
             self._between.append((self._next_offset, base - 1))
         self._was_emptied = was_emptied
@@ -74,11 +77,13 @@ class MissingOffsets:
         self._next_offset = max(self._next_offset, base)
 
     def batches(self, first: int, last: int, *, has_gaps: bool = False) -> None:
-        """One batch, or several with or without offsets missing between them."""
+        """Add one batch, or several in order, from offset `first` to `last`. `has_gaps`: offsets are missing between
+        them.
+        """
         leaps = self._has_batches and first > self._next_offset
         goes_back = self._has_batches and first < self._next_offset
         if goes_back and self._leapt:
-            self._gaps -= 1  # no gap, but one batch whose offset is wrong
+            self._gaps -= 1  # not a gap: the previous batch had a wrong offset
         self._leapt = leaps and not self._is_hurt and not self._went_back
         self._gaps += self._leapt + has_gaps
         self._went_back = goes_back
@@ -88,7 +93,7 @@ class MissingOffsets:
             self._next_offset = max(self._next_offset, end)
 
     def run(self, run: HeaderRun | BatchRun) -> None:
-        """Many v2 batches."""
+        """Add a run of v2 batches."""
         first, last = run["base_offset"], run.last_offsets
         steps = first[1:] - last[:-1]
         if (steps < 1).any():  # one of them has a wrong offset
@@ -98,9 +103,8 @@ class MissingOffsets:
             self.batches(int(first[0]), int(last[-1]), has_gaps=bool((steps > 1).any()))
 
     def damaged(self, last: int | None = None) -> None:
-        """Bytes of this segment cannot be read; `last` is the last offset in them, where that is certain.
-
-        Where it is not, what is missing from here to the next sound batch may have been in them.
+        """Record that bytes of this segment cannot be read. `last` is their last offset if that is certain. If it is
+        None, offsets missing up to the next sound batch may have been in them.
         """
         self._is_hurt = last is None
         self._leapt = self._went_back = False

@@ -1,7 +1,6 @@
-"""Where in a large index that is remote an entry must be, with few reads of a piece each.
-
-A read takes as long as a request, whatever it brings, and entries of an index are spread evenly as a rule: the piece is
-read where an entry should be between two that are known, and by halves where that does not lead there.
+"""Find an entry in a large remote index with few reads. A read takes as long as a request, however much it returns, and
+entries are usually spread evenly. So a piece is read where the entry should be between two known ones; if that fails,
+the range is halved.
 """
 
 from __future__ import annotations
@@ -19,19 +18,18 @@ _GUESSES = 3
 
 
 def is_worth_it(index: FileSource) -> bool:
-    """Whether an index is remote and so large that it is not read from its start."""
+    """Whether an index is remote and too large to be read from its start."""
     return index.is_remote and index.size > _LARGE
 
 
 def narrowed(
     index: FileSource, entry_size: int, key: Callable[[bytes], int], target: int, high: int | None = None
 ) -> tuple[int, int]:
-    """First slot, and the one after the last, of a piece in which the last entry below `target` is.
+    """Return the slots, from the first to after the last, of a piece that contains the last entry below `target`. It
+    may be wrong if the index is not in order: callers must check the entry.
 
-    What is not in order is not found: whoever uses an entry checks it.
-
-    * `key`: of an entry's bytes; they must not decrease
-    * `high`: the key of the last entry; None: it is read
+    * `key`: function from an entry's bytes to its key, which must not decrease
+    * `high`: key of the last entry; None: it is read
     """
     slots = index.size // entry_size
     low_slot, high_slot = 0, slots
@@ -47,8 +45,8 @@ def narrowed(
     while high_slot - low_slot > wide:
         share = (target - low_key) / (high_key - low_key) if high_key > low_key and tries < _GUESSES else 0.5
         tries += 1
-        guess = low_slot + int(min(max(share, 0.0), 1.0) * (high_slot - low_slot))
-        begin = max(low_slot, min(guess - wide // 2, high_slot - wide))
+        guessed_slot = low_slot + int(min(max(share, 0.0), 1.0) * (high_slot - low_slot))
+        begin = max(low_slot, min(guessed_slot - wide // 2, high_slot - wide))
         data = index.read(begin * entry_size, wide * entry_size)
         if len(data) < wide * entry_size:
             break

@@ -1,4 +1,4 @@
-"""What a reader does at damage: raise, skip or stop."""
+"""Choices for a reader at damage: raise, skip or stop."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ __all__ = ["ON_DAMAGE", "RAISE", "SKIP", "STOP", "check_on_damage", "raised", "w
 
 RAISE, SKIP, STOP = "raise", "skip", "stop"
 ON_DAMAGE = (RAISE, SKIP, STOP)
-"""Raise `FormatError` with the finding; go on with the next sound batch; end there, as a consumer's reading ends."""
+"""Raise `FormatError` with the finding; continue with the next sound batch; end there, as a consumer does."""
 
 
 def check_on_damage(choice: str) -> str:
-    """The choice; raises `UsageError` unless it is one of `ON_DAMAGE`."""
+    """Return the choice. Raises `UsageError` unless it is in `ON_DAMAGE`."""
     if choice not in ON_DAMAGE:
         raise UsageError(f"on_damage {choice!r} is not one of {', '.join(ON_DAMAGE)}")
     return choice
 
 
 def raised(finding: Finding) -> FormatError:
-    """The error for damage that ends a reading; it has the finding."""
+    """Return the `FormatError` for damage that ends a reading, with its finding."""
     return FormatError(
         finding.detail, position=finding.position, source=finding.file, code=finding.code, finding=finding
     )
 
 
 def warn_of_loss(finding: Finding, choice: str) -> None:
-    """Warn of damage that a caller chose to skip or to stop at without taking findings."""
+    """Warn about damage that the caller chose to skip or to stop at, if it does not receive findings."""
     left = "the records there are left out" if choice == SKIP else "the records from there on are left out"
     warnings.warn(f"{finding}; {left}", RuntimeWarning, stacklevel=2)

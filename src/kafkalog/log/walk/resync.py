@@ -1,16 +1,17 @@
-"""Finding the next real batch after damage.
+"""Find the next genuine batch after damage. A Kafka log that was stored inside Kafka values has perfect batches with
+valid checksums, so a checksum alone proves nothing.
 
-A Kafka log that was stored inside Kafka values holds perfect batches with valid checksums, so a checksum alone proves
-nothing.  Where the damaged batch's own length leads to a batch that continues the offsets, and the one behind that
-begins after its last offset, nothing more is asked: whatever the log ends with says nothing about its middle.  A length
-that one flipped bit explains, with which the checksum is right, is not believed but mended.
+If the damaged batch's own length leads to a batch that continues the offsets, and the one after it begins above that
+one's last offset, this is enough: the end of the log says nothing about its middle. If flipping one bit of the length
+makes the checksum right, the corrected length is used.
 
-What is found by searching counts only if it continues the offsets and if the chain of batches that it begins ends where
-it must: at the end of the file, at another damaged batch whose own header continues the chain and whose own length
-leads to a sound batch, at zeros or a damaged header after which the log goes on with batches proven in this same way,
-or, behind the damaged batch's own end, at bytes in which no sound batch follows.  What is merely found is not kept.
-An epoch proves nothing either way: no checksum covers it.  Of a batch whose header tells nothing any more, and after
-which no other comes, nobody can tell whether what is found in it was its value.
+A batch found by searching counts only if it continues the offsets and the chain of batches from it ends properly.
+Proper ends are: the end of the file; another damaged batch whose header continues the chain and whose length leads to a
+sound batch; zeros or a damaged header after which the log continues with batches proven in this way; or, for a chain
+after the damaged batch's own end, bytes without a sound batch.
+
+Leader epochs are ignored, because no checksum covers them. If a batch's header is unusable and no other batch follows,
+it cannot be decided whether a batch found inside it was its value.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from kafkalog.codec.source import Source, Window, next_data
 __all__ = ["Expected", "Resync"]
 
 _EFFORT = 64
-"""Bytes checked per byte searched, at most: crafted headers must not make the search quadratic."""
+"""Most bytes checked for each byte searched: crafted headers must not make the search quadratic."""
 _DEEPEST = 200
-"""Damaged places after each other, at most, that a proof may pass."""
+"""Most consecutive damaged places that a proof may pass."""
 _ZEROS = bytes(LOG_OVERHEAD.size)
 _OTHER_BYTE = re.compile(rb"[^\0]")
 _V2 = 2
@@ -47,19 +48,21 @@ _PIECE = 1 << 20
 
 
 class Expected(Struct, frozen=True):
-    """What a batch after the damage must continue: offsets from `next_offset` to below `end_offset`."""
+    """Offsets that a batch after the damage must have: from `next_offset` to `end_offset` (exclusive)."""
 
     next_offset: int
     end_offset: int
 
     @classmethod
     def in_segment(cls, next_offset: int, next_segment: int | None) -> Expected:
-        """In a segment after which the one with base offset `next_segment` comes; None: it is the last."""
+        """Return the offsets for a segment. `next_segment` is the base offset of the next one; None if this is the
+        last.
+        """
         return cls(next_offset, NO_OFFSET_LIMIT if next_segment is None else next_segment)
 
     @property
     def is_in_last_segment(self) -> bool:
-        """No later segment bounds the offsets."""
+        """Whether no later segment bounds the offsets."""
         return self.end_offset == NO_OFFSET_LIMIT
 
 
@@ -78,24 +81,26 @@ def _is_plausible(header: AnyHeader, expected: Expected) -> bool:
 
 
 def _behind(header: AnyHeader, expected: Expected) -> Expected:
-    """What the batch after this one must continue."""
+    """Return the offsets that the batch after this one must have."""
     return Expected(header.last_offset + 1, expected.end_offset)
 
 
 def _candidates(source: Source, start: int, expected: Expected) -> Iterator[int]:
-    """Positions from `start` on whose magic byte is that of v2."""
+    """Yield the positions of possible v2 batches from `start` on, by the magic byte."""
     return (found - MAGIC_POSITION for found in _finds(source, start + MAGIC_POSITION, _MAGIC_BYTE))
 
 
 def _old_candidates(source: Source, start: int, expected: Expected) -> Iterator[int]:
-    """Positions where an offset that may follow seems to stand: all but its last two bytes are those expected."""
+    """Yield the positions of possible v0 and v1 entries from `start` on: those of an offset whose bytes, except the
+    last two, are the expected ones.
+    """
     high = max(expected.next_offset, 0) >> 16  # an entry may claim an offset below zero
-    found = [_finds(source, start, each.to_bytes(6, "big")) for each in (high, high + 1) if each < 1 << 47]
-    return merge(*found)
+    positions = [_finds(source, start, prefix.to_bytes(6, "big")) for prefix in (high, high + 1) if prefix < 1 << 47]
+    return merge(*positions)
 
 
 def _all_candidates(source: Source, start: int, expected: Expected) -> Iterator[int]:
-    """Places where a batch of any version may begin."""
+    """Yield the positions of possible batches of any magic from `start` on."""
     return merge(_candidates(source, start, expected), _old_candidates(source, start, expected))
 
 
@@ -131,7 +136,9 @@ def _header_at(window: Window, position: int, size: int) -> BatchHeader | None:
 def _chain_end(
     source: Source, position: int, expected: Expected, limits: Limits
 ) -> tuple[int, StopReason, RecordBatch | None]:
-    """Where the chain of continuing sound batches from `position` ends, why, and its last batch."""
+    """Return the end of the chain of continuing sound batches from `position`, the reason for its end, and its last
+    batch (None if the chain is empty).
+    """
     scanner = Scanner(source, position=position, limits=limits)
     last: RecordBatch | None = None
     following = expected
@@ -145,9 +152,8 @@ def _chain_end(
 
 
 class Resync:
-    """The search in one log; what it has proven once it need not prove again.
-
-    Batches larger than `limits` allow are not looked into.  A source that becomes shorter ends the search.
+    """Search in one log that remembers what it has proven. Batches larger than `limits` are not examined. If the source
+    becomes shorter, the search ends.
     """
 
     def __init__(self, source: Source, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -159,10 +165,9 @@ class Resync:
         self._effort = _EFFORT * source.size
 
     def next_batch(self, damaged_at: int, expected: Expected, *, end: int | None = None) -> int | None:
-        """Position of the first proven batch after the damaged one, and before `end`; None if there is none.
-
-        The damaged batch's own length is tried first: if it leads to a proven batch, nothing inside the damaged one is
-        even examined.
+        """Return the position of the first proven batch after the damaged one and before `end`; None if there is none.
+        The damaged batch's own length is tried first: if it leads to a proven batch, bytes inside the damaged one are
+        not examined.
         """
         end = self.source.size if end is None else end
         found = self._behind_own_end(damaged_at, expected)
@@ -171,7 +176,9 @@ class Resync:
         return None if found is None or found >= end else found
 
     def _behind_own_end(self, position: int, expected: Expected) -> int | None:
-        """The first sound batch to which lengths of damaged ones lead, if the next one begins behind its offsets."""
+        """Return the first sound batch to which the lengths of damaged ones lead, if the batch after it begins above
+        its offsets; otherwise None.
+        """
         for _ in range(_DEEPEST):
             header = _header_at(self._window, position, self.source.size)
             has_end = header is not None and header.magic == _V2 and header.size >= BATCH.size
@@ -192,14 +199,16 @@ class Resync:
         return None
 
     def _is_followed(self, header: BatchHeader, end: int) -> bool:
-        """Whether the batch at the end of another has the very offset behind it, so that its length is right."""
+        """Whether the batch at position `end` begins with the offset after this header's, so that the header's length
+        is right.
+        """
         behind = _header_at(self._window, end, self.source.size)
         return behind is not None and behind.magic == _V2 and behind.base_offset == header.next_offset
 
     def behind_mended(self, position: int) -> int | None:
-        """Where a batch with a right checksum begins behind one that is whole with another length; None if none does.
-
-        Its header may say what cannot be: it is there all the same, and the log does not end inside the one before.
+        """Return the position of a batch with a valid checksum after one that is whole with a corrected length; None if
+        there is none. The second batch's header may hold impossible values: the log still does not end inside the
+        first.
         """
         end = self._mended_end(position)
         if end is None or end >= self.source.size:
@@ -207,7 +216,7 @@ class Resync:
         return None if next(iter(Scanner(self.source, position=end, limits=self._limits)), None) is None else end
 
     def _mended_end(self, position: int) -> int | None:
-        """Where a batch ends whose checksum is right if one bit of its length is turned over; None if none is."""
+        """Return the end of the batch if its checksum is right after flipping one bit of its length; otherwise None."""
         if position not in self._mended:
             self._mended[position] = self._mend(position)
         return self._mended[position]
@@ -224,17 +233,19 @@ class Resync:
         return self._end_with_checksum(position, header.crc, ends)
 
     def _end_with_checksum(self, position: int, wanted: int, ends: Iterable[int]) -> int | None:
-        """The first of the ends, which increase, with which a batch has the checksum that it says."""
-        at, crc = position + BATCH_CRC_START, 0
+        """Return the first of the increasing `ends` with which the batch has the checksum `wanted`; None if there is
+        none, or the search has taken too long.
+        """
+        position_read, crc = position + BATCH_CRC_START, 0
         for end in ends:
             if next_data(self.source, end - 1, end) == end:
                 continue  # nobody wrote a batch that ends in a hole
-            while at < end:
-                data = self.source.read(at, min(end - at, _PIECE))
+            while position_read < end:
+                data = self.source.read(position_read, min(end - position_read, _PIECE))
                 self._effort -= len(data)
                 if not data or self._effort < 0:
                     return None
-                crc, at = crc32c(data, crc), at + len(data)
+                crc, position_read = crc32c(data, crc), position_read + len(data)
             if crc == wanted:
                 return end
         return None
@@ -273,7 +284,9 @@ class Resync:
         return None
 
     def _searched_from(self, damaged_at: int, expected: Expected, own_end: int | None) -> int:
-        """Behind the damaged batch, if that can be told by its checksum or by a header as it would be."""
+        """Return the position from which to search: after the damaged batch if its end is known by its checksum or a
+        plausible header, otherwise one byte after its start.
+        """
         end = self._mended_end(damaged_at)
         if end is None:
             end = self._end_by_checksum(damaged_at)
@@ -282,7 +295,7 @@ class Resync:
         return damaged_at + 1 if end is None else end
 
     def _end_by_checksum(self, position: int) -> int | None:
-        """Where a batch ends whose checksum is right with another length; None if that is nowhere."""
+        """Return the end with which the batch's checksum is right; None if there is none."""
         source = self.source
         header = _header_at(self._window, position, source.size)
         if header is None or header.magic != _V2:
@@ -293,24 +306,23 @@ class Resync:
         return self._end_with_checksum(position, header.crc, ends)
 
     def _is_next(self, position: int, expected: Expected) -> bool:
-        """Whether a damaged batch has a header as it would be without damage, or begins just where it should."""
+        """Whether a damaged batch has a plausible header, or begins at the expected offset."""
         header = _header_at(self._window, position, self.source.size)
         if header is None or header.magic != _V2:
             return False
         return header.base_offset == expected.next_offset or _is_plausible(header, expected)
 
     def _own_end(self, position: int) -> int | None:
-        """Where a damaged batch says that it ends, if that is in the file."""
+        """Return the end that a damaged batch claims; None if it is impossible or beyond the file."""
         head = self._window.view(position, LOG_OVERHEAD.size)
         size = entry_size(head, 0) if len(head) == LOG_OVERHEAD.size else 0
         is_there = LOG_OVERHEAD.size + SMALLEST_MESSAGE <= size <= self.source.size - position
         return position + size if is_there else None
 
     def _offset_behind_tail(self, position: int, expected: Expected) -> int | None:
-        """The offset that must follow where the last segment ends inside a batch whose header is as it should be.
-
-        All the rest may be the value of a record; a log that is stored in there is torn where this one is.
-        The last segment was never compacted, so the batch after it would continue its offsets.
+        """Return the offset that must follow if the last segment ends inside a batch with a plausible header; otherwise
+        None. All the rest may be the value of a record, and a log stored in it is torn at the same place. The last
+        segment was never compacted, so the batch after it would continue its offsets.
         """
         header = _header_at(self._window, position, self.source.size)
         if header is None or not expected.is_in_last_segment or position + header.size <= self.source.size:
@@ -319,9 +331,8 @@ class Resync:
         return header.next_offset if is_next else None
 
     def _candidates(self, damaged_at: int) -> Callable[[Source, int, Expected], Iterator[int]]:
-        """By the version of the log where it begins; of both kinds are those before an upgrade.
-
-        Where the first batch is damaged, what it says of its version is not believed.
+        """Return the function that finds candidates: by the magic of the log's first entry, with v2 after old entries
+        for logs of before an upgrade. If the first batch is damaged, its magic is not trusted.
         """
         if damaged_at == 0:
             return _all_candidates
@@ -330,9 +341,8 @@ class Resync:
         return _old_candidates if is_old else _candidates
 
     def _is_proven(self, position: int, expected: Expected, depth: int, *, is_behind: bool = False) -> bool:
-        """The chain from here ends where it must, or the log goes on from it after further damage.
-
-        One that `is_behind` the damaged batch's own end may also end in bytes in which no sound batch follows.
+        """Whether the chain from `position` ends properly, or the log continues after further damage. If the position
+        is after the damaged batch's own end (`is_behind`), the chain may also end in bytes without a sound batch.
         """
         if position in self._proven:
             first = next(iter(Scanner(self.source, position=position, limits=self._limits)), None)
@@ -347,14 +357,14 @@ class Resync:
         return False
 
     def _is_torn_tail(self, position: int) -> bool:
-        """Whether no sound batch is anywhere behind a position."""
-        for found in _candidates(self.source, position, Expected(0, NO_OFFSET_LIMIT)):
-            head = self._window.view(found, MAGIC_POSITION + 1)
+        """Whether no sound batch begins after `position`. False if the search takes too long."""
+        for candidate in _candidates(self.source, position, Expected(0, NO_OFFSET_LIMIT)):
+            head = self._window.view(candidate, MAGIC_POSITION + 1)
             size = entry_size(head, 0) if len(head) > MAGIC_POSITION else 0
-            if size < BATCH.size or found + size > self.source.size:
+            if size < BATCH.size or candidate + size > self.source.size:
                 continue
             self._effort -= size
-            if self._effort < 0 or next(iter(Scanner(self.source, position=found, limits=self._limits)), None):
+            if self._effort < 0 or next(iter(Scanner(self.source, position=candidate, limits=self._limits)), None):
                 return False
         return True
 
@@ -381,13 +391,13 @@ class Resync:
 
 
 def _may_follow(last: AnyHeader, offset: int, magic: int, next_offset: int) -> bool:
-    """What a damaged batch says of itself is what would come after `last`."""
+    """Whether offset and magic of a damaged batch can come after `last`."""
     if isinstance(last, BatchHeader):
         return magic == _V2 and offset == next_offset
     return magic < _V2 and next_offset <= offset < next_offset + _FEW_OFFSETS
 
 
 def _is_hole(source: Source, position: int) -> bool:
-    """Zeros where a header should be, as a disk leaves them that lost what was written there."""
+    """Whether zeros are in place of a header, as on a disk that lost a write."""
     end = min(position + BATCH.size, source.size)
     return next_data(source, position, end) == end or not any(source.read(position, end - position))

@@ -1,4 +1,4 @@
-"""One segment: the files that share a base offset.  Kafka's `LogSegment`, for reading."""
+"""One segment, for reading: the files that share a base offset (Kafka's `LogSegment`)."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ from kafkalog.log.walk.missing import was_emptied
 __all__ = ["Segment", "index_of"]
 
 _BEYOND = (1 << 63) - 1
-"""An offset after every other one."""
+"""Offset above all others."""
 
 
 class Segment(Struct, frozen=True):
-    """A log file and the files that belong to it; sizes are bytes at the moment of listing."""
+    """A log file and the files that belong to it. Sizes are in bytes when it was listed."""
 
     base_offset: int
     path: str
-    """of the log file"""
+    """path of the log file"""
     size: int
-    """of the log file"""
+    """size of the log file"""
     modified_ns: int
-    """of the log file, nanoseconds since 1970"""
+    """modification time of the log file, in ns since 1970"""
     files: Mapping[FileKind, str]
-    """paths of all its files, the log included"""
+    """paths of all its files, with the log"""
     sizes: Mapping[FileKind, int]
     newest: int | None = None
-    """its largest timestamp, where that is known without reading it: of a remote segment"""
+    """largest timestamp in ms, if it is known without reading the log: for a remote segment; otherwise None"""
     is_untold: bool = False
-    """it is remote, and its largest timestamp is not known: asking for that takes a request"""
+    """whether it is remote and its largest timestamp is not known: learning it takes a request"""
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of all its files."""
+        """Size of all its files in bytes."""
         return sum(self.sizes.values())
 
     def open(self) -> FileSource:
-        """The log file, for reading; raises `StorageError`."""
+        """Open the log file for reading. Raises `StorageError`."""
         return FileSource(self.path)
 
     def was_emptied(self) -> bool:
-        """Whether its log has no byte, and its time index says that there were some."""
+        """Whether its log is empty although its time index has an entry, so that it once had batches."""
         path = self.files.get(FileKind.TIME_INDEX)
         if self.size or path is None:
             return False
@@ -64,24 +64,28 @@ class Segment(Struct, frozen=True):
     def scanner(
         self, *, position: int = 0, check_crc: bool = True, limits: Limits = DEFAULT_LIMITS
     ) -> Iterator[Scanner]:
-        """A walk over the segment; afterwards it has `valid_bytes`, `stop` and `findings`."""
+        """Return a context with a scanner of the segment, which is closed at the end."""
         with self.open() as source:
             yield Scanner(source, position=position, check_crc=check_crc, limits=limits)
 
     def batches(self, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[RecordBatch]:
-        """The valid batches up to the first damage; use `scanner` to learn why the walk ended."""
+        """Yield the valid batches up to the first damage. Use `scanner` to learn why the scan ended."""
         with self.scanner(limits=limits) as scanner:
             yield from scanner
 
     def next_offset(self, limits: Limits = DEFAULT_LIMITS) -> int:
-        """The offset after its last valid batch, from the last index entry on; its base offset if there is none."""
+        """Return the offset after the last valid batch; the base offset if there is none. Scans from the last index
+        entry on.
+        """
         with self.open() as source:
             position = self.position_of(_BEYOND, source, limits=limits)
             ends = (batch.header.next_offset for batch in Scanner(source, position=position, limits=limits))
             return max(ends, default=self.base_offset)
 
     def position_of(self, offset: int, source: FileSource, *, limits: Limits = DEFAULT_LIMITS) -> int:
-        """Where in `source`, the opened log, to start reading for `offset`: by the index if it is right, else 0."""
+        """Return the position in `source`, the opened log, from which to read for `offset`: that of the index if it is
+        right, otherwise 0.
+        """
         index = self._index() if offset > self.base_offset else None
         if index is None:
             return 0
@@ -89,7 +93,9 @@ class Segment(Struct, frozen=True):
             return start_position(source, index, base_offset=self.base_offset, target=offset, limits=limits)
 
     def likely_position_of(self, offset: int) -> int:
-        """The position that the index names for `offset`, without a look at the log; 0 without an entry for it."""
+        """Return the position that the index has for `offset`, not checked against the log; 0 if it has no entry for
+        it.
+        """
         index = self._index() if offset > self.base_offset else None
         if index is None:
             return 0
@@ -97,7 +103,7 @@ class Segment(Struct, frozen=True):
             return min(max(indexed_position(index, base_offset=self.base_offset, target=offset), 0), self.size)
 
     def _index(self) -> FileSource | None:
-        """The offset index, opened; None if there is none."""
+        """Open the offset index; return None if there is none."""
         path = self.files.get(FileKind.OFFSET_INDEX)
         try:
             return None if path is None else FileSource(path)
@@ -106,8 +112,7 @@ class Segment(Struct, frozen=True):
 
 
 def index_of(segments: Sequence[Segment], offset: int) -> int:
-    """Number of the segment that holds `offset` if any does: the last that begins at or below it, else the first.
-
-    `segments` are in the order of their base offsets, as `LogSegments` keeps them (`floorSegment`).
+    """Return the number of the segment that holds `offset` if any does: the last one with a base offset at or below it,
+    otherwise 0. `segments` are in the order of their base offsets, as in `LogSegments` (`floorSegment`).
     """
     return max(bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1, 0)

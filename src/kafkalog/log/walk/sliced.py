@@ -1,4 +1,4 @@
-"""Computations that pause where somebody else may have a turn."""
+"""Computations that pause so that other tasks of a thread can run."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["Sliced", "run_slices"]
 T = TypeVar("T")
 
 Sliced = Generator[None, None, T]
-"""What it returns is its result."""
+"""Generator that yields None at each pause and returns the result."""
 
 
 def run_slices(task: Sliced[T]) -> T:
-    """All of it at once, for who has a thread of its own."""
+    """Run a computation without pauses; return its result. For callers with their own thread."""
     while True:
         try:
             next(task)

@@ -1,7 +1,6 @@
-"""Where a segment can be cut: positions at which batches begin, and the offsets that lie between them.
-
-The offset index names positions, and each is proved by a valid batch there; without a usable index the headers of all
-batches are walked over (`header_walk`).  Who can read on as if there were no cuts (`likely_spans`) needs no proof.
+"""Cut a segment at positions where batches begin, and find the offsets between them. The offset index has positions,
+each of which a valid batch there must prove. Without a usable index the headers of all batches are read
+(`header_walk`). Readers that can continue as if there were no cuts (`likely_spans`) need no proof.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ __all__ = ["likely_spans", "spans"]
 
 _PROBE_BYTES = 64 * KIB
 _TRIES = 4
-"""Index entries examined for one cut before the index is given up."""
+"""Most index entries to try for one cut."""
 _FEW_BYTES = 8 * KIB
-"""A log up to this has an index of an entry or two: its batches are walked over before that is opened."""
+"""Largest log for which the index is not opened: it would have an entry or two, and its headers are read instead."""
 _INDEX_BYTES = MIB
-"""Read at once of an index; further entries are read one by one."""
+"""Bytes of an index read at once; further entries are read one by one."""
 _MOST_INDEX_BYTES = 16 * MIB
-"""Of an index, as many as a broker's largest has by default and more."""
+"""Most bytes of an index that are read: more than a broker's largest by default."""
 _PAGE_BYTES = 4096
-"""Read before it is known how many entries there are: most of what a live broker reserves holds none."""
+"""Bytes read before the number of entries is known: most slots that a running broker allocates are empty."""
 _NOTHING = OffsetEntry(0, 0)
 
 
@@ -51,10 +50,9 @@ def spans(
     end: int = NO_END,
     limits: Limits = DEFAULT_LIMITS,
 ) -> list[Span]:
-    """The segment in about equal spans of at most about `every` bytes, or one where it is smaller than that.
-
-    As far as the index tells which bytes hold the offsets from `start` up to `end`, only those are cut: the first span
-    has what comes before them too, and the last one what comes behind them, whose end is then not looked at.
+    """Return the segment in spans of about equal size and at most about `every` bytes; one span if it is smaller. Only
+    the bytes that hold offsets from `start` to `end` (exclusive) are cut, as far as the index shows them: the first
+    span also has the bytes before them, and the last one those after them, whose end is not examined.
     """
     with segment.open() as source:
         size = min(source.size, segment.size)
@@ -66,23 +64,22 @@ def spans(
         step = size // -(-size // max(every, 1))
         proving = replace(limits, read_window_bytes=min(limits.read_window_bytes, _PROBE_BYTES))
         asked = (start - segment.base_offset, end - segment.base_offset)
-        found = _indexed(source, segment, range(step, size - step // 2, step), asked, size, next_base, proving)
-        if found is None:
+        indexed = _indexed(source, segment, range(step, size - step // 2, step), asked, size, next_base, proving)
+        if indexed is None:
             return list(joined_spans(source, segment.base_offset, size, step, next_base=next_base))
-        cuts, next_offset, is_followed = found
+        cuts, next_offset, is_followed = indexed
     starts = [(0, segment.base_offset), *cuts]
     ends = [*cuts, (size, next_offset)]
-    found_spans = [Span(at, end, low, high, low) for (at, low), (end, high) in zip(starts, ends, strict=True)]
-    return [*found_spans[:-1], replace(found_spans[-1], is_followed=is_followed)]
+    pieces = [Span(begin, end, low, high, low) for (begin, low), (end, high) in zip(starts, ends, strict=True)]
+    return [*pieces[:-1], replace(pieces[-1], is_followed=is_followed)]
 
 
 def likely_spans(
     source: FileSource, segment: Segment, position: int, end: int, step: int, rows: int, next_base: int | None = None
 ) -> Iterator[Span]:
-    """Spans from a batch at `position` on, each found when it is asked for, whose ends may be wrong where the index is.
-
-    They have about `step` bytes, or fewer so that they have no more than `rows` offsets.  The headers of a few batches
-    are read for each.  What the index does not tell is walked over (`joined_spans`).
+    """Yield spans from the batch at `position` on. Each is found when it is requested, and its end may be wrong if the
+    index is. They have about `step` bytes, or fewer so that they have at most `rows` offsets. A few headers are read
+    for each. After the index's last entry, headers are read instead (`joined_spans`).
     """
     offset = segment.base_offset
     for cut, expected in _likely_cuts(source, segment, position, end, step, rows, next_base):
@@ -94,7 +91,9 @@ def likely_spans(
 def _likely_cuts(
     source: FileSource, segment: Segment, position: int, end: int, step: int, rows: int, next_base: int | None
 ) -> Iterator[tuple[int, int]]:
-    """Positions at which batches begin, and the offset that should come at each, as far as the index tells."""
+    """Yield positions at which batches probably begin, with the offset that should come there, as far as the index
+    goes.
+    """
     import numpy as np
 
     path = segment.files.get(FileKind.OFFSET_INDEX)
@@ -126,7 +125,9 @@ def _likely_cuts(
 def _likely_cut(
     source: FileSource, before: OffsetEntry, entry: OffsetEntry, next_base: int | None
 ) -> tuple[int, int] | None:
-    """Where a batch begins by an entry, whose offsets are not relative, and the offset that should come there."""
+    """Return the position of a batch that begins at an entry, and the offset that should come there; None if the
+    headers do not fit the entries. Offsets in the entries are absolute here.
+    """
     heads = [source.read(each.position, BATCH.size) for each in (before, entry)]
     if any(len(head) < BATCH.size or head[MAGIC_POSITION] != BATCH_MAGIC for head in heads):
         return None
@@ -144,9 +145,8 @@ def _likely_cut(
 
 
 class _Slots(Sequence[OffsetEntry]):
-    """The entries of an opened offset index, decoded where they are examined: a live broker reserves a million.
-
-    Those are left out as far as a search for the first of them finds it.
+    """Entries of an open offset index, decoded when examined: a running broker allocates a million. Unused slots are
+    left out, as far as binary search finds the first.
     """
 
     def __init__(self, index: Source) -> None:
@@ -169,8 +169,8 @@ class _Slots(Sequence[OffsetEntry]):
     def __getitem__(self, slot: int | slice) -> OffsetEntry | list[OffsetEntry]:
         if isinstance(slot, slice):
             return [self[each] for each in range(*slot.indices(self._count))]
-        at = slot * OFFSET_ENTRY.size
-        data = self._begin[at : at + OFFSET_ENTRY.size] or self._index.read(at, OFFSET_ENTRY.size)
+        position = slot * OFFSET_ENTRY.size
+        data = self._begin[position : position + OFFSET_ENTRY.size] or self._index.read(position, OFFSET_ENTRY.size)
         return OffsetEntry(*OFFSET_ENTRY.struct.unpack(data)) if len(data) == OFFSET_ENTRY.size else _NOTHING
 
 
@@ -183,10 +183,9 @@ def _indexed(
     next_base: int | None,
     limits: Limits,
 ) -> tuple[list[tuple[int, int]], int, bool] | None:
-    """Where to cut, the offset after the last batch, and whether headers lead from the last cut to the end of the file.
-
-    None if the index does not help.  `asked` are relative offsets.  Where the last cut is behind them, its own offset
-    stands for the one after the last, and what comes behind is not examined.
+    """Return the cuts, the offset after the last batch, and whether headers lead from the last cut to the end of the
+    file. Return None if the index does not help. `asked` are relative offsets. If the last cut is after them, its own
+    offset is returned as the one after the last, and the rest of the file is not examined.
     """
     path = segment.files.get(FileKind.OFFSET_INDEX)
     base_offset = segment.base_offset
@@ -224,14 +223,14 @@ def _relative_offset(entry: OffsetEntry) -> int:
 
 
 def _between(positions: range, low: int, high: int) -> range:
-    """The positions behind `low` and before `high`."""
+    """Return the positions above `low` and below `high`."""
     return positions[bisect_right(positions, low) : bisect_left(positions, high)]
 
 
 def _proved(source: Source, base_offset: int, entries: Iterable[OffsetEntry], limits: Limits) -> tuple[int, int] | None:
-    """Position and first offset of the first entry at which a valid v2 batch begins that has the entry's offset.
-
-    No checksum covers the offset of a batch: the entry, which was written beside it, is what proves it.
+    """Return position and base offset of the first entry at which a valid v2 batch begins whose last offset is the
+    entry's; None if there is none. No checksum covers the base offset of a batch; the entry, written beside it, proves
+    it.
     """
     for entry in entries:
         if not 0 < entry.position < source.size:
@@ -251,7 +250,9 @@ def _proved(source: Source, base_offset: int, entries: Iterable[OffsetEntry], li
 def _cuts(
     source: Source, base_offset: int, entries: Sequence[OffsetEntry], wanted: range, limits: Limits
 ) -> list[tuple[int, int]] | None:
-    """Proved positions at or after the wanted ones, with their first offsets; None if the index does not help."""
+    """Return proven positions at or after the wanted ones, with their base offsets. Return None if the index does not
+    help.
+    """
     cuts: list[tuple[int, int]] = []
     for position in wanted:
         if cuts and position <= cuts[-1][0]:
@@ -259,8 +260,8 @@ def _cuts(
         number = bisect_left(entries, position, key=lambda entry: entry.position)
         if number == len(entries):
             return cuts
-        found = _proved(source, base_offset, entries[number : number + _TRIES], limits)
-        if found is None or (cuts and found[1] <= cuts[-1][1]):
+        cut = _proved(source, base_offset, entries[number : number + _TRIES], limits)
+        if cut is None or (cuts and cut[1] <= cuts[-1][1]):
             return None
-        cuts.append(found)
+        cuts.append(cut)
     return cuts

@@ -1,4 +1,4 @@
-"""What a walk over a segment says about it: offsets, times, codecs, and whether it is whole."""
+"""Summarize a segment by scanning it: offsets, times, codecs, and whether it is whole."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["SegmentSummary", "summarize"]
 
 
 class SegmentSummary(Struct, frozen=True, kw_only=True):
-    """Facts of one segment; offsets and timestamps (ms) are None where there is no batch, or none with a timestamp."""
+    """Facts of one segment. Offsets are None if there is no batch; timestamps (ms) are None if no batch has one."""
 
     segment: Segment
     batches: int
@@ -45,21 +45,23 @@ class SegmentSummary(Struct, frozen=True, kw_only=True):
     last_timestamp: int | None
     """largest timestamp"""
     codecs: dict[str, int]
-    """batches by codec"""
+    """number of batches by codec"""
     magics: dict[int, int]
-    """batches by message format"""
+    """number of batches by message format"""
     valid_bytes: int
-    """where the last valid batch ends"""
+    """position after the last valid batch"""
     stop: StopReason
     has_gaps: bool
-    """offsets are missing between batches"""
+    """whether offsets are missing between batches"""
     findings: tuple[Finding, ...]
     ends_below: Finding | None = None
-    """the last batch ends below an offset before it, which is wrong at the end of a log: a broker goes on there"""
+    """finding about a last batch that ends below an earlier one, which is wrong at the end of a log because a broker
+    appends from there; None otherwise
+    """
 
     @property
     def next_offset(self) -> int:
-        """Offset after the last batch, or the base offset."""
+        """Offset after the highest one; the base offset if there is no batch."""
         return self.segment.base_offset if self.last_offset is None else self.last_offset + 1
 
 
@@ -70,25 +72,27 @@ def summarize(
     limits: Limits = DEFAULT_LIMITS,
     on_bytes: Callable[[int], None] | None = None,
 ) -> SegmentSummary:
-    """Walk a whole segment; `next_segment` is the base offset of the one after it.  Raises `StorageError` only."""
+    """Scan a whole segment and return its summary. `next_segment` is the base offset of the next one. `on_bytes` is
+    called with the size of each batch or run. Raises only `StorageError`.
+    """
     facts = _Facts(limits)
     below: Finding | None = None
     with segment.open() as source:
         cursor = Cursor(source, segment.base_offset, next_segment, limits=limits)
         scanner = _scanner(source, limits)
-        for found in scanner:
-            for each in cursor.parts(found, gaps=True):
-                if isinstance(each, RecordBatch):
-                    is_in_place = cursor.judge(each) is not Verdict.DISPLACED
+        for scanned in scanner:
+            for part in cursor.parts(scanned, gaps=True):
+                if isinstance(part, RecordBatch):
+                    is_in_place = cursor.judge(part) is not Verdict.DISPLACED
                     facts.findings.extend(finding.in_file(segment.path) for finding in cursor.found)
                     highest = segment.base_offset - 1 if facts.last is None else facts.last
-                    below = ends_below(each, highest) if is_in_place and each.last_offset < highest else None
-                    facts.batch(each, is_in_place=is_in_place)
-                    size = each.size
+                    below = ends_below(part, highest) if is_in_place and part.last_offset < highest else None
+                    facts.batch(part, is_in_place=is_in_place)
+                    size = part.size
                 else:
                     below = None
-                    facts.run(each, segment.path)
-                    size = each.end - each.position(0)
+                    facts.run(part, segment.path)
+                    size = part.end - part.position(0)
                 if on_bytes is not None:
                     on_bytes(size)
         ended = cursor.ended(scanner, through_damage=False)
@@ -119,7 +123,7 @@ def _scanner(source: FileSource, limits: Limits) -> Scanner | RunScanner:
 
 
 class _Facts:
-    """What the batches of a segment say, one after the other or many at a time."""
+    """Facts of a segment's batches, collected one by one or in runs."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -133,7 +137,7 @@ class _Facts:
         self.last_time: int | None = None
 
     def batch(self, batch: RecordBatch, *, is_in_place: bool) -> None:
-        """Take note of one batch; the offsets of one that is not in its place say nothing."""
+        """Add one batch. The offsets of one that is displaced are ignored."""
         header = batch.header
         self.codecs[codec_label(header.codec)] += 1
         self.magics[header.magic] += 1
@@ -144,7 +148,7 @@ class _Facts:
             self._times(header.max_timestamp if first == NO_TIMESTAMP else first, header.max_timestamp)
 
     def run(self, run: BatchRun, path: str) -> None:
-        """Take note of many v2 batches, their offsets increasing; only gaps are found there."""
+        """Add a run of v2 batches with increasing offsets and no fault. Gaps become findings."""
         codecs, times = functions.summarize_run(run.cells)
         for codec in Codec:
             if codecs[codec]:

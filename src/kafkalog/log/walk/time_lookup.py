@@ -1,8 +1,7 @@
-"""From a time to a position, through the time index: a hint that is checked, never believed.
-
-An entry says that everything up to its offset is not newer than its timestamp (`TimeIndex.lookup`).  It is followed
-only if the entries before it increase and a valid batch is in the log that ends at exactly that offset with exactly
-that largest timestamp, which an index that belongs to other data, or to none, does not know.
+"""Find the position of a time through the time index, which is checked and never trusted. An entry says that everything
+up to its offset is not newer than its timestamp (`TimeIndex.lookup`). It is used only if the entries before it
+increase, and the log has a valid batch that ends at exactly that offset with exactly that largest timestamp. An index
+of other data does not have such an entry.
 """
 
 from __future__ import annotations
@@ -38,7 +37,9 @@ _NEVER = 1 << 64
 
 
 def _entries_before(segment: Segment, timestamp: int) -> list[TimeEntry]:
-    """The last entries of the time index that are older than a time, as far as its entries increase."""
+    """Return the last entries of the time index with an older timestamp, as far as its entries increase; empty without
+    an index.
+    """
     path = segment.files.get(FileKind.TIME_INDEX)
     last: deque[TimeEntry] = deque(maxlen=_TRIES)
     if path is None:
@@ -66,12 +67,16 @@ def _time_of(entry: bytes) -> int:
 def position_for_timestamp(
     segment: Segment, source: FileSource, timestamp: int, *, limits: Limits = DEFAULT_LIMITS
 ) -> int:
-    """Where in `source`, the opened log, to start looking for a record with at least `timestamp`; 0 without help."""
+    """Return the position in `source`, the opened log, from which to search for a record of `timestamp` (ms) or later;
+    0 if the index does not help.
+    """
     return _older(segment, source, timestamp, limits)[0]
 
 
 def _older(segment: Segment, source: FileSource, timestamp: int, limits: Limits) -> tuple[int, int]:
-    """The position up to which everything is older, and the newest timestamp of that; 0 without help."""
+    """Return a position before which everything is older than `timestamp`, and the newest timestamp before it; 0 and -1
+    if the index does not help.
+    """
     for entry in reversed(_entries_before(segment, timestamp)):
         position = _behind(segment, source, entry, limits)
         if position is not None:
@@ -80,7 +85,7 @@ def _older(segment: Segment, source: FileSource, timestamp: int, limits: Limits)
 
 
 def _behind(segment: Segment, source: FileSource, entry: TimeEntry, limits: Limits) -> int | None:
-    """Where the batch ends that an entry names, if it is there."""
+    """Return the end of the batch to which an entry refers; None if the log does not have it."""
     offset = segment.base_offset + entry.relative_offset
     start = segment.position_of(offset, source, limits=limits)
     for batch in Scanner(source, position=start, limits=limits):
@@ -91,21 +96,20 @@ def _behind(segment: Segment, source: FileSource, entry: TimeEntry, limits: Limi
 
 
 class NewestTimestamps:
-    """The newest timestamp of each segment but the last, learned as lookups need it.
-
-    As a broker's segments have theirs in memory (`LogSegment.maxTimestampSoFar`), but from batches, or from entries of
-    the time index that the log confirms.  Segments that end in damage, or were changed just now, are not learned.
+    """Newest timestamps of all segments but the last, learned when lookups need them. A broker has them in memory
+    (`LogSegment.maxTimestampSoFar`); here they come from batches, or from time index entries that the log confirms.
+    Segments that end in damage, or were modified just now, are not learned.
     """
 
     def __init__(self, segments: Sequence[Segment], first: int) -> None:
         self._segments = segments
         self._first = first
         self._newest: list[int] = []
-        """of all segments from `first` up to this one"""
+        """newest timestamp of all segments from `first` up to each one"""
         self._lock = Lock()
 
     def first_with(self, timestamp: int) -> Sliced[int]:
-        """Number of the first segment that may hold a record with at least `timestamp`."""
+        """Return the number of the first segment that may have a record of `timestamp` (ms) or later."""
         if not self._newest and self._first < len(self._segments) and self._segments[self._first].is_untold:
             return self._searched(timestamp)
         number = bisect_left(self._newest, timestamp)
@@ -114,7 +118,9 @@ class NewestTimestamps:
         return self._first + number
 
     def _searched(self, timestamp: int) -> int:
-        """By halves: where each segment takes a request, it is taken that times rise from one to the next."""
+        """Return that number by binary search: if each segment takes a request, timestamps are assumed to rise from
+        segment to segment.
+        """
         untold = [number for number in range(self._first, len(self._segments)) if self._segments[number].is_untold]
         found = bisect_left(untold, timestamp, key=lambda number: _last_of_index(self._segments[number]))
         return untold[found] if found < len(untold) else untold[-1] + 1
@@ -138,7 +144,9 @@ class NewestTimestamps:
 
 
 def _last_of_index(segment: Segment) -> int:
-    """The last timestamp in a time index; that of a closed segment is its largest.  Without one, that of the log."""
+    """Return the last timestamp in a time index, which in a closed segment is the largest. Without an index, return the
+    log's; a value above all others if the log is damaged.
+    """
     path = segment.files.get(FileKind.TIME_INDEX)
     if path is not None:
         with suppress(MissingFileError, NotRegularFileError), FileSource(path) as index:
@@ -151,7 +159,7 @@ def _last_of_index(segment: Segment) -> int:
 
 
 def _newest_of(segment: Segment) -> Sliced[int | None]:
-    """The newest timestamp of a segment; None if it is not read to its end."""
+    """Return the newest timestamp of a segment; None if it cannot be read to its end."""
     with segment.open() as source:
         position, newest = _older(segment, source, _NEVER, DEFAULT_LIMITS)
         scanner = Scanner(source, position=position)

@@ -1,1 +1,1 @@
-"""A partition that is written: append, roll, flush, retain, truncate, compact; and whole ones built from columns."""
+"""Write a partition (append, roll, flush, retention, truncation, compaction), and build partitions from columns."""

@@ -1,7 +1,6 @@
-"""The log directories of one broker to whoever writes partitions: where each lies, and where a new one shall.
-
-A broker looks a partition up in all of its directories, does not start if one is in two of them, and makes a new one
-where it has the fewest (`LogManager.loadLogs`, `LogManager.nextLogDirs`).
+"""Log directories of one broker for writers: the directory of each partition, and of new ones. A broker finds a
+partition in any of its directories, does not start if one is in two of them, and creates a new one where there are
+fewest (`LogManager.loadLogs`, `LogManager.nextLogDirs`).
 """
 
 from __future__ import annotations
@@ -37,7 +36,9 @@ __all__ = ["BrokerDirectories", "counts_in", "directories_of_one_broker", "made_
 
 
 def made_log_directory(path: PathLike) -> str:
-    """The absolute path of a log directory, which is made if it is missing and its parent is there."""
+    """Return the absolute path of a log directory; create it if it is missing and its parent exists. Raises
+    `UsageError`.
+    """
     root = os.path.abspath(os.fspath(path))
     if not os.path.isdir(root):
         refuse_inside(os.path.dirname(root), path)
@@ -46,28 +47,26 @@ def made_log_directory(path: PathLike) -> str:
 
 
 def directories_of_one_broker(path: PathLike | Sequence[PathLike], *, may_make: bool = True) -> tuple[str, ...]:
-    """The absolute paths of the log directories to write into: those named, or those inside of the one that is named.
-
-    A single one is made if it is missing, its parent is there, and `may_make`.  Of several each must be there: what is
-    not mounted may hold the partition that would be made a second time elsewhere.  Raises `UsageError` for none, for
-    those of several brokers or clusters, and for what is not a log directory.
+    """Return the absolute paths of the log directories to write to: those named, or those inside the one that is named.
+    A single one is created if it is missing, its parent exists, and `may_make`. Of several, each must exist: one that
+    is not mounted may hold the partition that would be created elsewhere. Raises `UsageError` if there is none, if they
+    belong to several brokers or clusters, or if one is not a log directory.
     """
-    given = [path] if isinstance(path, str | os.PathLike) else list(path)
-    if not given:
+    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+    if not paths:
         raise UsageError("no log directory was given")
-    found = [each for place in given for each in _inside(place)]
-    if len(found) == 1:
-        return (made_log_directory(found[0]) if may_make else existing_log_directory(found[0]),)
-    by_real_path = {os.path.realpath(each): existing_log_directory(each) for each in reversed(found)}
+    directories = [each for place in paths for each in _inside(place)]
+    if len(directories) == 1:
+        return (made_log_directory(directories[0]) if may_make else existing_log_directory(directories[0]),)
+    by_real_path = {os.path.realpath(each): existing_log_directory(each) for each in reversed(directories)}
     roots = tuple(reversed(by_real_path.values()))
     _refuse_several_brokers(roots)
     return roots
 
 
 def counts_in(path: PathLike) -> dict[str, int]:
-    """How many partitions each topic has in one log directory, be it there or not.
-
-    Raises `UsageError` for a directory in which log directories are.
+    """Return the number of partitions of each topic in one log directory; empty if it does not exist. Raises
+    `UsageError` for a directory that contains log directories.
     """
     name = os.fspath(path)
     if _inside(name) != [name]:
@@ -94,7 +93,9 @@ def _refuse_several_brokers(roots: Sequence[str]) -> None:
 
 
 class BrokerDirectories:
-    """Which partitions are in which of the log directories of a broker, and will be."""
+    """Placement of partitions in the log directories of a broker. Raises `UsageError` if a partition is in two of
+    them.
+    """
 
     def __init__(self, roots: Sequence[str]) -> None:
         self.roots = roots
@@ -116,7 +117,7 @@ class BrokerDirectories:
         return ", ".join(self.roots)
 
     def there(self) -> Iterator[tuple[str, int]]:
-        """The partitions that are there, but for the metadata log of KRaft, which is nobody's to produce to."""
+        """Yield the existing partitions, sorted, except the KRaft metadata log, to which nobody produces."""
         for topic, partition in sorted(self._places):
             if topic != CLUSTER_METADATA_TOPIC:
                 path = self.path_of(topic, partition)
@@ -124,7 +125,9 @@ class BrokerDirectories:
                     yield topic, partition
 
     def root_of(self, topic: str, partition: int) -> str:
-        """The directory that a partition is in, or that it gets and from now on has."""
+        """Return the directory of a partition; a new one is assigned to the directory with the fewest. Raises
+        `UsageError` for an invalid topic.
+        """
         check_topic(topic)
         root = self._places.get((topic, partition))
         if root is None:
@@ -133,24 +136,24 @@ class BrokerDirectories:
         return root
 
     def path_of(self, topic: str, partition: int) -> str:
-        """The directory of a partition, be it there or not."""
+        """Return the path of a partition directory, which may not exist."""
         return os.path.join(self.root_of(topic, partition), str(PartitionName(topic, partition)))
 
     def counts(self) -> dict[str, int]:
-        """How many partitions each topic has, by the highest number that is there."""
-        found: dict[str, int] = {}
+        """Return the number of partitions of each topic: one more than the highest partition number."""
+        counts: dict[str, int] = {}
         for topic, partition in self._places:
-            found[topic] = max(found.get(topic, 0), partition + 1)
-        return found
+            counts[topic] = max(counts.get(topic, 0), partition + 1)
+        return counts
 
     def known_topic_id(self, topic: str) -> str | None:
-        """The id that the partitions of a topic have so far; None where none of them says it."""
+        """Return the topic id of a topic's existing partitions; None if none of them has a readable one."""
         for key in sorted(key for key in self._places if key[0] == topic):
             path = os.path.join(self.path_of(*key), PARTITION_METADATA)
             try:
                 data = read_small(path, DEFAULT_LIMITS.checkpoint_bytes)
                 return decode_partition_metadata(data, source=path).topic_id
-            except (MissingFileError, FormatError):  # who opens that partition is told of what its file holds
+            except (MissingFileError, FormatError):  # opening that partition reports the fault of its file
                 continue
         return None
 

@@ -1,6 +1,5 @@
-"""Whole partition directories from columns of records: segments, indexes and checkpoints, as the writer leaves them.
-
-Each (topic, partition) among the records becomes a directory that a broker opens.
+"""Build whole partition directories from columns of records: segments, indexes and checkpoints, as the writer leaves
+them. Each (topic, partition) among the records becomes a directory that a broker opens.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ class Built(Struct, kw_only=True):
     """One partition that was written."""
 
     topic: str
-    """its topic"""
+    """topic"""
     partition: int
-    """its number"""
+    """partition number"""
     path: str
-    """the partition directory"""
+    """path of the partition directory"""
     first_offset: int
-    """of the records that were written"""
+    """offset of the first record that was written"""
     records: int = 0
     """number of records that were written"""
     batches: int = 0
@@ -54,7 +53,7 @@ class Built(Struct, kw_only=True):
 
 
 class _Builder:
-    """The logs that are open, and how batches are made."""
+    """The open logs, with the settings for batches."""
 
     def __init__(self, logs: OpenLogs, codec: Codec, batch_bytes: int, keep_offsets: bool, append: bool) -> None:
         self.logs = logs
@@ -64,7 +63,7 @@ class _Builder:
         self.append = append
         self.built: dict[tuple[str, int], Built] = {}
         self.topics: set[str] = set()
-        """those of which a record has come"""
+        """topics of the records so far"""
 
     def take(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
         """Append records of one partition."""
@@ -87,7 +86,7 @@ class _Builder:
         built.records += records.num_rows
 
     def begin_topic(self, topic: str) -> int:
-        """Make all partitions that a topic shall have; gives how many these are."""
+        """Create all partitions that a topic must have; return their number."""
         count = self.logs.count(topic)
         if (topic, 0) not in self.built:
             for number in range(count):
@@ -98,13 +97,15 @@ class _Builder:
         return count
 
     def begin_topics(self, topics: set[str]) -> None:
-        """Refuse topics that come for the first time and have a damaged log, before anything of them is written."""
+        """Check the logs of topics that come for the first time; raise before anything of them is written if one is
+        damaged.
+        """
         if self.append:
             self.logs.refuse_damaged(topics - self.topics)
         self.topics |= topics
 
     def refuse_existing(self, topic: str, partition: int) -> None:
-        """`UsageError` for a partition that is there and is not to be appended to."""
+        """Raise `UsageError` for a partition that exists although nothing may be appended."""
         if (topic, partition) not in self.built:
             self._check_new(self.logs.directories.path_of(topic, partition))
 
@@ -139,17 +140,16 @@ def build_partitions(
     append: bool = False,
     option: str = "num_partitions",
 ) -> list[Built]:
-    """Write partitions of a log directory from columns; see `encode.columns.build_batches` for those.
-
-    `path` may be several directories, all those of one broker, or the one that they are in: a partition that is there
-    is appended to where it is, and a new one is made where the fewest are, as a broker does.
-    `topic` and `partition` stand for the columns of that name, or for all records where there are none.  With
-    `num_partitions` each topic has so many, and where no number is given the key decides, as `partitioner` says
-    (`murmur2`, `hash`, or a function of a key's bytes and of the number); records without a key take turns.  Without
-    it they go to partition 0.  Offsets count from 0 or the end of the log, or are kept.  Raises `UsageError` for what
-    cannot be written, `StorageError` for I/O, and then leaves what was written before, which the error's notes name;
-    where a log of one of the first batch's topics is damaged, nothing is written; `option` is what it calls
-    `num_partitions`.
+    """Write partitions of a log directory from columns, and return them; for the columns see
+    `encode.columns.build_batches`. `path` may be several directories, all those of one broker, or the one that contains
+    them: an existing partition is appended to where it is, and a new one is created where there are fewest, as a broker
+    does. `topic` and `partition` replace the columns of that name, which may then be missing. With `num_partitions`
+    each topic has that many. A record without a partition number then gets one by its key, as `partitioner` says
+    (`murmur2`, `hash`, or a function of a key's bytes and the number of partitions); records without a key are
+    distributed in turn. Without `num_partitions` they go to partition 0. Offsets continue from the end of the log, or
+    are kept with `keep_offsets`. Raises `UsageError` for records that cannot be written and `StorageError` for I/O.
+    What was written before stays, and is named in the error's notes. If a log of one of the first batch's topics is
+    damaged, nothing is written. `option` is the name of `num_partitions` in messages.
     """
     if batch_bytes < 1:
         raise UsageError("batch_bytes must be positive")
@@ -168,7 +168,9 @@ def build_partitions(
 
 
 def _what_stays(built: Iterable[Built]) -> Iterator[str]:
-    """A sentence for each partition to which something was added: given again, that would be there twice."""
+    """Yield a sentence for each partition to which something was added: written again, its records would be there
+    twice.
+    """
     for each in built:
         with suppress(KafkaLogError):
             end = open_partition(each.path).log_end_offset()
@@ -220,10 +222,10 @@ def _by_key(
     builder: _Builder,
     taken: int,
 ) -> pa.Array:
-    """The partition of each record, by its key where it has no number of its own; `taken` records came before."""
+    """Return the partition of each record: by its key if it has no number of its own. `taken` records came before."""
     encoded = topics.dictionary_encode()
-    each = np.array([builder.begin_topic(topic) for topic in encoded.dictionary.to_pylist()], np.int64)
-    counts = each[encoded.indices.to_numpy()]
+    partitions_of_topic = np.array([builder.begin_topic(topic) for topic in encoded.dictionary.to_pylist()], np.int64)
+    counts = partitions_of_topic[encoded.indices.to_numpy()]
     keys = (
         record_columns(records).column("key") if "key" in records.schema.names else pa.nulls(len(topics), pa.binary())
     )
@@ -239,7 +241,9 @@ def _check(
     counts: npt.NDArray[np.int64] | None,
     taken: int,
 ) -> None:
-    """`UsageError` for the first record in a partition that its topic cannot have, of so many or of any number."""
+    """Raise `UsageError` for the first record whose partition is outside its topic. `counts` are the numbers of
+    partitions; None: any number.
+    """
     wrong = numbers < 0
     if counts is not None:
         wrong |= numbers >= counts
@@ -253,7 +257,7 @@ def _check(
 def _by_partition(
     records: pa.RecordBatch, topics: pa.Array, partitions: pa.Array
 ) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
-    """The records of each partition, in the order in which partitions appear."""
+    """Yield the records of each partition, in the order in which partitions first appear."""
     places = pa.StructArray.from_arrays([topics, partitions], ["topic", "partition"])
     first, last = places[0], places[-1]
     if first == last and pc.count_distinct(topics).as_py() == pc.count_distinct(partitions).as_py() == 1:

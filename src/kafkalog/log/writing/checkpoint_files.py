@@ -1,6 +1,5 @@
-"""The offset checkpoints and the clean-shutdown marker of a log directory, kept by who writes some of its partitions.
-
-Lines of other partitions stay as they are (`OffsetCheckpointFile`, `CleanShutdownFileHandler`).
+"""Read and write the offset checkpoints and the clean shutdown marker of a log directory, for writers of some of its
+partitions. Lines of other partitions are preserved (`OffsetCheckpointFile`, `CleanShutdownFileHandler`).
 """
 
 from __future__ import annotations
@@ -37,15 +36,17 @@ def _entries(path: str) -> list[OffsetCheckpointEntry]:
 
 
 def read_offset(root: str, file: str, name: PartitionName) -> int | None:
-    """The offset of a partition in a checkpoint; None if there is none.  `FormatError` if the file cannot be read."""
-    found = [
+    """Return the offset of a partition in a checkpoint; None if it has none. Raises `FormatError` if the file cannot be
+    parsed.
+    """
+    offsets = [
         e.offset for e in _entries(os.path.join(root, file)) if (e.topic, e.partition) == (name.topic, name.partition)
     ]
-    return found[-1] if found else None
+    return offsets[-1] if offsets else None
 
 
 def write_offset(root: str, file: str, name: PartitionName, offset: int | None) -> None:
-    """Replace the line of a partition, or drop it."""
+    """Replace the line of a partition, or remove it if `offset` is None."""
     path = os.path.join(root, file)
     others = [e for e in _entries(path) if (e.topic, e.partition) != (name.topic, name.partition)]
     own = [] if offset is None else [OffsetCheckpointEntry(name.topic, name.partition, offset)]
@@ -53,14 +54,16 @@ def write_offset(root: str, file: str, name: PartitionName, offset: int | None) 
 
 
 def forget(root: str, name: PartitionName) -> None:
-    """Drop the lines of a partition that no longer exists."""
+    """Remove the lines of a partition that no longer exists."""
     for file in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT):
         if read_offset(root, file, name) is not None:
             write_offset(root, file, name, None)
 
 
 def clean_marker(root: str) -> bytes | None:
-    """The marker's content, if all partitions of the directory were closed in order."""
+    """Return the content of the clean shutdown marker; None if there is none, because not all partitions were closed in
+    order.
+    """
     try:
         return read_small(os.path.join(root, CLEAN_SHUTDOWN_FILE), DEFAULT_LIMITS.checkpoint_bytes)
     except FileNotFoundError:
@@ -68,13 +71,15 @@ def clean_marker(root: str) -> bytes | None:
 
 
 def unmark_clean(root: str) -> None:
-    """Take the mark of an orderly shutdown away, so that a start has to examine the logs; durable."""
+    """Remove the clean shutdown marker and flush, so that the next start examines the logs."""
     fs.remove(os.path.join(root, CLEAN_SHUTDOWN_FILE))
     fs.sync_directory(root)
 
 
 def mark_clean(root: str, marker: bytes | None) -> None:
-    """All partitions of the directory are closed in order; `marker` is that of before; it knows the broker's epoch."""
+    """Write the clean shutdown marker: all partitions of the directory were closed in order. `marker` is its earlier
+    content, which has the broker's epoch.
+    """
     content = encode_clean_shutdown(NEW_CLEAN_SHUTDOWN) if marker is None else marker
-    if clean_marker(root) != content:  # else it never went
+    if clean_marker(root) != content:  # otherwise it was never removed
         fs.replace(os.path.join(root, CLEAN_SHUTDOWN_FILE), content)

@@ -1,6 +1,5 @@
-"""Which partition a record goes to: by its key, or to the one that records without a key stick to for a while.
-
-Decided by `BuiltInPartitioner` and `RecordAccumulator` (KIP-480, KIP-794), and for the hash of old by
+"""Choose the partition of a record: by its key, or for records without a key the one that is used for a while. The
+rules are those of `BuiltInPartitioner` and `RecordAccumulator` (KIP-480, KIP-794), and for the old hash those of
 `DefaultEventHandler.getPartition`.
 """
 
@@ -17,16 +16,18 @@ from kafkalog.log.writing.partitioners import legacy_partition, partition_for_ke
 __all__ = ["PARTITIONERS", "ByKey", "Partitioner", "StickyPartitions", "by_key", "random_number"]
 
 Partitioner = str | Callable[[Any, int], int]
-"""One of `PARTITIONERS`, or a function of the key as it was given to `send` and of the number of partitions."""
+"""One of `PARTITIONERS`, or a function of the key as passed to `send` and the number of partitions."""
 ByKey = Callable[[Any, bytes | None, int], int | None]
-"""From the key, its bytes and the number of partitions to a partition; None where any will do."""
+"""Function from the key as passed, its bytes and the number of partitions to a partition; None if any is possible."""
 PARTITIONERS = ("murmur2", "hash", "sticky")
 _REFRESH_MS = 600_000
-"""`topic.metadata.refresh.interval.ms` of the Scala producer: so long records without a key kept one partition"""
+"""Time for which records without a key keep one partition, in ms (`topic.metadata.refresh.interval.ms` of the Scala
+producer).
+"""
 
 
 def random_number() -> int:
-    """What a partition without a reason is chosen by: 0 to 2^31 - 1."""
+    """Return a random number from 0 to 2^31 - 1."""
     return secrets.randbits(31)
 
 
@@ -48,23 +49,25 @@ _NAMED: dict[str, ByKey] = {"murmur2": _murmur2, "hash": _hash, "sticky": _stick
 
 
 def by_key(partitioner: Partitioner) -> ByKey:
-    """The function that a partitioner names; one of the caller's is asked for every key, None too."""
+    """Return the function of a partitioner. A function of the caller is called for every record, also with the key
+    None. Raises `UsageError` for an unknown name, or later for a partition that does not exist.
+    """
     if isinstance(partitioner, str):
         if partitioner not in _NAMED:
             raise UsageError(f"partitioner {partitioner!r} is not one of {', '.join(PARTITIONERS)}")
         return _NAMED[partitioner]
 
     def asked(given: Any, _key: bytes | None, partitions: int) -> int:
-        found = partitioner(given, partitions)
-        if not isinstance(found, int) or not 0 <= found < partitions:
-            raise UsageError(f"the partitioner returned {shown(found)}, but there are {partitions} partitions")
-        return int(found)
+        partition = partitioner(given, partitions)
+        if not isinstance(partition, int) or not 0 <= partition < partitions:
+            raise UsageError(f"the partitioner returned {shown(partition)}, but there are {partitions} partitions")
+        return int(partition)
 
     return asked
 
 
 class _Stuck:
-    """Where the records of one topic stick, how many bytes of them went there, and since when."""
+    """Current partition of a topic's records without a key, with the bytes sent there and the start time."""
 
     __slots__ = ("partition", "produced", "since_ms")
 
@@ -75,10 +78,9 @@ class _Stuck:
 
 
 class StickyPartitions:
-    """For each topic the partition of records that may go anywhere.
-
-    Another one is chosen at random once `batch_size` bytes went there and the batch is full, at the latest after twice
-    as many.  With `by_time` (the Scala producer's rule) it is kept for ten minutes instead.
+    """For each topic the partition of records that may go to any. Another one is chosen at random after `batch_size`
+    bytes if the batch is full, at the latest after twice as many. With `by_time` (the Scala producer's rule) it is kept
+    for ten minutes instead.
     """
 
     def __init__(self, batch_size: int, random: Callable[[], int], *, by_time: bool = False) -> None:
@@ -88,16 +90,15 @@ class StickyPartitions:
         self._stuck: dict[str, _Stuck] = {}
 
     def current(self, topic: str, partitions: int, now_ms: int) -> int:
-        """The partition that the next record goes to, of so many."""
+        """Return the partition of the next record, among `partitions`."""
         stuck = self._stuck.get(topic)
         if stuck is None or (self._by_time and now_ms - stuck.since_ms > _REFRESH_MS):
             stuck = self._next(topic, partitions, now_ms)
         return stuck.partition
 
     def produced(self, topic: str, partitions: int, size: int, now_ms: int, *, may_switch: bool) -> bool:
-        """Count bytes that went to the current partition; whether another one was chosen.
-
-        `may_switch` is False while a batch is there that is not full.
+        """Count bytes sent to the current partition; return whether another one was chosen. `may_switch` is False while
+        there is a batch that is not full.
         """
         stuck = self._stuck.get(topic)
         if stuck is None or self._by_time:

@@ -1,7 +1,6 @@
-"""The partitions of many records at once, for whoever writes columns: `build` and Spark.
-
-`log.writing.partitioners.murmur2` over a column, word by word for all rows together.  Records without a key take
-turns, so that the same columns always give the same places.
+"""Choose the partitions of many records at once, for writers of columns: `build` and Spark. It is
+`log.writing.partitioners.murmur2` for a column, word by word for all rows together. Records without a key are
+distributed in turn, so that the same columns always get the same partitions.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from kafkalog.log.writing.partitioners import murmur2
 __all__ = ["COLUMN_PARTITIONERS", "ColumnPartitions", "hashes", "partitions_of"]
 
 COLUMN_PARTITIONERS = ("murmur2", "hash")
-"""Names of partitioners that choose by the key alone."""
+"""Names of partitioners that depend only on the key."""
 
 _POSITIVE = 0x7FFFFFFF
 _M = np.uint32(0x5BD1E995)
 _SEED = 0x9747B28C
 _WORD = 4
 _LONG_KEY = 1024
-"""Keys of more bytes are rare; they are hashed one at a time."""
+"""Longest key in bytes that is hashed with the others; longer ones are rare and hashed one by one."""
 
 Hashes = np.ndarray[tuple[int], np.dtype[np.uint32]]
 Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def hashes(keys: pa.Array) -> Hashes:
-    """The unsigned hash of each key of a `binary` column; that of a null means nothing."""
+    """Return the unsigned hash of each key of a `binary` column; undefined for null."""
     count = len(keys)
     ends = np.frombuffer(keys.buffers()[1], np.int32, count + 1, keys.offset * _WORD)
     data = keys.buffers()[2]
@@ -42,10 +41,10 @@ def hashes(keys: pa.Array) -> Hashes:
     h = np.uint32(_SEED) ^ short.astype(np.uint32)
     for word in range(int(short.max(initial=0)) // _WORD):
         rows = np.flatnonzero(short >= (word + 1) * _WORD)
-        at = starts[rows] + word * _WORD
+        positions = starts[rows] + word * _WORD
         k = np.zeros(len(rows), np.uint32)
         for byte in range(_WORD):
-            k |= content[at + byte].astype(np.uint32) << np.uint32(8 * byte)
+            k |= content[positions + byte].astype(np.uint32) << np.uint32(8 * byte)
         k *= _M
         k = (k ^ (k >> np.uint32(24))) * _M
         h[rows] = (h[rows] * _M) ^ k
@@ -53,8 +52,8 @@ def hashes(keys: pa.Array) -> Hashes:
     rest = np.zeros(count, np.uint32)
     for byte in range(_WORD - 1):
         rows = np.flatnonzero(left > byte)
-        at = starts[rows] + short[rows] - left[rows] + byte
-        rest[rows] |= content[at].astype(np.uint32) << np.uint32(8 * byte)
+        positions = starts[rows] + short[rows] - left[rows] + byte
+        rest[rows] |= content[positions].astype(np.uint32) << np.uint32(8 * byte)
     h = np.where(left > 0, (h ^ rest) * _M, h)
     h = (h ^ (h >> np.uint32(13))) * _M
     h ^= h >> np.uint32(15)
@@ -64,14 +63,13 @@ def hashes(keys: pa.Array) -> Hashes:
 
 
 def partitions_of(keys: pa.Array, counts: Numbers) -> Numbers:
-    """The partition of each key among the `counts` that its topic has, as the Java client chooses it."""
+    """Return the partition of each key among the `counts` of its topic, as the Java client chooses it."""
     return (hashes(keys) & np.uint32(_POSITIVE)).astype(np.int64) % counts
 
 
 class ColumnPartitions:
-    """Chooses partitions of rows; those without a key go on from one call to the next, beginning with `first_turn`.
-
-    `partitioner` is one of `COLUMN_PARTITIONERS`, or a function of a key's bytes and of the number of partitions.
+    """Choose partitions of rows. Rows without a key continue their turn from call to call, beginning with `first_turn`.
+    `partitioner` is in `COLUMN_PARTITIONERS`, or a function of a key's bytes and the number of partitions.
     """
 
     def __init__(self, partitioner: Partitioner = "murmur2", *, first_turn: int = 0) -> None:
@@ -81,9 +79,8 @@ class ColumnPartitions:
         self._turn = first_turn
 
     def numbers(self, keys: pa.Array, counts: Numbers, given: pa.Array | None = None) -> Numbers:
-        """The partition of each row among as many as `counts` says: where `given` has a number that, else by the key.
-
-        What is given is not compared with the counts.
+        """Return the partition of each row: the number in `given` if it has one, otherwise by its key among `counts`.
+        Numbers in `given` are not checked.
         """
         numbers = partitions_of(keys, counts) if self._by_key is None else self._asked(keys, counts)
         missing = np.asarray(pc.is_null(keys))
@@ -97,10 +94,10 @@ class ColumnPartitions:
         return np.where(np.asarray(pc.is_valid(given)), values, numbers)
 
     def _asked(self, keys: pa.Array, counts: Numbers) -> Numbers:
-        """By a function, key after key."""
+        """Return the partitions that a function chooses, key by key."""
         assert self._by_key is not None  # noqa: S101 - who calls this has looked
-        found = np.zeros(len(keys), np.int64)
+        numbers = np.zeros(len(keys), np.int64)
         for row, key in enumerate(keys.to_pylist()):
             if key is not None:
-                found[row] = self._by_key(key, key, int(counts[row])) or 0
-        return found
+                numbers[row] = self._by_key(key, key, int(counts[row])) or 0
+        return numbers

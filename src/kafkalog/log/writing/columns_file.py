@@ -1,4 +1,4 @@
-"""A new Parquet or Arrow file of records, whole or not at all: see `new_file`."""
+"""Create a Parquet or Arrow file of records, completely or not at all: see `new_file`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ __all__ = ["ColumnsFile"]
 
 
 class _Stream(io.RawIOBase):
-    """What pyarrow writes into; once given up it keeps nothing of the rest, which a writer adds when it goes."""
+    """Stream into which pyarrow writes. After `give_up` it ignores everything that the writer still adds when it is
+    closed.
+    """
 
     def __init__(self, file: NewFile) -> None:
         super().__init__()
@@ -26,7 +28,7 @@ class _Stream(io.RawIOBase):
         self._is_given_up = False
 
     def give_up(self) -> None:
-        """Remove what was written."""
+        """Remove the written file."""
         self._is_given_up = True
         self._file.give_up()
 
@@ -44,11 +46,10 @@ class _Stream(io.RawIOBase):
 
 
 class ColumnsFile:
-    """Takes Arrow batches of one schema; a context manager: an error, or an interrupt, leaves nothing behind.
-
-    `path` must not exist and must not lie in a log directory, where a broker would meet it, nor in what is `examined`;
-    `UsageError` otherwise.  Its name decides between Arrow's two formats: `.arrows` is a stream.  Raises `StorageError`
-    for I/O.  `options` are those of pyarrow's `ParquetWriter`; `anywhere`: the caller has examined the place already.
+    """Writer of Arrow batches of one schema, as a context manager: after an error or interrupt nothing is left. `path`
+    must not exist, and not be in a log directory or in `examined` (`UsageError`). For Arrow, the name `.arrows` selects
+    the stream format, any other the file format. Raises `StorageError` for I/O errors. `options` are those of pyarrow's
+    `ParquetWriter`; `anywhere`: the caller has already checked the place.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class ColumnsFile:
 
     @property
     def size(self) -> int:
-        """Bytes that were written."""
+        """Number of bytes written so far."""
         return self._file.size
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -94,7 +95,7 @@ class ColumnsFile:
         self._writer.write_batch(batch)
 
     def write_table(self, table: pa.Table) -> None:
-        """Append the rows of a table; in Parquet as one row group, if they are no more than `row_group_size` of it."""
+        """Append the rows of a table; in Parquet as one row group, unless they exceed its `row_group_size`."""
         self._writer.write_table(table)
 
     def __enter__(self) -> Self:

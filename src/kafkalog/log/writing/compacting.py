@@ -1,4 +1,4 @@
-"""One pass of the cleaner over a log that is open for writing (`LogCleaner`)."""
+"""Run one pass of the cleaner over a log that is open for writing (`LogCleaner`)."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ __all__ = ["CompactionCounts", "compact"]
 
 
 class CompactionCounts(Struct, frozen=True):
-    """What one pass did to a log; sizes in bytes."""
+    """Result of one pass; sizes in bytes."""
 
     first_dirty_offset: int
     dirty_ratio: float
     cleaned_to: int | None
-    """first offset that is dirty afterwards; None if there was too little to do"""
+    """first offset that is dirty afterwards; None if the log was not dirty enough to clean"""
     bytes_before: int
-    """of the log files"""
+    """size of the log files"""
     bytes_after: int
     records_read: int = 0
-    """those of control batches too"""
+    """control records included"""
     records_dropped: int = 0
-    """those of aborted transactions and of control batches too"""
+    """records of aborted transactions and control records included"""
 
 
 def compact(log: CleanableLog, partition: Partition, checkpoint: int | None, now_ms: int) -> CompactionCounts:
-    """Clean the log if it is dirty enough; `FormatError`, with nothing half done, where it cannot be read."""
+    """Clean the log if it is dirty enough; return the result. Raises `FormatError` if the log cannot be read; nothing
+    is then half done.
+    """
     try:
         dirty = dirty_part(log, checkpoint, now_ms)
     except JavaError as error:

@@ -1,4 +1,4 @@
-"""The settings of a log that is written, under Kafka's names with underscores (`LogConfig`); defaults are Kafka's."""
+"""Settings of a log that is written, under Kafka's names with underscores (`LogConfig`). Defaults are Kafka's."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["LogConfig"]
 _DAY_MS = 24 * 60 * 60 * 1000
 _VERSION = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})(?:\.[0-9]{1,4}){0,2}(?:-IV[0-9]{1,4})?")
 _FORMATS = ((0, 10), (0, 11))
-"""the versions that magic 1 and magic 2 begin with"""
+"""Kafka versions from which magic 1 and magic 2 are the default."""
 MAGIC_VALUE = 2
-"""of the newest message format"""
+"""Magic of the newest message format."""
 _LOAD_FACTOR = 0.9
 _LEAST = {
     "segment_bytes": BATCH.size,
@@ -41,63 +41,66 @@ _LEAST = {
 
 
 class LogConfig(Struct, frozen=True, kw_only=True):
-    """How a log is written; sizes in bytes, `_ms` in milliseconds.  An impossible value is a `UsageError`."""
+    """Settings of a log; sizes in bytes, `_ms` in milliseconds. An impossible value raises `UsageError`."""
 
     segment_bytes: int = 1024 * 1024 * 1024
-    """A segment is rolled before it would become larger."""
+    """Largest size of a segment: it is rolled before it would become larger."""
     segment_ms: int = 7 * _DAY_MS
-    """A segment is rolled when the new records are this much newer than its first batch."""
+    """Age at which a segment is rolled: new records are this much newer than its first batch."""
     segment_index_bytes: int = 10 * 1024 * 1024
-    """Room of each index; a segment whose index is full is rolled."""
+    """Size of each index; a segment with a full index is rolled."""
     index_interval_bytes: int = 4096
-    """A batch gets an index entry when more bytes than this lie after the last one."""
+    """Bytes of log after the last entry beyond which a batch gets an index entry."""
     max_message_bytes: int = 1048588
     """Largest batch that is accepted."""
     message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
-    """Whose clock the records carry: the producer's, or the writer's at append."""
+    """Clock of the records' timestamps: the producer's, or the writer's at append."""
     flush_messages: int | None = None
-    """Flush when this many records are not flushed; None leaves it to rolling, closing and `flush_seconds`."""
+    """Number of unflushed records that causes a flush; None: only rolling, closing and `flush_seconds` do."""
     flush_seconds: float | None = None
-    """Flush what is older than this; None leaves it to rolling, closing and `flush_messages`."""
+    """Age of unflushed records that causes a flush; None: only rolling, closing and `flush_messages` do."""
     message_format_version: str | None = None
-    """Kafka's `message.format.version`: below 0.10.0 messages of magic 0 are written, below 0.11.0 of magic 1, else
-    batches of magic 2, as by default."""
+    """Kafka's `message.format.version`: below 0.10.0 messages of magic 0 are written, below 0.11.0 of magic 1,
+    otherwise batches of magic 2, which is the default.
+    """
     retention_ms: int = 7 * _DAY_MS
-    """A segment whose newest record is older may be deleted; -1 keeps all."""
+    """Age of its newest record from which a segment may be deleted; -1 keeps all."""
     retention_bytes: int = -1
-    """The oldest segments may be deleted while at least this much is left; -1 keeps all."""
+    """Size that must be left when the oldest segments are deleted; -1 keeps all."""
     file_delete_delay_ms: int = 60_000
-    """How long files of a deleted segment stay, as `.deleted`."""
+    """Time for which the files of a deleted segment stay, as `.deleted`."""
     preallocate: bool = False
-    """Reserve the whole segment when it is created."""
+    """Whether space for the whole segment is reserved when it is created."""
     producer_id_expiration_ms: int = _DAY_MS
-    """A producer that was idle this long is forgotten when the log is opened."""
+    """Idle time after which a producer is forgotten when the log is opened."""
     offset_checkpoint_interval_ms: int = 60_000
-    """How often, at most, a roll writes the offset checkpoints; closing and truncating always do."""
+    """Least time between two writes of the offset checkpoints by rolling; closing and truncating always write them."""
     min_cleanable_dirty_ratio: float = 0.5
-    """`compact` does something if more than this share of the bytes is dirty."""
+    """Share of dirty bytes above which `compact` cleans."""
     min_compaction_lag_ms: int = 0
-    """`compact` leaves segments alone that hold a younger record."""
+    """Age below which the records of a segment prevent its cleaning by `compact`."""
     max_compaction_lag_ms: int = 2**63 - 1
-    """`compact` cleans a log with an older dirty segment whatever the share."""
+    """Age of a dirty segment above which `compact` cleans a log whatever the share."""
     delete_retention_ms: int = _DAY_MS
-    """How long a tombstone, or the marker of a transaction that is gone, outlives the pass that finds it alone."""
+    """Time for which a tombstone, or the marker of a removed transaction, is kept after the pass that finds it
+    alone.
+    """
     cleaner_dedupe_buffer_size: int = 128 * MIB
-    """Memory for the keys that one pass of `compact` tells apart, 24 bytes for each."""
+    """Memory for the keys that one pass of `compact` distinguishes, 24 bytes for each."""
 
     @property
     def offset_map_slots(self) -> int:
-        """Slots of the offset map."""
+        """Number of slots of the offset map."""
         return min(self.cleaner_dedupe_buffer_size, 2**31 - 1) // SLOT_BYTES
 
     @property
     def offset_map_limit(self) -> int:
-        """The most keys that one pass can hold (`log.cleaner.io.buffer.load.factor`)."""
+        """Most keys that one pass can hold (`log.cleaner.io.buffer.load.factor`)."""
         return int(self.offset_map_slots * _LOAD_FACTOR)
 
     @property
     def deletes_old(self) -> bool:
-        """Always false: a cleaning pass does not apply retention, only `delete_old_segments` does."""
+        """Always False: a cleaning pass does not apply retention, only `delete_old_segments` does."""
         return False
 
     def __post_init__(self) -> None:
@@ -120,9 +123,9 @@ class LogConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def magic(self) -> int:
-        """The message format that is written: 0, 1 or 2."""
-        found = None if self.message_format_version is None else _VERSION.fullmatch(self.message_format_version)
-        if found is None:
+        """Message format that is written: 0, 1 or 2."""
+        match = None if self.message_format_version is None else _VERSION.fullmatch(self.message_format_version)
+        if match is None:
             return MAGIC_VALUE
-        version = int(found[1]), int(found[2])
+        version = int(match[1]), int(match[2])
         return sum(version >= begin for begin in _FORMATS)

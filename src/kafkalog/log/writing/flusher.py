@@ -1,4 +1,4 @@
-"""Flushing by the clock: a thread that makes a log durable every few seconds (`LogManager.flushDirtyLogs`)."""
+"""Flush a log every few seconds in a thread (`LogManager.flushDirtyLogs`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ __all__ = ["Flusher"]
 
 
 class Flusher:
-    """Calls `flush` every `seconds` until it is stopped; what `flush` raises ends it, and the log knows of it."""
+    """Call `flush` every `seconds` seconds until stopped. An exception of `flush` ends the thread; the log has recorded
+    it.
+    """
 
     def __init__(self, seconds: float, flush: Callable[[], None]) -> None:
         self._seconds = seconds
@@ -23,6 +25,6 @@ class Flusher:
             self._flush()
 
     def stop(self) -> None:
-        """End the thread and wait for it."""
+        """Stop the thread and wait for its end."""
         self._stopping.set()
         self._thread.join()

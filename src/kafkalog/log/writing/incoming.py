@@ -1,6 +1,5 @@
-"""What a caller appends, made into batches as the log will hold them (`LogValidator`, `UnifiedLog.append`).
-
-As a leader the log assigns offsets and its epoch; as a follower it takes over batches byte for byte.
+"""Convert appended records to batches as the log will hold them (`LogValidator`, `UnifiedLog.append`). As a leader the
+log assigns offsets and its epoch; as a follower it keeps batches byte for byte.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _write_crc = BATCH.writer("crc")
 
 
 class NewRecord(Struct, frozen=True):
-    """A record to append; `timestamp` in ms, None means the time of appending."""
+    """A record to append; `timestamp` is in ms, None means the time of the append."""
 
     value: bytes | None
     key: bytes | None = None
@@ -47,11 +46,11 @@ class NewRecord(Struct, frozen=True):
 
 
 Appendable = NewRecord | Record | tuple[bytes | None, bytes | None] | bytes
-"""A record to be appended: itself, (key, value), or a value; offsets of records that were read are not examined."""
+"""A record to append: itself, a pair (key, value), or a value. Offsets of a `Record` are ignored."""
 
 
 class Stamp(Struct, frozen=True):
-    """What a leader puts onto batches."""
+    """Values that a leader sets in batches: first offset, leader epoch and append time in ms."""
 
     offset: int
     leader_epoch: int
@@ -78,12 +77,12 @@ def _record(item: Appendable, offset: int, now_ms: int) -> Record:
 
 
 def parse_batch(data: bytes) -> RecordBatch:
-    """One whole valid batch; `FormatError` if the bytes are anything else."""
-    found = scan(data)
-    if len(found.batches) != 1 or found.valid_bytes != len(data):
-        detail = found.findings[0].detail if found.findings else f"{len(found.batches)} batches"
-        raise FormatError(f"not one valid batch: {detail}", position=found.valid_bytes)
-    return found.batches[0]
+    """Parse exactly one valid batch. Raises `FormatError` for any other bytes."""
+    result = scan(data)
+    if len(result.batches) != 1 or result.valid_bytes != len(data):
+        detail = result.findings[0].detail if result.findings else f"{len(result.batches)} batches"
+        raise FormatError(f"not one valid batch: {detail}", position=result.valid_bytes)
+    return result.batches[0]
 
 
 def build(
@@ -94,7 +93,9 @@ def build(
     compression: Codec | str | int = Codec.NONE,
     producer: ProducerState = NO_PRODUCER,
 ) -> list[RecordBatch]:
-    """New records with offsets from the stamp's on: one batch, or in an older format a message each or a wrapper."""
+    """Build batches of new records, with offsets from the stamp's on: one batch, or in an older format one message each
+    or a wrapper. Raises `UsageError`.
+    """
     records = [_record(item, stamp.offset + number, stamp.now_ms) for number, item in enumerate(items)]
     append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
     log_append_time = stamp.now_ms if append_time else NO_TIMESTAMP
@@ -121,27 +122,27 @@ def build(
 
 
 def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> list[RecordBatch]:
-    """A producer's batch with offsets, epoch and timestamps as the leader sets them; its records keep their bytes.
-
-    A batch of another format than the log's is converted (`LogValidator`), an older one always.
+    """Return a producer's batch with offsets, epoch and timestamps set as a leader does; its records keep their bytes.
+    A batch of another format than the log's, or an older one, is converted (`LogValidator`). Raises `FormatError` for a
+    damaged batch, `UsageError` for one that a broker would reject.
     """
     batch = taken_over(batch)  # before a new checksum could hide that the old one was wrong
-    found = decode_batch(batch)
-    if found.finding is not None:
-        raise FormatError(found.finding.detail, position=found.finding.position, code=found.finding.code)
+    decoded = decode_batch(batch)
+    if decoded.finding is not None:
+        raise FormatError(decoded.finding.detail, position=decoded.finding.position, code=decoded.finding.code)
     header = batch.header
     if not isinstance(header, BatchHeader):
-        records = [replace(record, timestamp=max(record.timestamp, NO_TIMESTAMP)) for record in found.records]
+        records = [replace(record, timestamp=max(record.timestamp, NO_TIMESTAMP)) for record in decoded.records]
         return build(records, stamp, config, compression=header.codec)
     if config.magic < _MAGIC and not header.is_control:
         if header.has_producer_id:
             raise UsageError(f"a batch of an idempotent producer cannot become messages of magic {config.magic}")
-        return build(found.records, stamp, config, compression=header.codec)
+        return build(decoded.records, stamp, config, compression=header.codec)
     if header.magic != _MAGIC:
         raise FormatError(f"magic {header.magic}", position=BATCH.position("magic"), code="magic_unknown")
     if header.is_control:
         raise UsageError("control batches are written by end_transaction, or appended with keep_offsets")
-    if not found.records or header.last_offset_delta != header.records_count - 1:
+    if not decoded.records or header.last_offset_delta != header.records_count - 1:
         raise UsageError("a batch with gaps in its offsets can only be appended with keep_offsets")
     data = bytearray(batch.data)
     values = {"base_offset": stamp.offset, "partition_leader_epoch": stamp.leader_epoch}
@@ -150,7 +151,7 @@ def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> list[RecordBa
     elif header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         raise UsageError("a producer must not send LogAppendTime into a topic of CreateTime")
     else:
-        values["max_timestamp"] = max(record.timestamp for record in found.records)
+        values["max_timestamp"] = max(record.timestamp for record in decoded.records)
     fields = [values.get(name, getattr(header, name)) for name in BATCH.names]
     data[: BATCH.size] = BATCH.struct.pack(*fields)
     _write_crc(data, 0, crc32c(memoryview(data)[BATCH.end("crc") :]))
@@ -158,5 +159,7 @@ def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> list[RecordBa
 
 
 def taken_over(batch: RecordBatch) -> RecordBatch:
-    """A batch of another log as it is there, checked; it no longer depends on where it was read from."""
+    """Return a checked copy of a batch, which does not depend on the memory from which it was read. Raises
+    `FormatError`.
+    """
     return parse_batch(bytes(batch.data))

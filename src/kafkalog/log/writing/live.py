@@ -1,4 +1,4 @@
-"""Reading a log that is being written: segments are looked up in memory, as `LogSegments` has them."""
+"""Read a log while it is written: segments are looked up in memory, as in `LogSegments`."""
 
 from __future__ import annotations
 
@@ -22,23 +22,21 @@ __all__ = ["LiveLog", "LiveState"]
 
 
 class LiveState(NamedTuple):
-    """What a log holds, while its lock is held."""
+    """State of a log while its lock is held."""
 
     changes: int
-    """how many segments came or went so far"""
+    """number of times that a segment was added or removed"""
     log_start_offset: int
     end_offset: int
     sealed: list[SealedSegment]
     """all segments but the last, by base offset"""
     active: SealedSegment
-    """the last one"""
+    """last segment"""
 
 
 class LiveLog:
-    """A log that is written, for those who read it meanwhile; `look` and `listed` tell what it holds.
-
-    Each segment is looked up when it is asked for.  One that goes between its look-up and its opening is looked up
-    again: what the log holds then decides.
+    """Reader of a log that is being written; `look` and `listed` return its state. Each segment is looked up when it is
+    needed. One that is removed between its look-up and its opening is looked up again in the new state.
     """
 
     def __init__(
@@ -49,21 +47,21 @@ class LiveLog:
         self._look = look
         self._listed = listed
         self._latest: tuple[tuple[int, int], Partition] | None = None
-        """what the log held after so many changes, with which start"""
+        """number of changes and log start, with the partition that was listed then; None before the first listing"""
 
     @property
     def log_start_offset(self) -> int:
-        """First offset that may be read."""
+        """First offset that can be read."""
         with self._guard:
             return self._look().log_start_offset
 
     def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
-        """Offset that the next record gets; nothing needs to be read for it."""
+        """Return the offset of the next record, without reading anything."""
         with self._guard:
             return self._look().end_offset
 
     def segments_from(self, offset: int) -> Iterator[Segment]:
-        """The segment that holds `offset`, if any does, and those after it."""
+        """Yield the segment that holds `offset`, if one does, and those after it."""
         with self._guard:
             state = self._look()
             number = max(_number_behind(state, offset) - 1, 0)
@@ -75,17 +73,19 @@ class LiveLog:
                 segment = self._segment(state, _number_behind(state, segment.base_offset))
 
     def _segment(self, state: LiveState, number: int) -> Segment | None:
-        """One of the segments for reading by offset, from memory; when it was changed is not known."""
+        """Return segment `number` for reading by offset, from memory, without its modification time; None if there is
+        none.
+        """
         if number > len(state.sealed):
             return None
-        found = state.active if number == len(state.sealed) else state.sealed[number]
+        sealed = state.active if number == len(state.sealed) else state.sealed[number]
         kinds = (FileKind.LOG, FileKind.OFFSET_INDEX)
-        files = {kind: f"{self._path}/{segment_file(found.base_offset, kind)}" for kind in kinds}
+        files = {kind: f"{self._path}/{segment_file(sealed.base_offset, kind)}" for kind in kinds}
         log = files[FileKind.LOG]
-        return Segment(found.base_offset, log, found.size, NO_TIMESTAMP, files, {FileKind.LOG: found.size})
+        return Segment(sealed.base_offset, log, sealed.size, NO_TIMESTAMP, files, {FileKind.LOG: sealed.size})
 
     def read(self, offset: int, max_bytes: int, max_chunk_bytes: int, reset: Reset | None = None) -> Chunk:
-        """See `Log.read`."""
+        """Implement `Log.read`."""
         while True:
             end = self.log_end_offset()
             try:
@@ -95,7 +95,7 @@ class LiveLog:
                     raise
 
     def offset_for_timestamp(self, timestamp: int) -> OffsetAndTimestamp | None:
-        """See `Log.offset_for_timestamp`; the directory is listed again when segments came or went."""
+        """Implement `Log.offset_for_timestamp`. The directory is listed again after segments were added or removed."""
         while True:
             with self._guard:
                 held = self._held()
@@ -115,7 +115,9 @@ class LiveLog:
 
 
 def _number_behind(state: LiveState, offset: int) -> int:
-    """Number of the first segment that begins above an offset; one more than there are if none does."""
+    """Return the number of the first segment that begins above an offset; one more than the last number if none
+    does.
+    """
     if offset >= state.active.base_offset:
         return len(state.sealed) + 1
     return bisect_right(state.sealed, offset, key=lambda segment: segment.base_offset)

@@ -1,7 +1,6 @@
-"""Opening an existing partition for writing: `LogLoader`, under the rule that no byte of a log is thrown away.
-
-What a broker would recover, and the segment that is appended to, are read first.  Where they are damaged nothing is
-changed: what to do about it is for `kafkalog recover`, which keeps the bytes.  All else is what a broker does.
+"""Open an existing partition for writing with `LogLoader`, without losing a byte of a log. Everything that a broker
+would recover, and the segment that is appended to, is read first. If one is damaged, nothing is changed: `kafkalog
+recover` decides about it and keeps the bytes. Otherwise the log is loaded as by a broker.
 """
 
 from __future__ import annotations
@@ -71,12 +70,12 @@ _ADVICE = "; let `kafkalog recover` decide what to keep, then open it again"
 
 
 class SealedSegment(Struct, frozen=True):
-    """A segment that is written no more, until a truncation."""
+    """A segment that is not written any more, unless a truncation makes it the last."""
 
     base_offset: int
     size: int
     largest_timestamp: int
-    """ms; without timestamps the time of the last change, as Kafka's retention takes it"""
+    """in ms; without timestamps the modification time, as in Kafka's retention"""
 
 
 class Loaded(Struct, kw_only=True):
@@ -92,7 +91,7 @@ class Loaded(Struct, kw_only=True):
 def open_segment(
     disk: Disk, directory: str, base_offset: int, config: LogConfig, now_ms: int, *, create: bool
 ) -> LogSegment:
-    """A segment to be appended to; raises `FormatError` where appending would make things worse."""
+    """Open or create the segment that is appended to. Raises `FormatError` if appending would worsen damage."""
     try:
         segment = LogSegment(disk, directory, base_offset, config, create=create, created_ms=now_ms, indexes_first=True)
     except JavaError as error:
@@ -110,7 +109,7 @@ def _torn(path: str) -> FormatError:
 
 
 def seal(segment: LogSegment) -> SealedSegment:
-    """What remains to be known of a segment that another one follows."""
+    """Return the facts about a segment after which another one begins."""
     largest = segment.largest_timestamp
     if largest < 0:
         largest = os.stat(segment.path(FileKind.LOG)).st_mtime_ns // 1_000_000
@@ -118,19 +117,19 @@ def seal(segment: LogSegment) -> SealedSegment:
 
 
 def sealed(segment: LogSegment) -> SealedSegment:
-    """A segment sealed without opening more than the end of its time index."""
+    """Return the facts about a segment; only the end of its time index is read."""
     timestamp = NO_TIMESTAMP
     with FileSource(segment.path(FileKind.TIME_INDEX)) as source:
         if source.size >= TIME_ENTRY.size:
-            at = (source.size // TIME_ENTRY.size - 1) * TIME_ENTRY.size
-            timestamp = TIME_ENTRY.struct.unpack(source.read(at, TIME_ENTRY.size))[0]
+            position = (source.size // TIME_ENTRY.size - 1) * TIME_ENTRY.size
+            timestamp = TIME_ENTRY.struct.unpack(source.read(position, TIME_ENTRY.size))[0]
     if timestamp < 0:
         timestamp = os.stat(segment.path(FileKind.LOG)).st_mtime_ns // 1_000_000
     return SealedSegment(segment.base_offset, segment.log.size, timestamp)
 
 
 def remove_leftovers(directory: str) -> None:
-    """Remove what a deletion or a replacement left unfinished."""
+    """Remove files of an unfinished deletion or replacement."""
     for entry in scan_directory(directory):
         base = entry.name.removesuffix(DELETED).removesuffix(TEMPORARY)
         ours = base in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA) or parse_segment_file(base) is not None
@@ -153,7 +152,7 @@ def _refuse_oddities(directory: str) -> None:
 
 
 class _Check:
-    """Reads what a broker would recover and what is appended to, and changes nothing."""
+    """Read the segments that a broker would recover, and the one that is appended to. Changes nothing."""
 
     def __init__(self, partition: Partition) -> None:
         self._directory = partition.path
@@ -163,7 +162,7 @@ class _Check:
         return os.path.join(self._directory, segment_file(base, kind))
 
     def __call__(self, *, clean: bool, recovery_point: int) -> int:
-        """The end of the log; raises `FormatError` where it is damaged."""
+        """Return the log end offset. Raises `FormatError` for the first damage."""
         end = self._bases[-1]
         first_unflushed = max((n for n, base in enumerate(self._bases) if base <= recovery_point), default=0)
         for number, base in enumerate(self._bases):
@@ -174,7 +173,7 @@ class _Check:
         return end
 
     def log(self, base: int) -> int:
-        """Read one segment; gives where it ends."""
+        """Read one segment; return its end offset. Raises `FormatError` for damage."""
         path, transactions = self._path(base, FileKind.LOG), status_of(self._path(base, FileKind.TRANSACTION_INDEX))
         fs.AppendFile(path, create=False).close()
         if transactions is not None and transactions.st_size % ABORTED_TRANSACTION.size:
@@ -186,22 +185,22 @@ class _Check:
         return end
 
     def doubtful_index(self, end: int) -> str | None:
-        """The offset index of the segment that is appended to, where it or the time index cannot be that of the log.
-
-        That ends at `end`: a broker that finds no offset as high as the last in the index begins the segment again.
+        """Return the path of the active segment's offset index if it or the time index cannot belong to a log that ends
+        at offset `end`; None if both fit or one is missing. A broker that does not find the index's last offset in the
+        log starts the segment again.
         """
         base = self._bases[-1]
         path, size = self._path(base, FileKind.OFFSET_INDEX), os.stat(self._path(base, FileKind.LOG)).st_size
         entries = size // SMALLEST_MESSAGE + 1
-        found = []
+        contents = []
         for kind, entry in ((FileKind.OFFSET_INDEX, OFFSET_ENTRY), (FileKind.TIME_INDEX, TIME_ENTRY)):
             if not os.path.lexists(self._path(base, kind)):
                 return None
             with FileSource(self._path(base, kind)) as source:
                 if source.size > entries * entry.size:
                     return path
-                found.append(source.read(0, source.size // entry.size * entry.size))
-        offsets, times = decode_offset_index(found[0]), decode_time_index(found[1])
+                contents.append(source.read(0, source.size // entry.size * entry.size))
+        offsets, times = decode_offset_index(contents[0]), decode_time_index(contents[1])
         makes_sense = (
             used_offset_entries(offsets) == len(offsets)
             and used_time_entries(times) == len(times)
@@ -212,7 +211,7 @@ class _Check:
 
 
 def refuse_damage(partition: Partition, below: int) -> None:
-    """Read the segments that begin below an offset; `FormatError` where one is damaged."""
+    """Read the segments that begin below an offset. Raises `FormatError` if one is damaged."""
     check = _Check(partition)
     for segment in partition.segments:
         if segment.base_offset < below:
@@ -220,14 +219,14 @@ def refuse_damage(partition: Partition, below: int) -> None:
 
 
 def refuse_findings(partition: Partition) -> None:
-    """Raise `FormatError` for what is wrong with a partition's files before any log is read."""
+    """Raise `FormatError` if listing a partition found an error."""
     for finding in partition.findings:
         if finding.severity is Severity.ERROR:
             raise FormatError(finding.detail, source=finding.file, code=finding.code)
 
 
 def refuse_tiered(partition: Partition) -> None:
-    """Raise `UsageError` for a log whose beginning is in a remote tier: what is appended must be known there too."""
+    """Raise `UsageError` for a log that begins in a remote tier: only a broker can record appended segments there."""
     if partition.begins_remotely:
         start, last = partition.checkpointed_log_start_offset, partition.segments[0].base_offset - 1
         raise UsageError(
@@ -237,7 +236,7 @@ def refuse_tiered(partition: Partition) -> None:
 
 
 def refuse_unfit(partition: Partition, *, clean: bool, recovery_point: int) -> None:
-    """Raise as `load` does for a log that needs recovery; changes nothing."""
+    """Raise as `load` does for a log that needs recovery. Changes nothing."""
     refuse_findings(partition)
     if partition.segments:
         _refuse_oddities(partition.path)
@@ -251,9 +250,8 @@ def load(
     epochs: LeaderEpochFileCache,
     changing: AbstractContextManager[None],
 ) -> Loaded:
-    """The log of a directory with a segment; raises `FormatError` or `UsageError` where it needs recovery.
-
-    `changing` is entered before the first change.
+    """Load the log of a directory that has a segment. Raises `FormatError` or `UsageError` if it needs recovery. The
+    context `changing` is entered before the first change.
     """
     directory, log_start = request.directory, request.log_start_offset
     _refuse_oddities(directory)
@@ -282,7 +280,9 @@ def load(
 
 @contextmanager
 def _refusals(directory: str) -> Iterator[None]:
-    """What a broker would throw, or do to a log, is a `FormatError`."""
+    """Return a context that raises `FormatError` for exceptions of a broker, and for damage that a broker would
+    truncate.
+    """
     try:
         yield
     except JavaError as error:
@@ -308,6 +308,6 @@ def _loaded(loader: LogLoader, directory: str) -> Loaded:
 
 
 def _put_away(segment: LogSegment) -> None:
-    """A segment that was recovered is made durable and closed, however many there are."""
+    """Flush and close a recovered segment, so that the number of open files is bounded."""
     segment.flush()
     segment.close_handlers()

@@ -1,4 +1,4 @@
-"""The logs of a broker's directories that a producer writes: opened when needed, under the locks of all of them."""
+"""Logs that a producer writes in a broker's directories, opened when needed, under the locks of all directories."""
 
 from __future__ import annotations
 
@@ -23,18 +23,17 @@ from kafkalog.log.writing.writer import Log
 __all__ = ["OpenLogs", "now_ms"]
 
 _MOST_OPEN = 200
-"""Logs that are open at once; the one that was not written for the longest time is closed for another."""
+"""Most logs open at once; the least recently written is closed for another."""
 
 
 def now_ms() -> int:
-    """The clock: ms since 1970."""
+    """Return the current time in ms since 1970."""
     return time.time_ns() // 1_000_000
 
 
 class OpenLogs:
-    """Logs by topic and partition.  A topic that is first asked for gets all of its partitions, with one id.
-
-    The directories stay locked until `close`, which closes all logs and raises the first error that one of them met.
+    """Logs by topic and partition. A topic's first use creates all of its partitions, with one topic id. The
+    directories stay locked until `close`, which closes all logs and raises the first of their errors.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class OpenLogs:
             raise
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; those that are missing are made."""
+        """Return the number of partitions of a topic; create missing ones."""
         known = self._known.get(topic)
         if known is None:
             known = self.count(topic)
@@ -73,12 +72,14 @@ class OpenLogs:
         return known
 
     def count(self, topic: str) -> int:
-        """How many partitions a topic has or will have."""
+        """Return the number of partitions that a topic has or will have. Raises `UsageError` for an invalid topic, or
+        if it has more than requested.
+        """
         check_topic(topic)
         return self._counts[topic]
 
     def refuse_damaged(self, topics: Collection[str]) -> None:
-        """Raise as opening them would if a log of these topics needs recovery: before any of them is changed."""
+        """Raise as opening would, if a log of these topics needs recovery. Changes nothing."""
         clean = {root: checkpoint_files.clean_marker(root) is not None for root in self.directories.roots}
         for topic, number in self.directories.there() if topics else ():
             if topic in topics:
@@ -88,7 +89,7 @@ class OpenLogs:
                 refuse_unfit(partition, clean=clean[root], recovery_point=point)
 
     def log(self, topic: str, partition: int) -> Log:
-        """The log of a partition, open."""
+        """Return the open log of a partition."""
         key = topic, partition
         log = self._open.get(key)
         if log is None:
@@ -111,13 +112,13 @@ class OpenLogs:
         return log
 
     def flush(self) -> None:
-        """Make everything durable (what was closed is so already); all are tried, and an error is raised then."""
+        """Flush all open logs (closed ones are already flushed). All are tried before an error is raised."""
         with ExitStack() as stack:
             for log in reversed(self._open.values()):
                 stack.callback(log.flush)
 
     def close(self) -> None:
-        """Close all logs and give up the locks."""
+        """Close all logs and release the locks."""
         with self._lock:
             with ExitStack() as stack:
                 for log in self._open.values():

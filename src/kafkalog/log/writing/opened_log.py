@@ -1,4 +1,4 @@
-"""A partition that is open for writing: how it is loaded, rolled, flushed, looked at and closed (`LocalLog`)."""
+"""A partition that is open for writing: loading, rolling, flushing, inspecting and closing (`LocalLog`)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _now_ms() -> int:
 
 @checked()
 class OpenedLog:
-    """The files and the state of one partition that this process has open for writing: what `Log` is built on."""
+    """Files and state of one partition that this process has open for writing; the base of `Log`."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class OpenedLog:
         self._root = os.path.dirname(path)
         self._deleted: list[tuple[int, list[str]]] = []
         self._changes = 0
-        """how many segments came or went"""
+        """number of times that a segment was added or removed"""
         self._live = LiveLog(path, self._guard, self._state, self.partition)
         self._disk = DirectoryDisk()
         self._least_epoch = 0
@@ -117,12 +117,11 @@ class OpenedLog:
         topic_id: str | None = None,
         clock: Callable[[], int] = _now_ms,
     ) -> Self:
-        """Open the partition directory `path` (`<log directory>/<topic>-<partition>`), creating it if it is missing.
-
-        The log directory must exist.  `topic_id` is that of a new partition, by default the one that the topic's other
-        partitions there have, or a random one; an existing partition must have this id.  `clock` returns milliseconds
-        since 1970.  After a crash the log is read from its recovery point on and the indexes are rebuilt; if it is
-        damaged, even by a torn last batch, `FormatError` is raised, and `kafkalog recover` repairs it.
+        """Open the partition directory `path` (`<log directory>/<topic>-<partition>`), and create it if it is missing.
+        The log directory must exist. `topic_id` is that of a new partition, by default that of the topic's other
+        partitions there, or a random one; an existing partition must have this id. `clock` returns ms since 1970. After
+        a crash the log is read from its recovery point on and the indexes are rebuilt. If it is damaged, even by a torn
+        last batch, raises `FormatError`; `kafkalog recover` repairs it.
         """
         directory = os.path.abspath(os.fspath(path))
         name = partition_name(directory)
@@ -152,13 +151,15 @@ class OpenedLog:
         return held.was_clean and not held.failed
 
     def _begin(self) -> None:
-        """Count the directory as open from now on."""
+        """Mark the directory as open."""
         if self._was_clean():
             checkpoint_files.unmark_clean(self._root)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """The directory counts as open; what an error leaves unfinished is examined by the next start."""
+        """Return a context in which the directory is marked as open. After an error in it, the next start examines the
+        logs.
+        """
         self._begin()
         try:
             yield
@@ -236,7 +237,9 @@ class OpenedLog:
         return loaded
 
     def _latest_cut(self) -> LogCut | None:
-        """What a recovery has taken of the log; None if nothing, or a leader epoch was written down since."""
+        """Return the cut that a recovery made in the log; None if there was none, or a leader epoch was recorded
+        since.
+        """
         cut = latest_cut(self._held, str(self.name))
         status = None if cut is None else status_of(self._checkpoint_of_epochs.path)
         return None if cut is None or (status is not None and status.st_mtime_ns > cut.time_ns) else cut
@@ -245,35 +248,33 @@ class OpenedLog:
 
     @property
     def log_start_offset(self) -> int:
-        """First offset that may be read."""
+        """First offset that can be read."""
         with self._guard:
             return self._log_start
 
     @property
     def end_offset(self) -> int:
-        """Offset that the next record gets."""
+        """Offset of the next record."""
         with self._guard:
             return self._end
 
     @property
     def recovery_point(self) -> int:
-        """Everything below this offset is durable."""
+        """Offset below which everything is flushed."""
         with self._guard:
             return self._recovery_point
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of the earliest open transaction, else the end."""
+        """First offset of the earliest open transaction; the end if none is open."""
         with self._guard:
             undecided = self._producers.first_undecided_offset()
             return self._end if undecided is None else max(undecided, self._log_start)
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch that new batches get; 0 in a new log.
-
-        It is a new one after the log was cut, as that of the next leader is: whoever has read the offsets that come
-        again can tell by it that they hold other records.
+        """Leader epoch of new batches; 0 in a new log. After the log was cut it is a new one, as the next leader's
+        would be: consumers that have read the removed offsets can detect that the new records differ.
         """
         with self._guard:
             latest = self._epochs.latest_epoch
@@ -281,7 +282,7 @@ class OpenedLog:
 
     @property
     def topic_id(self) -> str:
-        """The topic's id, as text."""
+        """Topic id as text; empty if the partition has none."""
         metadata = self.partition().metadata
         return "" if metadata is None else metadata.topic_id
 
@@ -293,12 +294,14 @@ class OpenedLog:
 
     @property
     def size(self) -> int:
-        """Bytes of all log files."""
+        """Size of all log files in bytes."""
         with self._guard:
             return sum(segment.size for segment in self._sealed) + self._active.log.size
 
     def next_sequence(self, producer_id: int, producer_epoch: int | None = None) -> int:
-        """The sequence that the next batch of an idempotent producer must begin with; 0 in a newer epoch."""
+        """Return the sequence number with which the next batch of an idempotent producer must begin; 0 in a newer
+        epoch.
+        """
         with self._guard:
             known = self._producers.last_entry(producer_id)
             if known is not None and producer_epoch is not None and producer_epoch > known.producer_epoch:
@@ -313,17 +316,16 @@ class OpenedLog:
             return known is not None and known.current_txn_first_offset is not None
 
     def partition(self) -> Partition:
-        """What the log holds at this moment, for reading."""
+        """Return the current content of the log, for reading."""
         with self._guard:
             return read_partition(self.path, self.name, self._log_start)
 
     def read(
         self, offset: int, max_bytes: int = MIB, *, max_chunk_bytes: int = 64 * MIB, reset: Reset | None = None
     ) -> Chunk:
-        """A chunk of whole batches from `offset` on; it doubles until one fits, up to `max_chunk_bytes`.
-
-        For an offset below the log's start or after its end, `reset` says where to read instead; without it
-        `OffsetOutOfRangeError` is raised.  At the end the chunk is empty.
+        """Return a chunk of whole batches from `offset` on; its size is doubled until one fits, up to
+        `max_chunk_bytes`. For an offset below the log start or after the end, `reset` says where to read instead;
+        without it raises `OffsetOutOfRangeError`. At the end the chunk is empty.
         """
         return self._live.read(offset, max_bytes, max_chunk_bytes, reset)
 
@@ -332,19 +334,21 @@ class OpenedLog:
         return LiveState(self._changes, self._log_start, self._end, self._sealed, active)
 
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
-        """Base offsets, descending, of the segments last modified by `timestamp`; see `offsets_before`."""
+        """Return the base offsets, descending, of the segments last modified by `timestamp` (ms); see
+        `offsets_before`.
+        """
         with self._guard:
             partition, end = self.partition(), self._end
         return offsets_before(partition, timestamp, max_count, end_offset=end, now_ms=self._clock())
 
     def offset_for_timestamp(self, timestamp: int) -> OffsetAndTimestamp | None:
-        """The first record with at least this timestamp (ms); None if there is none."""
+        """Return the first record with at least this timestamp (ms); None if there is none."""
         return self._live.offset_for_timestamp(timestamp)
 
     # -- rolling and flushing ----------------------------------------------------------------------------------------
 
     def roll(self) -> int:
-        """Begin a new segment at the end, unless the last one is empty; returns its base offset."""
+        """Begin a new segment at the end, unless the last one is empty; return its base offset."""
         with self._guard, self._failing():
             if self._active.log.size or self._active.base_offset != self._end:
                 self._roll(self._end, self._clock())
@@ -372,7 +376,7 @@ class OpenedLog:
         self._producers.take_snapshot()
 
     def flush(self) -> None:
-        """Make everything that was appended durable."""
+        """Flush everything that was appended."""
         with self._guard, self._failing():
             self._flush()
 
@@ -411,14 +415,13 @@ class OpenedLog:
         return _Failing(self)
 
     def fail(self, error: BaseException) -> None:
-        """Accept nothing more: what is on the disk is no longer known."""
+        """Record an error after which the log accepts nothing more, because the state of the disk is unknown."""
         self._failure = self._failure or error
 
     def close(self) -> None:
-        """Flush, write what makes the next start fast, and release the lock; a second call does nothing.
-
-        The clean-shutdown marker is written when the last log of the directory is closed, if all of them were closed
-        without an error.
+        """Flush, write what makes the next start fast, and release the lock. A second call does nothing. The clean
+        shutdown marker is written when the last log of the directory is closed, if all of them were closed without an
+        error.
         """
         if not self._process.is_here:
             return
@@ -452,7 +455,7 @@ class OpenedLog:
         self._checkpoint(self._files_end)
 
     def _remove_deleted(self, now_ms: int) -> None:
-        """Second step, for all whose time has come."""
+        """Remove files of deleted segments whose delay has passed: the second step of a deletion."""
         due = [paths for due_ms, paths in self._deleted if due_ms <= now_ms]
         self._deleted = [(due_ms, paths) for due_ms, paths in self._deleted if due_ms > now_ms]
         for path in chain.from_iterable(due):
@@ -473,7 +476,7 @@ class OpenedLog:
 
 
 class _Failing:
-    """A block in which an error, but for a refusal, ends the log's writing: nobody knows how far it came."""
+    """Context in which any error except `UsageError` ends writing to the log, because its state is unknown."""
 
     def __init__(self, log: OpenedLog) -> None:
         self._log = log
@@ -490,6 +493,6 @@ class _Failing:
 
 
 def raise_as_format_error(error: BaseException, path: str) -> None:
-    """Raise `FormatError` for what a broker would have thrown; nothing for any other error."""
+    """Raise `FormatError` for an exception of the broker; do nothing for any other error."""
     if isinstance(error, JavaError):
         raise FormatError(str(error), source=path) from error

@@ -1,4 +1,4 @@
-"""How many partitions a topic has, or shall have."""
+"""Number of partitions that a topic has or must have."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ __all__ = ["PartitionCounts"]
 
 
 class PartitionCounts:
-    """The partitions among which keys are spread: as many as are wanted, else as are there, else one.
-
-    `wanted` is a number for all topics, or one by topic; `there` how many there are.  `option` is what the
-    caller calls the number.
+    """Numbers of partitions by topic, for distributing keys: the wanted number, otherwise the existing one, otherwise
+    1. `wanted` is a number for all topics, or one for each; `there` are the existing ones. `option` is the caller's
+    name of the number.
     """
 
     def __init__(
@@ -25,12 +24,12 @@ class PartitionCounts:
         self._there = there
         self._wanted = wanted
         self._option = option
-        for each in wanted.values() if isinstance(wanted, Mapping) else (wanted,):
-            if each is not None and each < 1:
-                raise UsageError(f"{option} is {each}; a topic has at least one partition")
+        for count in wanted.values() if isinstance(wanted, Mapping) else (wanted,):
+            if count is not None and count < 1:
+                raise UsageError(f"{option} is {count}; a topic has at least one partition")
 
     def __getitem__(self, topic: str) -> int:
-        """The number of partitions of a topic; `UsageError` where fewer are wanted than are there."""
+        """Return the number of partitions of a topic. Raises `UsageError` if fewer are wanted than exist."""
         there = self._there.get(topic, 0)
         wanted = self._wanted.get(topic) if isinstance(self._wanted, Mapping) else self._wanted
         if wanted is not None and wanted < there:

@@ -1,7 +1,6 @@
-"""Which partition a key would be in: the partitioners of Kafka's producers.
-
-`murmur2` is the Java client's since 0.8.2 (`Utils.murmur2`, `BuiltInPartitioner.partitionForKey`); the Scala producers
-before it, which there were up to 1.1, took Java's own hash code (`DefaultPartitioner`, `ByteArrayPartitioner`).
+"""The partitioners of Kafka's producers: from a key to a partition. `murmur2` is the Java client's since 0.8.2
+(`Utils.murmur2`, `BuiltInPartitioner.partitionForKey`). The Scala producers, which existed up to 1.1, used Java's hash
+code (`DefaultPartitioner`, `ByteArrayPartitioner`).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _SEED = 0x9747B28C
 
 
 def murmur2(data: bytes) -> int:
-    """The 32-bit hash, unsigned."""
+    """Return the unsigned 32-bit hash."""
     length = len(data)
     h = (_SEED ^ length) & _MASK
     whole = length - length % 4
@@ -33,7 +32,7 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """The partition that the Java client sends a key to, among `partitions`.
+    """Return the partition to which the Java client sends a key, among `partitions`.
 
     * `key`: the key as it is stored
     """
@@ -41,7 +40,7 @@ def partition_for_key(key: bytes, partitions: int) -> int:
 
 
 def java_hash_code(key: bytes | str) -> int:
-    """`String.hashCode` or `Arrays.hashCode(byte[])`, signed."""
+    """Return the signed result of `String.hashCode` or `Arrays.hashCode(byte[])`."""
     if isinstance(key, str):
         units = key.encode("utf-16-be", "surrogatepass")
         h = 0
@@ -55,14 +54,12 @@ def java_hash_code(key: bytes | str) -> int:
 
 
 def legacy_partition(key: bytes | str, partitions: int, *, before_0_8_2: bool = False) -> int:
-    """The partition that a Scala producer sent a key to; the key is text by default, or bytes.
-
-    Up to 0.8.1 the sign bit of a negative hash was cleared, from 0.8.2 on its sign was dropped (`Utils.abs`): the
-    results differ.
+    """Return the partition to which a Scala producer sent a key, which is text by default, or bytes. Up to 0.8.1 the
+    sign bit of a negative hash was cleared; since 0.8.2 its absolute value was used (`Utils.abs`). The results differ.
 
     * `key`: text, or bytes
-    * `partitions`: how many the topic has
-    * `before_0_8_2`: clears the sign bit, as producers up to 0.8.1 did
+    * `partitions`: number of the topic's partitions
+    * `before_0_8_2`: clear the sign bit, as producers up to 0.8.1 did
     """
     code = java_hash_code(key)
     if before_0_8_2:

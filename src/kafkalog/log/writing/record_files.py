@@ -1,6 +1,5 @@
-"""Records in files of others: Parquet, Arrow, and the JSON lines that `kafkalog dump --json` prints, as Arrow batches.
-
-The columns are those of `Partition.to_arrow`, as far as a file has them; `value` must be there.
+"""Read records from files as Arrow batches: Parquet, Arrow, and the JSON lines of `kafkalog dump --json`. The columns
+are those of `Partition.to_arrow`, as far as a file has them; `value` is required.
 """
 
 from __future__ import annotations
@@ -23,11 +22,13 @@ from kafkalog.log.writing.record_places import of_file
 __all__ = ["LONGEST_LINE", "read_record_file"]
 
 LONGEST_LINE = 256 * MIB
-"""Bytes of one JSON line; a record of the largest size that Kafka takes fits in base64."""
+"""Most bytes of one JSON line: a record of the largest size that Kafka accepts fits in base64."""
 _LINES = 10_000
 _HELD_BYTES = 32 * MIB
 _HEADERS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
-"""names as bytes: `dump --json` prints those that are not UTF-8 with surrogates, as Python reads them"""
+"""type of headers, with names as bytes: `dump --json` prints names that are not UTF-8 with surrogates, as Python reads
+them
+"""
 _SCHEMA = pa.schema(
     [
         ("topic", TYPES["topic"]), ("partition", TYPES["partition"]), ("offset", pa.int64()), ("timestamp", pa.int64()),
@@ -38,11 +39,10 @@ _Bytes = Callable[[Any], bytes | None]
 
 
 def read_record_file(path: PathLike, *, encoding: str = "text") -> Iterator[pa.RecordBatch]:
-    """The records of a file by its suffix: `.parquet`, `.arrow`, `.arrows`, `.feather` or `.jsonl`.
-
-    `encoding` is that of keys and values in JSON lines: `text` with `_b64` siblings, or `base64`.  Each batch carries
-    where its rows come from (`record_places`).  Raises `UsageError` for another suffix, `FormatError` with the line
-    where there is no record, `StorageError` for I/O.
+    """Yield the records of a file, whose suffix tells its format: `.parquet`, `.arrow`, `.arrows`, `.feather` or
+    `.jsonl`. `encoding` is that of keys and values in JSON lines: `text` with `_b64` siblings, or `base64`. Each batch
+    carries the places of its rows (`record_places`). Raises `UsageError` for another suffix, `FormatError` with the
+    line that is not a record, `StorageError` for I/O errors.
     """
     name = os.fspath(path)
     suffix = os.path.splitext(name)[1].lower()
@@ -123,21 +123,21 @@ def _base64(value: Any) -> bytes | None:
 
 
 def _row(line: bytes, decode: _Bytes) -> dict[str, Any]:
-    found = json.loads(line)
-    if "endTxnMarker" in found or "controlType" in found:
+    fields = json.loads(line)
+    if "endTxnMarker" in fields or "controlType" in fields:
         raise ValueError("a control record, which only a coordinator writes")
-    if "value" not in found:
+    if "value" not in fields:
         raise ValueError("there is no value")
-    headers, decode_header = found.get("headers"), decode
-    if headers is None and found.get("headers_b64") is not None:
-        headers, decode_header = found["headers_b64"], _base64
+    headers, decode_header = fields.get("headers"), decode
+    if headers is None and fields.get("headers_b64") is not None:
+        headers, decode_header = fields["headers_b64"], _base64
     return {
-        "topic": _typed(found, "topic", str),
-        "partition": _typed(found, "partition", int, 31),
-        "offset": _typed(found, "offset", int, 63),
-        "timestamp": _typed(found, "timestamp", int, 63),
-        "key": _base64(found["key_b64"]) if found.get("key_b64") is not None else decode(found.get("key")),
-        "value": _base64(found["value_b64"]) if found.get("value_b64") is not None else decode(found["value"]),
+        "topic": _typed(fields, "topic", str),
+        "partition": _typed(fields, "partition", int, 31),
+        "offset": _typed(fields, "offset", int, 63),
+        "timestamp": _typed(fields, "timestamp", int, 63),
+        "key": _base64(fields["key_b64"]) if fields.get("key_b64") is not None else decode(fields.get("key")),
+        "value": _base64(fields["value_b64"]) if fields.get("value_b64") is not None else decode(fields["value"]),
         "headers": [{"key": _header_key(key), "value": decode_header(value)} for key, value in headers or ()],
     }
 

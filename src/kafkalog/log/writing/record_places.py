@@ -1,6 +1,5 @@
-"""Where the rows of an Arrow batch come from: a file, and the line or the record of each.
-
-The schema's metadata carries it, which is kept where rows are taken out and columns are not.
+"""Places of the rows of an Arrow batch: a file, and the line or record number of each row. They are in the schema's
+metadata, which is preserved when rows or columns are selected.
 """
 
 from __future__ import annotations
@@ -17,7 +16,9 @@ _FILE, _UNIT, _NUMBERS = b"kafkalog.file", b"kafkalog.unit", b"kafkalog.numbers"
 
 
 def of_file(batch: pa.RecordBatch, file: str, unit: str, numbers: Sequence[int]) -> pa.RecordBatch:
-    """The batch with places: its rows are the lines or the records (`unit`) of a file with these numbers, from 1 on."""
+    """Return the batch with places: its rows are the lines or records (`unit`) of a file with these numbers, which
+    count from 1.
+    """
     if isinstance(numbers, range):
         packed = np.array([numbers.start], "<i8").tobytes()
     else:
@@ -27,7 +28,9 @@ def of_file(batch: pa.RecordBatch, file: str, unit: str, numbers: Sequence[int])
 
 
 def place_of(batch: pa.RecordBatch, row: int, first: int) -> str:
-    """One row in words; `first` is how many rows came before the batch, which counts where no file is known."""
+    """Return the place of one row in words. `first` is the number of rows before the batch, which is used if no file is
+    known.
+    """
     known = batch.schema.metadata or {}
     if not known.keys() >= {_FILE, _UNIT, _NUMBERS}:
         return f"record {first + row + 1}"

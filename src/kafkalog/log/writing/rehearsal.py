@@ -1,4 +1,4 @@
-"""Loading a log on a virtual copy of its directory first, so that nothing is done where it would end half way."""
+"""Load a log on a virtual copy of its directory first, so that loading does not fail half way."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ __all__ = ["rehearse"]
 
 
 def rehearse(request: LoadRequest, *, without: str | None = None) -> int:
-    """Where the log ends; raises `JavaError` or `LogLossError` as loading by this request does, which is not to cut it.
-
-    `without` is a file that is removed before.
+    """Return the log end offset that loading would find. Raises `JavaError` or `LogLossError` as loading by this
+    request would. `without` is a file that is treated as missing.
     """
     path = request.directory
     parent, name = os.path.split(path)

@@ -1,6 +1,5 @@
-"""Several logs of one directory, written one after the other under one lock.
-
-Without this, closing the last open log would give up the lock, and somebody else could come between two partitions.
+"""Write several logs of one directory one after another under one lock. Otherwise, closing the last open log would
+release the lock, and another process could write between two partitions.
 """
 
 from __future__ import annotations
@@ -27,9 +26,8 @@ def _vouched(held: HeldDirectory) -> bool:
 
 
 def leave(held: HeldDirectory, name: str) -> None:
-    """Give up what `name` holds; the last one writes the marker of an orderly end if all were in order.
-
-    Nothing is done in a forked child, which holds nothing.
+    """Release a partition's share of the directory. The last one writes the clean shutdown marker, if all were in
+    order. In a forked child, which holds nothing, this does nothing.
     """
     if not held.process.is_here:
         return
@@ -44,7 +42,7 @@ def leave(held: HeldDirectory, name: str) -> None:
 
 @contextmanager
 def locked_directories(paths: Iterable[PathLike]) -> Iterator[None]:
-    """Hold the locks of several log directories, as `locked_directory` does that of one."""
+    """Return a context that holds the locks of several log directories, as `locked_directory` does for one."""
     with ExitStack() as locks:
         for path in paths:
             locks.enter_context(locked_directory(path))
@@ -53,9 +51,8 @@ def locked_directories(paths: Iterable[PathLike]) -> Iterator[None]:
 
 @contextmanager
 def locked_directory(path: PathLike) -> Iterator[None]:
-    """Hold the lock of a log directory, so that logs can be opened and closed in it and nobody comes between.
-
-    `UsageError` if a broker or another writer has it.
+    """Return a context that holds the lock of a log directory, so that logs can be opened and closed in it without
+    another process in between. Raises `UsageError` if a broker or another writer has the lock.
     """
     held = hold(os.path.abspath(os.fspath(path)), SEVERAL)
     try:

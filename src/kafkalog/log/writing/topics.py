@@ -1,4 +1,4 @@
-"""The names of topics and partition directories, and topic ids, as a writer accepts them."""
+"""Names of topics and partition directories, and topic ids, as a writer accepts them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _LONGEST_TOPIC = 249
 
 
 def check_topic(name: str) -> None:
-    """`UsageError` for what is not the name of a topic (`Topic.validate`), such as one that leads to another place."""
+    """Raise `UsageError` for an invalid topic name (`Topic.validate`), such as one that leads to another directory."""
     if not 0 < len(name) <= _LONGEST_TOPIC or not _TOPIC_CHARACTERS.issuperset(name) or name in (".", ".."):
         raise UsageError(f"{name[:_LONGEST_TOPIC]!r} is not the name of a topic")
 
 
 def partition_name(path: str) -> PartitionName:
-    """The name of a partition directory that a broker would find; `UsageError` for any other."""
+    """Return the name of a partition directory that a broker would find. Raises `UsageError` for any other."""
     name = parse_partition_directory(os.path.basename(path))
     if name is None or name.state is not DirectoryState.LIVE or name.partition < 0:
         raise UsageError(f"{path} is not named like a partition directory (<topic>-<partition>)")
@@ -41,13 +41,13 @@ def partition_name(path: str) -> PartitionName:
 
 
 def topic_id_beside(root: str, topic: str) -> str | None:
-    """The topic id of the first live partition of a topic in a log directory that has one; None if none has."""
-    found = []
+    """Return the topic id of a topic's first live partition in a log directory that has one; None if none has."""
+    partitions = []
     for entry in scan_directory(root):
         name = parse_partition_directory(entry.name)
         if name is not None and name.topic == topic and name.state is DirectoryState.LIVE:
-            found.append((name.partition, entry.path))
-    for _, path in sorted(found):
+            partitions.append((name.partition, entry.path))
+    for _, path in sorted(partitions):
         file = os.path.join(path, PARTITION_METADATA)
         try:
             return decode_partition_metadata(read_small(file, DEFAULT_LIMITS.checkpoint_bytes), source=file).topic_id
@@ -57,7 +57,7 @@ def topic_id_beside(root: str, topic: str) -> str | None:
 
 
 def id_of_topic(topic_id: str | None) -> str:
-    """A topic id as it was given, or a new one; `UsageError` for what is none."""
+    """Return the given topic id, or a new one for None. Raises `UsageError` if it is not a topic id."""
     if topic_id is None:
         while True:
             text = encode_uuid(uuid.uuid4().bytes)

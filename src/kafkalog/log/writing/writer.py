@@ -1,9 +1,7 @@
-"""A partition that is written: `Log`, as Kafka's documentation describes its log (`UnifiedLog`, `LocalLog`).
-
-Appending, rolling, flushing, truncating and deleting by age, size or start offset.  One writer at a time, by the
-broker's own lock.  At every moment a crash leaves a log whose valid batches are a prefix of what was appended, with
-everything in it that was flushed: what goes away goes from the end backwards, and whatever is derived is written before
-something relies on it.
+"""Write a partition: `Log`, as Kafka's documentation describes its log (`UnifiedLog`, `LocalLog`). It appends, rolls,
+flushes, truncates, and deletes by age, size or start offset. There is one writer at a time, by the broker's own lock. A
+crash at any moment leaves a log whose valid batches are a prefix of what was appended, with everything that was
+flushed: data is removed from the end backwards, and derived files are written before anything depends on them.
 """
 
 from __future__ import annotations
@@ -53,12 +51,12 @@ from kafkalog.log.writing.opened_log import OpenedLog, raise_as_format_error
 __all__ = ["Log"]
 
 _LARGEST_END = 2**63 - 1
-"""where a log may end: checkpoints and headers hold 64 bits, with a sign"""
+"""Largest end of a log: checkpoints and headers hold signed 64-bit numbers."""
 _MAGIC = 2
 
 
 def _add(appends: ProducerAppends, batch: RecordBatch, header: BatchHeader) -> None:
-    """Take in one batch of a producer; `UsageError` is what a broker answers to one that breaks the rules."""
+    """Add one batch of a producer to the appends. Raises `UsageError` if a broker would reject it."""
     marker = marker_of(batch, whole=True) if header.is_control else None
     try:
         appends.add(header, lambda: marker)
@@ -68,14 +66,12 @@ def _add(appends: ProducerAppends, batch: RecordBatch, header: BatchHeader) -> N
 
 @checked()
 class Log(OpenedLog):
-    """One partition, open for writing; use as a context manager, or `close` it.
-
-    Thread-safe.  The log assigns offsets: the next record gets `end_offset`.  Raises `UsageError` for what a broker
-    would refuse, `FormatError` for bytes that are not a valid batch, `StorageError` when the disk fails: after that the
-    log accepts nothing more, and closing it does not write the clean-shutdown marker.
-
-    A log belongs to the process that opened it.  In a forked child every call raises `UsageError`, except `close`,
-    which does nothing there; the parent is not disturbed.
+    """One partition, open for writing; use it as a context manager, or `close` it. Thread-safe. The log assigns
+    offsets: the next record gets `end_offset`. Raises `UsageError` for requests that a broker would refuse,
+    `FormatError` for bytes that are not a valid batch, and `StorageError` if the disk fails: after that the log accepts
+    nothing more, and closing it does not write the clean shutdown marker. A log belongs to the process that opened it.
+    In a forked child every call raises `UsageError`, except `close`, which does nothing there; the parent is not
+    disturbed.
     """
 
     # -- appending ---------------------------------------------------------------------------------------------------
@@ -89,12 +85,11 @@ class Log(OpenedLog):
         leader_epoch: int | None = None,
         keep_offsets: bool = False,
     ) -> int:
-        """Append records as one batch, or existing batches; returns the offset of the first record.
-
-        Records are `NewRecord`, `Record`, (key, value) or a value.  Batches get offsets and epoch as a leader sets
-        them, and keep their compression and producer fields; with `keep_offsets` they are written unchanged, as on a
-        follower.  `producer` identifies the producer of the records; a batch that repeats one of that producer's last
-        is not written again, and the offset of the original is returned.  Appending nothing returns `end_offset`.
+        """Append records as one batch, or existing batches; return the offset of the first record. Records are
+        `NewRecord`, `Record`, (key, value) or a value. Batches get offsets and epoch as a leader sets them, and keep
+        their compression and producer fields; with `keep_offsets` they are written unchanged, as on a follower.
+        `producer` identifies the producer of the records. A batch that repeats one of that producer's last is not
+        written again, and the offset of the original is returned. Appending nothing returns `end_offset`.
         """
         with self._guard:
             self._check_open()
@@ -109,18 +104,18 @@ class Log(OpenedLog):
                 raise UsageError("records get their offsets from the log; only batches can keep theirs")
             codec = as_codec(compression)
             stamp = Stamp(self._end, epoch, self._clock())
-            made = build(chain((first,), iterator), stamp, self.config, compression=codec, producer=producer)  # type: ignore[arg-type]
-            return self._append(made, AppendOrigin.CLIENT, stamp.offset)
+            batches = build(chain((first,), iterator), stamp, self.config, compression=codec, producer=producer)  # type: ignore[arg-type]
+            return self._append(batches, AppendOrigin.CLIENT, stamp.offset)
 
     def _append_given(self, batches: Iterable[RecordBatch], epoch: int, keep_offsets: bool) -> int:
         if keep_offsets:
             return self._append([taken_over(batch) for batch in batches], AppendOrigin.REPLICATION)
-        made: list[RecordBatch] = []
+        assigned: list[RecordBatch] = []
         offset, now_ms = self._end, self._clock()
         for batch in batches:
-            made += assign(batch, Stamp(offset, epoch, now_ms), self.config)
-            offset = made[-1].header.next_offset
-        return self._append(made, AppendOrigin.CLIENT, self._end)
+            assigned += assign(batch, Stamp(offset, epoch, now_ms), self.config)
+            offset = assigned[-1].header.next_offset
+        return self._append(assigned, AppendOrigin.CLIENT, self._end)
 
     def end_transaction(
         self,
@@ -132,7 +127,7 @@ class Log(OpenedLog):
         leader_epoch: int | None = None,
         timestamp: int | None = None,
     ) -> int:
-        """Append the COMMIT or ABORT marker of a producer's transaction, as a coordinator does; returns its offset."""
+        """Append the COMMIT or ABORT marker of a producer's transaction, as a coordinator does; return its offset."""
         with self._guard:
             self._check_open()
             if self.config.magic < _MAGIC:
@@ -149,7 +144,7 @@ class Log(OpenedLog):
             return self._append([parse_batch(data)], AppendOrigin.COORDINATOR)
 
     def _append(self, batches: Sequence[RecordBatch], origin: AppendOrigin, first_offset: int | None = None) -> int:
-        """Append batches; gives the offset of the first record, which is `first_offset` where that is known."""
+        """Append batches; return the offset of the first record, which is `first_offset` if that is given."""
         self._process.require()  # whoever gave the records may have forked meanwhile
         size = self._check_batches(batches, origin)
         appends = ProducerAppends(self._producers, origin)
@@ -171,7 +166,7 @@ class Log(OpenedLog):
             raise
 
     def _check_batches(self, batches: Sequence[RecordBatch], origin: AppendOrigin) -> int:
-        """Bytes of an append that may be written; raises `UsageError` otherwise."""
+        """Return the size in bytes of an append that may be written. Raises `UsageError` otherwise."""
         last = self._end - 1
         for batch in batches:
             header = batch.header
@@ -222,9 +217,8 @@ class Log(OpenedLog):
     # -- truncating --------------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove everything from `offset` on; False if the log ends there or before.
-
-        The batch that holds `offset` is removed as a whole; the next record still gets `offset`.
+        """Remove everything from `offset` on; return False if the log ends there or before. The batch that holds
+        `offset` is removed as a whole; the next record still gets `offset`.
         """
         if offset < 0:
             raise UsageError(f"cannot truncate to {offset}")
@@ -283,7 +277,7 @@ class Log(OpenedLog):
         self._checkpoint(offset)
 
     def _truncate_active(self, offset: int) -> int:
-        """Cut the last segment; gives the offset after the last batch that is left."""
+        """Truncate the last segment; return the offset after the last batch left."""
         self._active.truncate_to(offset, self._clock(), log_first=True)
         return self._active.read_next_offset()
 
@@ -303,7 +297,9 @@ class Log(OpenedLog):
     # -- deleting ----------------------------------------------------------------------------------------------------
 
     def delete_records_before(self, offset: int) -> None:
-        """Raise the log start offset, as `DeleteRecords` does; `delete_old_segments` then deletes segments below it."""
+        """Raise the log start offset, as `DeleteRecords` does; `delete_old_segments` then deletes the segments below
+        it.
+        """
         with self._guard, self._failing():
             if offset > self._end:
                 raise UsageError(f"offset {offset} is out of range: the log holds {self._log_start} to {self._end}")
@@ -315,10 +311,9 @@ class Log(OpenedLog):
                 self._epochs.truncate_from_start(offset)
 
     def delete_old_segments(self, policy: DeletionPolicy | None = None) -> int:
-        """Delete what the retention settings or the log start offset allow; returns the number of segments.
-
-        A `policy` replaces the settings: it is called for one segment after the other, from the oldest on, until it
-        returns False.  `by_file_time` is the policy of brokers before 0.10.1.  Files are renamed to `.deleted` at once
+        """Delete the segments that the retention settings or the log start offset allow to delete; return their number.
+        A `policy` replaces the settings: it is called for one segment after another, from the oldest on, until it
+        returns False. `by_file_time` is the policy of brokers before 0.10.1. Files are renamed to `.deleted` at once
         and removed `file_delete_delay_ms` later: by a later call of this or of `append`, or when the log is next
         opened.
         """
@@ -357,7 +352,9 @@ class Log(OpenedLog):
         return count
 
     def _retire(self, base_offset: int) -> None:
-        """First step of deleting a segment: its files get another name, durably, before the next segment's."""
+        """Rename the files of a segment and flush their names: the first step of a deletion, before the next
+        segment's.
+        """
         self._changes += 1
         renamed = change_suffixes(self._disk, self.path, base_offset, "", DELETED)
         fs.sync_directory(self.path)
@@ -366,19 +363,18 @@ class Log(OpenedLog):
     # -- compacting --------------------------------------------------------------------------------------------------
 
     def compact(self) -> CompactionCounts:
-        """One pass of the broker's log cleaner, with the settings of `config`; the last segment is left alone.
-
-        The latest record of each key is kept; tombstones, transactions and their markers, and the last batch of each
-        producer are treated as in `Cleaner`.  Offsets stay as they are, with gaps.  The log end is the high watermark.
-        `cleaner-offset-checkpoint` records what was cleaned.  If a segment is damaged, `FormatError` is raised and the
-        log stays as it is, because cleaning would hide the damage.
+        """Run one pass of the broker's log cleaner, with the settings of `config`; the last segment is not cleaned. The
+        latest record of each key is kept; tombstones, transactions and their markers, and the last batch of each
+        producer are treated as in `Cleaner`. Offsets are kept, with gaps. The log end is the high watermark.
+        `cleaner-offset-checkpoint` records what was cleaned. If a segment is damaged, raises `FormatError` and leaves
+        the log unchanged, because cleaning would hide the damage.
         """
         with self._guard:
             unreadable: FormatError
             with self._failing():
                 try:
                     return self._compact(self._clock())
-                except FormatError as error:  # nothing is half done
+                except FormatError as error:  # nothing was changed half way
                     unreadable = error
             raise unreadable
 
@@ -421,7 +417,7 @@ class Log(OpenedLog):
         self._retire(segment.base_offset)
 
     def _take_cleaned(self, segments: LogSegments) -> None:
-        """Go on with the segments that a pass has left."""
+        """Continue with the segments that a pass has left."""
         self._changes += 1
         self._sealed = [sealed(segment) for segment in segments.all()[:-1]]
 
@@ -430,7 +426,9 @@ class Log(OpenedLog):
             checkpoint_files.write_offset(self._root, CLEANER_OFFSET_CHECKPOINT, self.name, offset)
 
     def _truncate_cleaner_checkpoint(self, offset: int) -> None:
-        """What is written after a truncation is dirty (`LogCleanerManager.maybeTruncateCheckpoint`)."""
+        """Lower the cleaner checkpoint after a truncation: what is written then is dirty
+        (`LogCleanerManager.maybeTruncateCheckpoint`).
+        """
         with self._held.guard:
             cleaned_to = checkpoint_files.read_offset(self._root, CLEANER_OFFSET_CHECKPOINT, self.name)
         if cleaned_to is not None and cleaned_to > offset:

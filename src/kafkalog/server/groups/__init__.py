@@ -1,7 +1,6 @@
-"""Consumer groups of clients that are connected now, and what groups had committed before, from the files.
+"""Consumer groups of connected clients, and offsets committed earlier according to the files.
 
-As much as consumers need to subscribe.  `coordinator` and `group` are the classic protocol: the members agree on who
-reads what, this server only brings them together.  `consumer_groups` and `consumer_group` are the new one (KIP-848),
-where the server says who reads what.  What is committed is kept in memory, or in a file that somebody names, and never
-in a log.
+This is as much as consumers need to subscribe. `coordinator` and `group` are the classic protocol, where members agree
+on the assignment. `consumer_groups` and `consumer_group` are the new one (KIP-848), where the server decides. Commits
+are kept in memory, or in a file given by the user, and never in a log.
 """

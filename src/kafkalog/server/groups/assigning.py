@@ -1,6 +1,6 @@
-"""Who of a group reads which partitions, where the server decides it: evenly, and as it was before where possible.
+"""Assignment of partitions by the server: evenly, and with few changes.
 
-Kafka's `UniformAssignor` has the same aims; what it gives to whom in detail is not part of the protocol.
+Kafka's `UniformAssignor` has the same aims. The exact result is not part of the protocol.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ def uniform(
     counts: Mapping[str, int],
     before: Mapping[str, Collection[Place]],
 ) -> dict[str, frozenset[Place]]:
-    """Each partition of a subscribed topic to one member that wants it; `counts` are partitions by topic.
+    """Assign each partition of a subscribed topic to one member that wants it. `counts` has the partitions per topic.
 
-    Topics with the same subscribers are dealt out together, those with the fewest subscribers first.  A partition goes
-    to the member that has least, and stays where it was as long as that member is to have so many.
+    Topics with the same subscribers are assigned together, those with the fewest subscribers first. A partition goes to
+    the member with the fewest, and stays with its owner in `before` as far as that member's share allows.
     """
     takers: dict[str, list[str]] = {}
     for member, topics in sorted(subscriptions.items()):

@@ -1,6 +1,6 @@
-"""Committed offsets: those that the files record, and over them what clients commit here.
+"""Committed offsets: from the files, overridden by commits to this server.
 
-The latter are in memory, or also in a file of JSON lines that is replaced with each commit (`OffsetMetadataManager`).
+The latter are in memory, or also in a file of JSON lines replaced with each commit (`OffsetMetadataManager`).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from kafkalog.log.disk.files import is_directory, read_small
 __all__ = ["Commit", "Commits", "CommitsFile", "TooManyCommitsError"]
 
 _MOST = 200_000
-"""Commits that are kept."""
+"""Maximum number of commits."""
 _MOST_BYTES = 64 << 20
-"""Of their names and their metadata."""
+"""Maximum length of their names and metadata."""
 _FILE_BYTES = 64 << 20
 
 Key = tuple[str, str, int]
@@ -43,7 +43,7 @@ class TooManyCommitsError(Exception):
 
 
 class Commit(Struct, frozen=True):
-    """An offset that a group has committed."""
+    """An offset committed by a group."""
 
     offset: int
     leader_epoch: int = -1
@@ -51,10 +51,10 @@ class Commit(Struct, frozen=True):
 
 
 class CommitsFile:
-    """One line of JSON for each commit; the old file or the new one is there at any moment.
+    """A file with one line of JSON per commit, replaced atomically.
 
-    `UsageError` for a place inside of a log directory, or a file that holds something else; `RecoveryRefused` where
-    another server keeps its commits there, which would be overwritten.
+    Raises `UsageError` for a path inside a log directory or without a parent directory, and `RecoveryRefused` if
+    another server uses the file.
     """
 
     def __init__(self, path: str) -> None:
@@ -72,7 +72,9 @@ class CommitsFile:
             raise RecoveryRefused(told, reason="locked") from None
 
     def load(self) -> dict[Key, Commit]:
-        """What is in it; nothing if there is no file yet."""
+        """Return the commits in the file; empty if there is none yet. Raises `UsageError` if it holds something
+        else.
+        """
         try:
             lines = read_small(self.path, _FILE_BYTES).decode().splitlines()
             return dict(map(_parsed, lines))
@@ -82,7 +84,7 @@ class CommitsFile:
             raise UsageError(f"{self.path} does not hold committed offsets: {error}") from None
 
     def store(self, commits: Iterable[tuple[Key, Commit]]) -> None:
-        """Replace it."""
+        """Replace the file."""
         lines = [
             json.dumps({"group": group, "topic": topic, "partition": partition, **asdict(commit)})
             for (group, topic, partition), commit in sorted(commits, key=lambda pair: pair[0])
@@ -97,7 +99,7 @@ def _parsed(line: str) -> tuple[Key, Commit]:
 
 
 class Commits:
-    """Safe for several threads; `partitions` gives the directories as they are now."""
+    """Committed offsets. Safe for several threads. `partitions` returns the current partitions."""
 
     def __init__(
         self,
@@ -115,16 +117,16 @@ class Commits:
         self._recorded: tuple[object, _ByGroup, Groups] | None = None
 
     def close(self) -> None:
-        """Others may keep theirs in the file from now on."""
+        """Release the file for other servers."""
         if self._file is not None:
             self._file.close()
 
     def recorded_groups(self) -> tuple[Group, ...]:
-        """Groups as the files have them; may take its time."""
+        """Groups according to the files. May take a while."""
         return self._read()[2].groups
 
     def why_partial(self, group: str) -> str | None:
-        """Why the files may not have all that a group has committed; None where they say nothing of the kind."""
+        """Why the files may not have all commits of a group, or None."""
         found = self._read()[2]
         return found.logs.why_partial(coordinator_partition(group, found.logs.count or found.partition_count))
 
@@ -153,18 +155,18 @@ class Commits:
             return self._recorded
 
     def of_group(self, group: str) -> dict[tuple[str, int], Commit]:
-        """What a group has committed, by topic and partition."""
+        """Return the commits of a group by topic and partition."""
         recorded = self._read()[1]
         with self._lock:
             return {**recorded.groups.get(group, {}), **self._here.groups.get(group, {})}
 
     def groups_here(self) -> set[str]:
-        """Groups that have committed here."""
+        """Groups that have committed to this server."""
         with self._lock:
             return set(self._here.groups)
 
     def commit(self, commits: dict[Key, Commit]) -> None:
-        """Keep these; `TooManyCommitsError`, and `StorageError` where the file cannot be written."""
+        """Keep these commits. Raises `TooManyCommitsError`, and `StorageError` if the file cannot be written."""
         with self._lock:
             new = {key: each for key, each in commits.items() if self._here.get(key) is None}
             growth = sum(map(_size, commits.items()))
@@ -176,7 +178,7 @@ class Commits:
 
 
 class _ByGroup:
-    """Commits of each group, by topic and partition; how many, and how many bytes of text about."""
+    """Commits by group, topic and partition, with their number and size."""
 
     def __init__(self, commits: dict[Key, Commit]) -> None:
         self.groups: dict[str, dict[tuple[str, int], Commit]] = {}
@@ -184,11 +186,11 @@ class _ByGroup:
         self.add(commits)
 
     def get(self, key: Key) -> Commit | None:
-        """One of them."""
+        """Return a single commit, or None."""
         return self.groups.get(key[0], {}).get(key[1:])
 
     def add(self, commits: dict[Key, Commit]) -> None:
-        """Keep these too, in place of earlier ones."""
+        """Add commits, replacing earlier ones."""
         for key, commit in commits.items():
             before = self.get(key)
             self.count += before is None

@@ -1,8 +1,8 @@
-"""One group of the new consumer protocol (KIP-848): the server says who reads what (`ConsumerGroup`).
+"""A group of the new consumer protocol (KIP-848), where the server decides the assignment (`ConsumerGroup`).
 
-A group has an epoch, which grows whenever somebody comes, goes or wants something else, and a target assignment for it.
-Each member is led there by itself, at its own epoch: first it gives up what it is not to have, then it gets what nobody
-else still has (`CurrentAssignmentBuilder`).  Time is passed in, so that nothing here waits.
+A group has an epoch, which grows whenever a member joins, leaves or changes its subscription, and a target assignment
+for it. Each member moves to the target at its own epoch: first it revokes partitions, then it gets those that no other
+member holds (`CurrentAssignmentBuilder`). The time is a parameter, so nothing here waits.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ _NOTHING: frozenset[Place] = frozenset()
 
 
 class Wishes(Struct, frozen=True, kw_only=True):
-    """What a member wants to read; `topics` are those that are there, by name or because `pattern` matches them."""
+    """The subscription of a member. `topics` are existing topics, by name or matched by `pattern`."""
 
     names: frozenset[str] = frozenset()
     pattern: str | None = None
     topics: frozenset[str] = frozenset()
     among: Mapping[str, int] = field(default_factory=dict)
-    """the topics that there were"""
+    """the topics that existed when it was computed"""
 
     @property
     def size(self) -> int:
-        """Characters that are held for it."""
+        """Number of characters held for it."""
         return sum(map(len, self.names)) + len(self.pattern or "")
 
 
 class ConsumerMember(Struct, kw_only=True):
-    """A consumer, and how far it has come towards its target."""
+    """A consumer and its progress towards the target."""
 
     id: str
     instance_id: str | None
@@ -49,39 +49,39 @@ class ConsumerMember(Struct, kw_only=True):
     previous_epoch: int = 0
     assigned: frozenset[Place] = _NOTHING
     revoking: frozenset[Place] = _NOTHING
-    """what it still has and is to give up; until then it gets nothing else"""
+    """partitions it still holds and must revoke; until then it gets no new ones"""
     revoked_by: float | None = None
-    """when it is dropped if it has not"""
+    """time when it is removed unless it has revoked them"""
     is_waiting: bool = False
-    """whether others still have something that it is to get"""
+    """whether other members still hold partitions meant for it"""
     is_away: bool = False
-    """a static member that has said that it will be back"""
+    """whether it is a static member that has left temporarily"""
 
     @property
     def size(self) -> int:
-        """Characters that are held for it."""
+        """Number of characters held for it."""
         texts = (self.id, self.instance_id or "", self.rack_id or "", self.client_id)
         return sum(map(len, texts)) + self.wishes.size
 
     @property
     def held(self) -> frozenset[Place]:
-        """What nobody else may have."""
+        """Partitions no other member may get."""
         return self.assigned | self.revoking
 
 
 class ConsumerGroup(Struct, kw_only=True):
-    """All its members; whoever calls holds the coordinator's lock."""
+    """A group and its members. The caller holds the coordinator's lock."""
 
     id: str
     epoch: int = 0
     members: dict[str, ConsumerMember] = field(default_factory=dict)
     target: dict[str, frozenset[Place]] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
-    """partitions of the topics that the target is for"""
+    """partition counts of the topics the target was made for"""
 
     @property
     def state(self) -> str:
-        """Kafka's name for how far the group has come."""
+        """State of the group, with Kafka's names."""
         if not self.members:
             return EMPTY
         done = all(each.epoch == self.epoch and not each.revoking and not each.is_waiting
@@ -89,14 +89,14 @@ class ConsumerGroup(Struct, kw_only=True):
         return STABLE if done else RECONCILING
 
     def retarget(self, counts: Mapping[str, int]) -> None:
-        """A new epoch, and who is to read what in it."""
+        """Start a new epoch with a new target."""
         self.epoch += 1
         self.counts = counts
         wanted = {each.id: each.wishes.topics for each in self.members.values()}
         self.target = uniform(wanted, counts, self.target)
 
     def is_outdated(self, counts: Mapping[str, int]) -> bool:
-        """Whether topics that members want have other partitions than when the target was made."""
+        """Return whether partition counts of subscribed topics differ from those of the target."""
         if counts is self.counts:
             return False
         wanted = set[str]().union(*(each.wishes.topics for each in self.members.values()))
@@ -106,12 +106,12 @@ class ConsumerGroup(Struct, kw_only=True):
         return False
 
     def remove(self, member_id: str) -> None:
-        """A member has left: what it had is free at once."""
+        """Remove a member. Its partitions are free at once."""
         del self.members[member_id]
         self.target.pop(member_id, None)
 
     def reconcile(self, member: ConsumerMember, owned: frozenset[Place] | None, now: float) -> None:
-        """Lead a member on; `owned` is what it says that it reads, None where it says nothing new."""
+        """Move a member towards the target. `owned` are the partitions it reports, None if it reports none."""
         if member.revoking:
             if owned is None or owned & member.revoking:
                 return
@@ -131,7 +131,7 @@ class ConsumerGroup(Struct, kw_only=True):
             member.previous_epoch, member.epoch = member.epoch, self.epoch
 
     def expire(self, now: float) -> list[str]:
-        """Drop who is silent, or gives nothing up; their ids."""
+        """Remove members that are silent or do not revoke in time. Returns their ids."""
         gone = [each.id for each in self.members.values()
                 if each.expires <= now or (each.revoked_by is not None and each.revoked_by <= now)]  # fmt: skip
         for each in gone:

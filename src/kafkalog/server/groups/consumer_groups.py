@@ -1,7 +1,4 @@
-"""All groups of the new consumer protocol: heartbeats, which are all that members say (`GroupMetadataManager`).
-
-Safe for several threads.
-"""
+"""All groups of the new consumer protocol, driven by heartbeats (`GroupMetadataManager`). Safe for several threads."""
 
 from __future__ import annotations
 
@@ -22,23 +19,23 @@ __all__ = ["ConsumerGroups"]
 
 LEAVES, LEAVES_FOR_A_WHILE = -1, -2
 _ASSIGNORS = ("uniform", "range")
-"""What clients may ask for; here both are dealt out in the same way."""
+"""Assignors a client may ask for. Both have the same result here."""
 _SESSION_S = 45.0
 _HEARTBEAT_MS = 1000
-"""A broker asks for one each 5 s; who waits for another to give something up waits as long."""
+"""A broker asks for a heartbeat every 5 s, and a member waits as long for another to revoke."""
 _LONGEST_REBALANCE_MS = 1_800_000
 _MOST_GROUPS = 1000
 _MOST_MEMBERS = 1000
 _MOST_IN_ALL = 20_000
 _MOST_CHARACTERS = 16 << 20
-"""Of what members are called and want, all groups together."""
+"""Limit for ids and subscriptions of all groups together."""
 _FIRST_WITH_OWN_ID = 1
 _FIRST_COMMIT = 9
 _UNKNOWN_OPERATIONS = -(1 << 31)
 
 
 class _RefusedError(Exception):
-    """A heartbeat that is answered with an error."""
+    """A heartbeat answered with an error."""
 
     def __init__(self, code: Code, message: str = "") -> None:
         self.code, self.message = code, brief(message)
@@ -46,9 +43,8 @@ class _RefusedError(Exception):
 
 
 class ConsumerGroups:
-    """Consumer groups over the topics in `catalog`.
-
-    `is_classic` tells groups that have members of the classic protocol.
+    """Consumer groups over the topics in `catalog`. `is_classic` says whether a group has members of the classic
+    protocol.
     """
 
     def __init__(self, catalog: Catalog, is_classic: Callable[[str], bool]) -> None:
@@ -57,13 +53,13 @@ class ConsumerGroups:
         self._lock = Lock()
         self._groups: dict[str, ConsumerGroup] = {}
         self._seen: tuple[Mapping[str, Topic], dict[str, int]] = {}, {}
-        """topics as they were last, and how many partitions each has"""
+        """the topics last seen, and the number of partitions of each"""
 
     def __contains__(self, group_id: object) -> bool:
         return group_id in self._groups
 
     def tick(self) -> None:
-        """Let time pass."""
+        """Remove expired members."""
         now = time.monotonic()
         with self._lock:
             for group in list(self._groups.values()):
@@ -74,19 +70,19 @@ class ConsumerGroups:
                     group.retarget(self._counts())
 
     def states(self) -> dict[str, str]:
-        """The groups that have members, and how far each has come."""
+        """Return the state of each group with members."""
         with self._lock:
             return {name: group.state for name, group in self._groups.items()}
 
     def _counts(self) -> dict[str, int]:
-        """Partitions by topic; the same object for as long as nothing has changed."""
+        """Partitions by topic. The same object while nothing changes."""
         topics = self._catalog.topics
         if topics is not self._seen[0]:
             self._seen = topics, {name: topic.partition_count for name, topic in topics.items()}
         return self._seen[1]
 
     def heartbeat(self, request: Request, host: str) -> Fields:
-        """`ConsumerGroupHeartbeat`: joining, being there, leaving."""
+        """Answer `ConsumerGroupHeartbeat`: join, stay or leave."""
         body = request.body
         try:
             _check(body, request.version)
@@ -152,7 +148,7 @@ class ConsumerGroups:
         return ConsumerGroup(id=name)
 
     def _member(self, group: ConsumerGroup, request: Request, host: str, now: float) -> ConsumerMember:
-        """Who says this: a member, or somebody who is to become one."""
+        """Return the member that sent the request, or a new one."""
         body = request.body
         instance = body["instance_id"]
         if instance is not None:
@@ -177,7 +173,7 @@ class ConsumerGroups:
 
     @staticmethod
     def _replaced(group: ConsumerGroup, standing: ConsumerMember, body: Fields) -> ConsumerMember:
-        """The instance under another member id: it goes on with what it had."""
+        """Give a static member a new member id. It keeps its assignment."""
         del group.members[standing.id]
         target = group.target.pop(standing.id, None)
         standing.id = body["member_id"] or _new_id()
@@ -203,7 +199,7 @@ class ConsumerGroups:
         return Wishes(names=known, pattern=text, topics=frozenset(found), among=counts)
 
     def _refuse_too_much(self, new: ConsumerMember | None, growth: int) -> None:
-        """Where the members of all groups are too many, or say too much."""
+        """Raise `_RefusedError` if the members of all groups are too many or too large."""
         if new is None and growth <= 0:
             return
         members = [each for group in self._groups.values() for each in group.members.values()]
@@ -230,7 +226,9 @@ class ConsumerGroups:
                 for name, each in numbers.items()]  # fmt: skip
 
     def check(self, group_id: str, member_id: str | None, epoch: int, version: int = _FIRST_COMMIT) -> Code:
-        """Whether who asks for committed offsets, or commits, is a member at its present epoch."""
+        """NONE if `member_id` is in the group at `epoch`; UNKNOWN_MEMBER_ID if group or member is unknown;
+        UNSUPPORTED_VERSION if the request version is too old; else STALE_MEMBER_EPOCH.
+        """
         with self._lock:
             group = self._groups.get(group_id)
             member = None if group is None else group.members.get(member_id or "")
@@ -241,7 +239,9 @@ class ConsumerGroups:
             return Code.NONE if member.epoch == epoch else Code.STALE_MEMBER_EPOCH
 
     def describe(self, request: Request, recorded: Mapping[str, int | None]) -> Fields:
-        """`ConsumerGroupDescribe`; of `recorded` groups, whose epochs are given, nobody is there any more."""
+        """Answer `ConsumerGroupDescribe`. `recorded` has the epochs of groups known from the files, which have no
+        members.
+        """
         with self._lock:
             return {"groups": [self._described(name, recorded) for name in dict.fromkeys(request.body["group_ids"])]}
 
@@ -274,7 +274,7 @@ class ConsumerGroups:
 
 
 def _check(body: Fields, version: int) -> None:
-    """What a broker refuses at once (`throwIfConsumerGroupHeartbeatRequestIsInvalid`)."""
+    """Raise `_RefusedError` for an invalid request (`throwIfConsumerGroupHeartbeatRequestIsInvalid`)."""
     epoch = body["member_epoch"]
     if not body["group_id"]:
         message = "a group has a name"
@@ -298,7 +298,7 @@ def _check(body: Fields, version: int) -> None:
 
 
 def _check_epoch(member: ConsumerMember, epoch: int, owned: frozenset[Place] | None) -> None:
-    """A member at another epoch joins again; not one whose last answer was lost, nor one that does just that."""
+    """Raise `_RefusedError` for a wrong epoch. Allowed are joining again and the epoch before a lost response."""
     lost_an_answer = epoch == member.previous_epoch and owned is not None and owned <= member.assigned
     if epoch not in (0, member.epoch) and not lost_an_answer:
         raise _RefusedError(Code.FENCED_MEMBER_EPOCH, f"{member.id} is at epoch {member.epoch}, and says {epoch}")

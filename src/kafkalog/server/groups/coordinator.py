@@ -1,8 +1,4 @@
-"""All groups of clients that are connected: joining, agreeing, being there, leaving (`GroupMetadataManager`, classic).
-
-Safe for several threads.  `announce` is called when promises are to be looked at again; `is_taken` tells whether a
-group has members of the other protocol.
-"""
+"""Classic groups of connected clients: join, sync, heartbeat, leave (`GroupMetadataManager`)."""
 
 from __future__ import annotations
 
@@ -22,14 +18,14 @@ _MOST_GROUPS = 1000
 _MOST_MEMBERS = 1000
 _MOST_IN_ALL = 20_000
 _MOST_BYTES = 64 << 20
-"""Of what members say of themselves and of what they are told, all groups together."""
+"""Limit for metadata and assignments of all groups together."""
 _LONGEST_PREFIX = 255
-"""Of what a client calls itself as much as is in the ids of its members."""
+"""Longest part of a client id used in a member id."""
 _TEXTS = 2
-"""An id may be held as a member's and as one that is not used yet."""
+"""An id may be held both by a member and as an unused one."""
 _LONGEST_SESSION_MS = 1_800_000
 _ID_REQUIRED = 4
-"""From this version of JoinGroup on a member joins with an id that it was given (KIP-394)."""
+"""From this version of JoinGroup on, a member joins with an id from the server (KIP-394)."""
 _NULL_PROTOCOL = 7
 _GRACE_MS = 5_000
 _FIRST_WITH_PROTOCOL = 5
@@ -39,7 +35,11 @@ _FIRST_TOLD_OF_GROUPS = 9
 
 
 class Coordinator:
-    """The coordinator of every group."""
+    """The coordinator of every classic group. Safe for several threads.
+
+    `announce` is called when promises should be polled again. `is_taken` says whether a group has members of the other
+    protocol.
+    """
 
     def __init__(self, announce: Callable[[], None], is_taken: Callable[[str], bool] = lambda _: False) -> None:
         self._announce = announce
@@ -48,7 +48,7 @@ class Coordinator:
         self._groups: dict[str, Group] = {}
 
     def tick(self) -> None:
-        """Let time pass."""
+        """Advance timers of all groups."""
         now = time.monotonic()
         with self._lock:
             changed = [group.tick(now) for group in self._groups.values()]
@@ -58,17 +58,17 @@ class Coordinator:
             self._announce()
 
     def has_members(self, group_id: str) -> bool:
-        """Whether a group of this protocol is there."""
+        """Return whether a classic group has members or is about to."""
         group = self._groups.get(group_id)
         return group is not None and bool(group.members or group.pending)
 
     def groups(self) -> dict[str, Group]:
-        """The groups that have members."""
+        """Return the groups with members."""
         with self._lock:
             return dict(self._groups)
 
     def join(self, request: Request, host: str) -> Answer:
-        """`JoinGroup`."""
+        """Answer `JoinGroup`."""
         body, now = request.body, time.monotonic()
         with self._lock:
             code, member, group = self._joined(request, host, now)
@@ -131,7 +131,7 @@ class Coordinator:
         return self._member(request, host, group, protocols, now)
 
     def _is_full(self, more: int) -> bool:
-        """Whether the members of all groups say too much of themselves, or are too many."""
+        """Return whether the members of all groups are too many or too large."""
         count = sum(len(each.members) + len(each.pending) for each in self._groups.values())
         return count >= _MOST_IN_ALL or more + sum(each.size for each in self._groups.values()) > _MOST_BYTES
 
@@ -180,7 +180,7 @@ class Coordinator:
         return Code.NONE, member, group
 
     def sync(self, request: Request) -> Answer:
-        """`SyncGroup`."""
+        """Answer `SyncGroup`."""
         body, now = request.body, time.monotonic()
         if request.version >= _FIRST_WITH_PROTOCOL and None in (body["protocol_type"], body["protocol_name"]):
             return _synced(None, Code.INCONSISTENT_GROUP_PROTOCOL)
@@ -222,7 +222,7 @@ class Coordinator:
         return Later(poll, int(member.rebalance_s * 1000) + _GRACE_MS, Change.GROUPS, cancel)
 
     def heartbeat(self, request: Request) -> Fields:
-        """`Heartbeat`."""
+        """Answer `Heartbeat`."""
         with self._lock:
             code, group, member = self._known(request.body)
             if member is not None and group is not None and code is Code.NONE:
@@ -232,7 +232,7 @@ class Coordinator:
         return {"error_code": code}
 
     def leave(self, request: Request) -> Fields:
-        """`LeaveGroup`."""
+        """Answer `LeaveGroup`."""
         body, now = request.body, time.monotonic()
         asked = body.get("members", [{"member_id": body.get("member_id", ""), "group_instance_id": None}])
         results: list[Fields] = []
@@ -256,9 +256,8 @@ class Coordinator:
         return {"error_code": Code.NONE, "members": results}
 
     def may_commit(self, body: Fields, version: int, *, is_recorded: bool) -> Code:
-        """Whether who commits may: a member of the present generation, or somebody who is in no group.
-
-        `is_recorded` is whether a group without members is known that has committed.
+        """Return whether a commit is allowed: from a member of the current generation, or from outside any group.
+        `is_recorded` means that the group has commits but no members.
         """
         with self._lock:
             if body["group_id"] not in self._groups:

@@ -1,7 +1,7 @@
-"""One group: its members, and how far they have agreed (`ClassicGroup`).
+"""A classic group: its members and state (`ClassicGroup`).
 
-Empty -> PreparingRebalance (members say that they are there) -> CompletingRebalance (the leader says who has what) ->
-Stable.  Time is passed in, so that nothing here waits.
+The states are Empty, PreparingRebalance (members join), CompletingRebalance (the leader sends the assignment) and
+Stable. The time is a parameter, so nothing here waits.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kafkalog.server.wire import Fields
 __all__ = ["Group", "Member", "State"]
 
 _INITIAL_DELAY_S = 0.5
-"""After the first member of an empty group, for others to come too; a broker waits 3 s."""
+"""Delay after the first member of an empty group, for others to join. A broker waits 3 s."""
 
 
 class State(enum.Enum):
-    """Kafka's names."""
+    """States of a group, with Kafka's names."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -42,29 +42,29 @@ class Member(Struct, kw_only=True):
     expires: float
     assignment: bytes = b""
     is_joining: bool = False
-    """whether it waits for the others"""
+    """whether it waits for other members to join"""
     is_syncing: bool = False
-    """whether it waits for the leader's word"""
+    """whether it waits for the leader's assignment"""
     joined: int = -1
-    """generation that it has joined last"""
+    """last generation it has joined"""
 
     @property
     def size(self) -> int:
-        """Bytes that are held for it, about."""
+        """Approximate number of bytes held for it."""
         texts = len(self.id) + len(self.instance_id or "") + len(self.client_id) + len(self.protocol_type)
         return texts + len(self.assignment) + sum(len(name) + len(data) for name, data in self.protocols)
 
     def seen(self, now: float) -> None:
-        """Note that the member is there."""
+        """Restart the session timer."""
         self.expires = now + self.session_s
 
     def metadata(self, protocol: str) -> bytes:
-        """What it says for a protocol."""
+        """Its metadata for a protocol."""
         return next((data for name, data in self.protocols if name == protocol), b"")
 
 
 class Group(Struct, kw_only=True):
-    """All its members; whoever calls holds the coordinator's lock."""
+    """A group and its members. The caller holds the coordinator's lock."""
 
     id: str
     state: State = State.EMPTY
@@ -74,18 +74,18 @@ class Group(Struct, kw_only=True):
     leader: str = ""
     members: dict[str, Member] = field(default_factory=dict)
     pending: dict[str, float] = field(default_factory=dict)
-    """ids that were given and not used yet, and when they expire"""
+    """assigned ids that are not used yet, and when they expire"""
     not_before: float = 0.0
     deadline: float = 0.0
-    """until when the members are waited for"""
+    """until when members may join"""
 
     @property
     def size(self) -> int:
-        """Bytes that are held for its members, about."""
+        """Approximate number of bytes held for its members."""
         return len(self.id) + sum(map(len, self.pending)) + sum(each.size for each in self.members.values())
 
     def accepts(self, protocol_type: str, protocols: list[tuple[str, bytes]], besides: str) -> bool:
-        """Whether a member with these protocols fits to the others."""
+        """Return whether a member with these protocols is compatible with the others."""
         others = [each for each in self.members.values() if each.id != besides]
         if not protocols or not protocol_type:
             return False
@@ -95,7 +95,7 @@ class Group(Struct, kw_only=True):
         return protocol_type == self.protocol_type and any(name in common for name, _ in protocols)
 
     def prepare(self, now: float) -> None:
-        """Let all members say again that they are there."""
+        """Start a rebalance: all members must join again."""
         if self.state is State.PREPARING:
             return
         self.not_before = now + _INITIAL_DELAY_S if self.state is State.EMPTY else now
@@ -105,7 +105,7 @@ class Group(Struct, kw_only=True):
             each.is_syncing = False
 
     def tick(self, now: float) -> bool:
-        """Go on where it is time; whether anything changed."""
+        """Expire members and finish a rebalance that is due. Returns whether anything changed."""
         changed = self._expire(now)
         if self.state is State.PREPARING:
             everybody = all(each.is_joining for each in self.members.values()) and not self.pending
@@ -123,7 +123,7 @@ class Group(Struct, kw_only=True):
         return bool(gone)
 
     def remove(self, member_id: str, now: float) -> None:
-        """A member has left."""
+        """Remove a member."""
         del self.members[member_id]
         if not self.members:
             self.state = State.EMPTY
@@ -148,7 +148,7 @@ class Group(Struct, kw_only=True):
             each.expires = now + max(each.session_s, each.rebalance_s)
 
     def _chosen(self) -> str:
-        """What most members like best among what all know (`selectProtocol`)."""
+        """Return the protocol preferred by most members among those all members support (`selectProtocol`)."""
         common = set.intersection(*({name for name, _ in each.protocols} for each in self.members.values()))
         votes: dict[str, int] = {}
         for each in self.members.values():
@@ -157,7 +157,7 @@ class Group(Struct, kw_only=True):
         return max(votes, key=lambda name: votes[name])
 
     def assign(self, assignments: list[Fields], now: float) -> None:
-        """The leader's word."""
+        """Store the leader's assignment."""
         for each in assignments:
             member = self.members.get(each["member_id"])
             if member is not None:

@@ -1,1 +1,1 @@
-"""One file for each kind of question: from the fields of a request to those of its response."""
+"""Request handlers, one file for each subject: from the fields of a request to those of its response."""

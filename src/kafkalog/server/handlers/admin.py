@@ -1,6 +1,6 @@
-"""What administrators ask: log directories, quotas, credentials of users, reassignments (`KafkaApis`).
+"""Log directories, quotas, SCRAM users and reassignments (`KafkaApis`).
 
-Answered from the directories and the cluster's metadata, where that is at hand.
+Answered from the directories, and from the cluster's metadata if it is available.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["AdminHandler"]
 
 _UNKNOWN_BYTES = -1
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
-"""`ClientQuotaFilterComponent`: an entity of this name, the default of its kind, one that has either."""
+"""`ClientQuotaFilterComponent`: a given name, the default, or either."""
 
 
 class AdminHandler:
@@ -28,7 +28,7 @@ class AdminHandler:
         self._catalog = catalog
 
     def describe_log_dirs(self, request: Request) -> Fields:
-        """`DescribeLogDirs`: the served logs of each directory, with their bytes."""
+        """Answer `DescribeLogDirs`: the served logs of each directory with their sizes."""
         asked = request.body["topics"]
         wanted = None if asked is None else {
             (topic["topic"], number) for topic in asked for number in topic["partitions"]
@@ -52,11 +52,13 @@ class AdminHandler:
 
     @staticmethod
     def list_partition_reassignments(_request: Request) -> Fields:
-        """`ListPartitionReassignments`: none is under way where nobody copies anything."""
+        """Answer `ListPartitionReassignments`: always empty, since nothing is copied."""
         return {"error_code": Code.NONE, "error_message": None, "topics": []}
 
     def describe_client_quotas(self, request: Request) -> Fields:
-        """`DescribeClientQuotas`: those that every component of the filter takes (`ClientQuotasImage.describe`)."""
+        """Answer `DescribeClientQuotas`: quotas that match every component of the filter
+        (`ClientQuotasImage.describe`).
+        """
         code, message = _wrong(request.body["components"])
         if code is not Code.NONE:
             return {"error_code": code, "error_message": message, "entries": None}
@@ -70,7 +72,7 @@ class AdminHandler:
         return {"error_code": Code.NONE, "error_message": "", "entries": entries}
 
     def describe_user_scram_credentials(self, request: Request) -> Fields:
-        """`DescribeUserScramCredentials`: mechanisms and iterations, never what is secret (`ScramImage.describe`)."""
+        """Answer `DescribeUserScramCredentials`: mechanisms and iterations, never secrets (`ScramImage.describe`)."""
         known: dict[str, list[Fields]] = {}
         for user, mechanism, iterations in self._catalog.cluster.scram:
             known.setdefault(user, []).append({"mechanism": mechanism, "iterations": iterations})
@@ -93,7 +95,7 @@ class AdminHandler:
 
 
 def _wrong(components: Iterable[Fields]) -> tuple[Code, str]:
-    """What no broker answers (`ClientQuotasImage.describe`)."""
+    """Error for an invalid filter (`ClientQuotasImage.describe`)."""
     seen: set[str] = set()
     for each in components:
         kind, match = each["entity_type"], each["match"]

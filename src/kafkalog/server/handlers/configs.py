@@ -1,4 +1,4 @@
-"""DescribeConfigs: what the cluster's metadata says of topics, where it is at hand (`ConfigHelper`)."""
+"""DescribeConfigs from the cluster's metadata, if it is available (`ConfigHelper`)."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ __all__ = ["ConfigsHandler"]
 
 _TOPIC, _BROKER, _BROKER_LOGGER, _CLIENT_METRICS, _GROUP = 2, 4, 8, 16, 32
 _KEPT_KINDS = {_TOPIC: "topic", _CLIENT_METRICS: "client_metrics", _GROUP: "group"}
-"""`ConfigResource.Type` -> how the image calls it; a broker's own settings are not those of this one."""
+"""`ConfigResource.Type` -> name in the metadata image. Broker settings in it are not those of this server."""
 _SOURCES = {_TOPIC: 1, _CLIENT_METRICS: 7, _GROUP: 8}
-"""`DescribeConfigsResponse.ConfigSource`"""
+"""`DescribeConfigsResponse.ConfigSource`."""
 _UNKNOWN_TYPE = 0
 _FIRST_WITH_KINDS = 1
 
 
 class ConfigsHandler:
-    """Answers from the KRaft image; a broker's own settings are in no file here."""
+    """Answers from the KRaft image, without broker settings."""
 
     def __init__(self, catalog: Served) -> None:
         self._catalog = catalog
 
     def describe_configs(self, request: Request) -> Fields:
-        """`DescribeConfigs`: those that were set for a topic, a group or metrics; of a broker none."""
+        """Answer `DescribeConfigs`: settings of topics, groups and client metrics. Empty for a broker."""
         asked = {(each["resource_type"], each["resource_name"]): each for each in request.body["resources"]}
         return {"results": [self._one(each) for each in asked.values()]}
 
@@ -50,7 +50,7 @@ class ConfigsHandler:
         return answer
 
     def list_config_resources(self, request: Request) -> Fields:
-        """`ListConfigResources`: what may be described; in version 0 metrics alone."""
+        """Answer `ListConfigResources`: what can be described. In version 0 only client metrics."""
         kinds = request.body.get("resource_types", [_CLIENT_METRICS])
         if request.version >= _FIRST_WITH_KINDS and not kinds:
             kinds = [_TOPIC, _BROKER, _BROKER_LOGGER, _CLIENT_METRICS, _GROUP]

@@ -1,7 +1,6 @@
-"""Fetch: ranges of log files for what a consumer wants, now or when there is enough (`KafkaApis`, `DelayedFetch`).
+"""Fetch: ranges of log files, at once or when there is enough data (`KafkaApis`, `DelayedFetch`).
 
-Whatever is wrong with one partition is told of that one.  A wait is a promise that is looked at again when a log has
-changed; it holds no thread.
+An error concerns a single partition. A wait is a promise, polled when a log has changed, and holds no thread.
 """
 
 from __future__ import annotations
@@ -45,18 +44,20 @@ _NOWHERE = -1, -1
 _READ_COMMITTED = 1
 FIRST_WITH_IDS = 13
 _MOST_BYTES = 55 << 20
-"""In one response: a broker's `fetch.max.bytes`."""
+"""Limit of one response, as a broker's `fetch.max.bytes`."""
 _LONGEST_WAIT_MS = 60_000
 _MANY = 1100
-"""Partitions that are not looked at between two requests; a small request has less, but may be of a session."""
+"""With more partitions than this a fetch is answered in another thread. A small request may concern this many through a
+session.
+"""
 _MOST_WAITING = 100_000
-"""Partitions of fetches that wait, all together; further ones are answered at once, with what there is."""
+"""Limit for partitions of all waiting fetches. Beyond it, fetches are answered at once with what there is."""
 _NOTHING = b""
 Computed = Callable[[Request, Connection, Callable[[], Answer]], Later]
 
 
 class _Found(Struct, kw_only=True):
-    """What there is for one partition."""
+    """Result for one partition."""
 
     code: Code = Code.NONE
     high_watermark: int = -1
@@ -82,9 +83,10 @@ class _Found(Struct, kw_only=True):
 
 
 class FetchHandler:
-    """`walk` is given what is to be looked for in a log; a change is announced when it is found.
+    """Answers fetches. Handlers made by `of` share their limits.
 
-    `computed` gives a promise of what would hold up others here.  Those of several users share their bounds.
+    `walk` gets a search to run in a log, and a change is announced when it is done. `computed` makes a promise for a
+    long computation.
     """
 
     def __init__(self, catalog: Served, walk: Callable[[ServedLog, Sliced[object]], None], computed: Computed) -> None:
@@ -95,13 +97,13 @@ class FetchHandler:
         self._waiting = Budget(_MOST_WAITING)
 
     def of(self, catalog: Served) -> FetchHandler:
-        """A handler for who may read a part of the catalog."""
+        """Return a handler for a part of the catalog."""
         found = copy(self)
         found._catalog = catalog  # noqa: SLF001 - its own
         return found
 
     def fetch(self, request: Request, connection: Connection) -> Answer:
-        """The answer, or a promise of one where there are less than the wanted bytes."""
+        """Return the response, or a promise if there are fewer bytes than the client wants."""
         body = request.body
         number, epoch = body.get("session_id", NO_SESSION), body.get("session_epoch", FINAL_EPOCH)
         uses_ids = request.version >= FIRST_WITH_IDS
@@ -128,7 +130,7 @@ class FetchHandler:
         return self._computed(bare, connection, lambda: self._at_length(bare, work, connection))
 
     def _at_length(self, request: Request, work: _Work, connection: Connection) -> Answer:
-        """Answer for so many partitions that they are looked at twice, at once and when the time is over."""
+        """Answer for many partitions. They are read only twice: at once, and at the end of the wait."""
         found, total, at_once = self._read_all(work)
         held = None
         if work.wait > 0 and not at_once and total < work.least:
@@ -248,7 +250,7 @@ class FetchHandler:
     def _range(
         self, log: ServedLog, offset: int, most: int, upper: int, at_least_one: bool, committed: Committed | None
     ) -> Read | None:
-        """What there is from an offset on; None where that is nothing, or comes later."""
+        """Data from an offset on. None if there is none, or it needs a walk first."""
         if offset >= upper:
             return None
         try:
@@ -279,7 +281,7 @@ class FetchHandler:
 
 
 def _ending(poll: Callable[[bool], Fields | None], held: Held) -> Callable[[bool], Fields | None]:
-    """What no longer waits is no longer counted."""
+    """Release `held` when the promise is fulfilled."""
 
     def polled(is_over: bool) -> Fields | None:
         found = poll(is_over)
@@ -291,7 +293,7 @@ def _ending(poll: Callable[[bool], Fields | None], held: Held) -> Callable[[bool
 
 
 def _diverging(log: ServedLog, asked: Asked, end: int) -> tuple[int, int] | None:
-    """Epoch and offset up to which a client's log is that of the leader, if it has more; `_NOWHERE` where none is."""
+    """Epoch and offset where a client's log diverges from this one, or None. `_NOWHERE` if unknown."""
     if asked.last_fetched_epoch < 0 or not log.epochs:  # where a damaged disk lists none, a client is believed
         return None
     found = epoch_end(log.epochs, asked.last_fetched_epoch, end)
@@ -300,13 +302,13 @@ def _diverging(log: ServedLog, asked: Asked, end: int) -> tuple[int, int] | None
 
 
 def _is_replica(body: Fields) -> bool:
-    """Whether another broker asks, which is in no list of replicas here."""
+    """Return whether the request is from a broker. No broker is a replica here."""
     state = body.get("replica_state")
     return bool(body.get("replica_id", _NOBODY) >= 0 or (state is not None and state["replica_id"] >= 0))
 
 
 class _Work:
-    """What one request is to be answered with; of a session that is what it holds, which is not held again here."""
+    """What a fetch asks for. With a session the partitions are in the session and not copied here."""
 
     __slots__ = ("asked", "committed", "incremental", "is_replica", "least", "most", "session", "uses_ids", "wait")
 
@@ -324,5 +326,5 @@ class _Work:
 
     @property
     def count(self) -> int:
-        """How many partitions."""
+        """Number of partitions."""
         return len(self.asked if self.session is None else self.session.partitions)

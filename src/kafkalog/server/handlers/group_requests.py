@@ -1,4 +1,4 @@
-"""Offsets that groups have committed, and groups as they are described: of the files, and of clients that are here."""
+"""Committed offsets and descriptions of groups, from the files and from connected clients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FIRST_NOT_FOUND = 6
 
 
 class GroupHandler:
-    """Answers from the files, and what clients have done here."""
+    """Answers from the files and from what clients did on this server."""
 
     def __init__(
         self, catalog: Served, coordinator: Coordinator, consumer_groups: ConsumerGroups, commits: Commits
@@ -37,7 +37,7 @@ class GroupHandler:
         self._commits = commits
 
     def offset_commit(self, request: Request) -> Fields:
-        """`OffsetCommit`: kept here, never in a log."""
+        """Answer `OffsetCommit`. Commits are kept by this server, never in a log."""
         body = request.body
         code = self._may_commit(request)
         kept: dict[tuple[str, str, int], Commit] = {}
@@ -100,9 +100,10 @@ class GroupHandler:
         return topic["name"] if "name" in topic else self._catalog.names.get(topic["topic_id"])
 
     def offset_fetch(self, request: Request) -> Fields:
-        """`OffsetFetch`: what was committed here, else what the files record.
+        """Answer `OffsetFetch`: the commits made here, else those in the files.
 
-        Where they may not have all that a group has committed, that there is nothing else is not said.
+        If commits of a group may be missing from the files, the response has an error instead of saying that there are
+        none.
         """
         body = request.body
         if request.version < _FIRST_WITH_GROUPS:
@@ -121,7 +122,7 @@ class GroupHandler:
         return {"group_id": name, "error_code": self._of_all(name, asked["topics"]), "topics": topics}
 
     def _of_all(self, group: str, asked: list[Fields] | None) -> Code:
-        """Answer a request for everything that a group has committed."""
+        """Error for a request for all commits of a group, if some may be missing."""
         return Code.NONE if asked is not None or self._commits.why_partial(group) is None else Code.KAFKA_STORAGE_ERROR
 
     def _fetched(self, group: str, asked: list[Fields] | None, version: int) -> list[Fields]:
@@ -139,7 +140,7 @@ class GroupHandler:
         return [{**_named(each), "partitions": self._fetched_of(each, known, without)} for each in asked]
 
     def _fetched_of(self, topic: Fields, known: Mapping[tuple[str, int], Commit], without: Code) -> list[Fields]:
-        """`without` is what is said where no commit is known."""
+        """`without` is the error where no commit is known."""
         name = self._name(topic)
         if name is None:
             known, without = {}, Code.UNKNOWN_TOPIC_ID
@@ -148,7 +149,7 @@ class GroupHandler:
         return [_fetched(number, known.get((name or "", number)), without) for number in topic["partition_indexes"]]
 
     def list_groups(self, request: Request) -> Fields:
-        """`ListGroups`."""
+        """Answer `ListGroups`."""
         found: dict[str, tuple[str, str, str]] = {
             each.group_id: (each.protocol_type, State.EMPTY.value, each.type.lower())  # its members are gone
             for each in self._commits.recorded_groups()
@@ -169,14 +170,14 @@ class GroupHandler:
         return {"error_code": Code.NONE, "groups": groups}
 
     def describe_groups(self, request: Request) -> Fields:
-        """`DescribeGroups`."""
+        """Answer `DescribeGroups`."""
         recorded = {each.group_id: each for each in self._commits.recorded_groups() if each.type.lower() == _CLASSIC}
         here = self._coordinator.groups()
         return {"groups": [self._described(name, here.get(name), recorded.get(name), request.version)
                            for name in dict.fromkeys(request.body["groups"])]}  # fmt: skip
 
     def describe_consumer_groups(self, request: Request) -> Fields:
-        """`ConsumerGroupDescribe`."""
+        """Answer `ConsumerGroupDescribe`."""
         recorded = {each.group_id: each.epoch for each in self._commits.recorded_groups()
                     if each.type.lower() == _CONSUMER}  # fmt: skip
         return self._consumer_groups.describe(request, recorded)
@@ -206,7 +207,7 @@ class GroupHandler:
 
 
 def _once(groups: list[Fields]) -> list[Fields]:
-    """A group that is named again and again is answered once."""
+    """Drop repeated groups."""
     return list({each["group_id"]: each for each in groups}.values())
 
 

@@ -1,4 +1,4 @@
-"""Leader epochs in requests: is what a client knows of the leader still so, and where did an epoch end."""
+"""Leader epochs in requests: validation, and the end of an epoch."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _UNKNOWN = -1
 
 
 def absent_code(catalog: Served, topic: str) -> Code:
-    """Why a partition is not there for a client."""
+    """Why a client finds no such partition."""
     return Code.UNKNOWN_TOPIC_OR_PARTITION if catalog.permits(topic) else Code.TOPIC_AUTHORIZATION_FAILED
 
 
 def epoch_error(log: ServedLog, current: int) -> Code:
-    """Whether a client's leader epoch is that of the log (`Partition.checkCurrentLeaderEpoch`); -1 fits any."""
+    """Compare a client's leader epoch with that of the log (`Partition.checkCurrentLeaderEpoch`). -1 matches any."""
     if current < 0 or log.leader_epoch < 0 or current == log.leader_epoch:
         return Code.NONE
     return Code.FENCED_LEADER_EPOCH if current < log.leader_epoch else Code.UNKNOWN_LEADER_EPOCH
@@ -32,7 +32,7 @@ class LeaderEpochHandler:
         self._catalog = catalog
 
     def offset_for_leader_epoch(self, request: Request) -> Fields:
-        """`OffsetForLeaderEpoch`."""
+        """Answer `OffsetForLeaderEpoch`."""
         topics = [
             {"topic": topic["topic"], "partitions": [self._one(topic["topic"], each) for each in topic["partitions"]]}
             for topic in request.body["topics"]

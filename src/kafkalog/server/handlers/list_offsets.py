@@ -1,6 +1,6 @@
-"""ListOffsets: the first offset, the next one, and those of times (`UnifiedLog.fetchOffsetByTimestamp`).
+"""ListOffsets: first and next offset, and offsets by timestamp (`UnifiedLog.fetchOffsetByTimestamp`).
 
-A time may take a walk over a log, so that this is for a thread that may take its time.
+A search by timestamp may walk a log, so it belongs into a worker.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class ListOffsetsHandler:
         self._catalog = catalog
 
     def is_quick(self, request: Request) -> bool:
-        """Whether nothing but the bounds of logs is asked for."""
+        """Return whether only the bounds of logs are needed."""
         committed = request.body.get("isolation_level", 0) == 1
         times = {each["timestamp"] for topic in request.body["topics"] for each in topic["partitions"]}
         return times <= ({EARLIEST} if committed else {EARLIEST, LATEST})
 
     def list_offsets(self, request: Request) -> Fields:
-        """`ListOffsets` that is quick."""
+        """Answer a quick `ListOffsets`."""
         return run_slices(self.find_offsets(request))
 
     def find_offsets(self, request: Request) -> Sliced[Fields]:
-        """`ListOffsets`, a partition at a time; one that is named again gets an error, as `KafkaApis` gives it."""
+        """Answer `ListOffsets`, one partition per slice. A repeated partition gets an error, as in `KafkaApis`."""
         named = Counter((topic["name"], each["partition_index"])
                         for topic in request.body["topics"] for each in topic["partitions"])  # fmt: skip
         found: dict[str, dict[int, Fields]] = {}
@@ -98,7 +98,7 @@ def _find(log: ServedLog, when: int, *, committed: bool) -> Sliced[OffsetAndTime
 
 
 def _of_tiers(when: int, start: int, tiers: TierBounds | None) -> int:
-    """The offset as `UnifiedLog` answers it; -1 where there is no remote storage, or nothing in it."""
+    """Return the offset that `UnifiedLog` returns for a tier; -1 without remote storage or if it is empty."""
     if tiers is None:
         return start if when == EARLIEST_LOCAL else _UNKNOWN
     if when == EARLIEST_LOCAL:
@@ -109,5 +109,5 @@ def _of_tiers(when: int, start: int, tiers: TierBounds | None) -> int:
 
 
 def _epoch_at(log: ServedLog, offset: int) -> int:
-    """The leader epoch of an offset; -1 where it is unknown."""
+    """Return the leader epoch of an offset; -1 if unknown."""
     return max((each.epoch for each in log.epochs if each.start_offset <= offset), default=_UNKNOWN)

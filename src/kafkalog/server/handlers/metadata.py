@@ -1,4 +1,4 @@
-"""Which topics there are, and who has them: one broker, this one (`MetadataRequest` and its younger relatives)."""
+"""Topics, and the single broker that has them: this server (`MetadataRequest` and later requests)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Address = tuple[str, int]
 
 
 class MetadataHandler:
-    """`address` is where clients find this server."""
+    """`address` is the address told to clients."""
 
     def __init__(self, catalog: Served, address: Address) -> None:
         self._catalog = catalog
@@ -41,11 +41,11 @@ class MetadataHandler:
 
     @property
     def broker(self) -> Fields:
-        """What clients are told of this server."""
+        """Description of this server for clients."""
         return {"node_id": self._node, "host": self._host, "port": self._port, "rack": None}
 
     def metadata(self, request: Request) -> Fields:
-        """`Metadata`: all topics, or those that are named."""
+        """Answer `Metadata`: all topics, or the named ones."""
         asked = request.body["topics"]
         everything = asked is None or (request.version == 0 and not asked)
         if everything:
@@ -97,7 +97,7 @@ class MetadataHandler:
         }  # fmt: skip
 
     def describe_topic_partitions(self, request: Request) -> Fields:
-        """`DescribeTopicPartitions`: the same in pages, in the order of names."""
+        """Answer `DescribeTopicPartitions`: topics in pages, by name."""
         names = sorted({each["name"] for each in request.body["topics"]}) or sorted(self._catalog.topics)
         cursor = request.body["cursor"]
         first = 0
@@ -137,7 +137,7 @@ class MetadataHandler:
         return topics, None
 
     def describe_cluster(self, request: Request) -> Fields:
-        """`DescribeCluster`."""
+        """Answer `DescribeCluster`."""
         kind = request.body.get("endpoint_type", _BROKERS)
         if kind != _BROKERS:
             if kind == _CONTROLLERS:
@@ -153,7 +153,7 @@ class MetadataHandler:
         }  # fmt: skip
 
     def find_coordinator(self, request: Request) -> Fields:
-        """`FindCoordinator`: this server, whatever it is that is coordinated."""
+        """Answer `FindCoordinator`: always this server."""
         kind, is_single = request.body.get("key_type", _GROUP), "key" in request.body
         if kind in (_GROUP, _TRANSACTION):
             message = "NONE" if is_single else ""
@@ -169,7 +169,7 @@ class MetadataHandler:
 
 
 def missing_code(catalog: Served, name: str) -> Code:
-    """Why a topic of that name is not there, which who may not read it is not told."""
+    """Error for a topic that is not served. Without permission it does not show whether the topic exists."""
     if not catalog.permits(name):
         return Code.TOPIC_AUTHORIZATION_FAILED
     legal = _LEGAL.match(name) and name not in (".", "..")

@@ -1,4 +1,4 @@
-"""DescribeProducers: what a log knows of its producers (`ProducerStateManager.activeProducers`), by a walk over it."""
+"""DescribeProducers: producer state of a log, found by a walk (`ProducerStateManager.activeProducers`)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["ProducersHandler"]
 _NONE = -1
 _NOT_HERE = "This server does not host this topic-partition."
 _REMEMBERED = 100
-"""Partitions whose producers are kept for who asks again."""
+"""Number of partitions whose result is remembered."""
 
 
 class ProducersHandler:
-    """Answers from the logs; a partition is a slice of the work."""
+    """Answers from the logs, one partition per slice."""
 
     def __init__(self, catalog: Served) -> None:
         self._catalog = catalog
@@ -31,7 +31,7 @@ class ProducersHandler:
         self._lock = Lock()
 
     def describe_producers(self, request: Request) -> Sliced[Fields]:
-        """`DescribeProducers`."""
+        """Answer `DescribeProducers`."""
         topics: list[Fields] = []
         for topic in request.body["topics"]:
             partitions: list[Fields] = []

@@ -1,4 +1,4 @@
-"""DescribeQuorum: what the metadata log of the directories says of its voters (`KafkaRaftClient`, `LeaderState`)."""
+"""DescribeQuorum from the metadata log in the directories (`KafkaRaftClient`, `LeaderState`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _THE_PARTITION = [(CLUSTER_METADATA_TOPIC, [0])]
 
 
 class QuorumHandler:
-    """Answers from the one metadata log there is; nobody follows it any more, so that its end is all that is known."""
+    """Answers from the metadata log. Nobody follows it, so only its end is known."""
 
     def __init__(self, catalog: Served) -> None:
         self._catalog = catalog
@@ -28,7 +28,7 @@ class QuorumHandler:
         self._read: tuple[object, QuorumLog] | None = None
 
     def describe_quorum(self, request: Request) -> Fields:
-        """`DescribeQuorum`; may take its time."""
+        """Answer `DescribeQuorum`. May take a while."""
         asked = [(topic["topic_name"], [each["partition_index"] for each in topic["partitions"]])
                  for topic in request.body["topics"]]  # fmt: skip
         log = self._quorum_log() if asked == _THE_PARTITION else None

@@ -1,8 +1,8 @@
-"""What is not answered here is refused: a well-formed response with an error wherever Kafka has a place for one.
+"""Error responses for requests that are not served.
 
-Kafka builds such responses by hand for each request (`getErrorResponse`).  Here they follow from the two schemas: what
-the request named is named again in the response, each with an error code.  A server that writes nothing answers as a
-broker does whose rules permit nothing to be written, so that no client tries again.
+Kafka builds these by hand for each request (`getErrorResponse`). Here they follow from the two schemas: whatever the
+request names is repeated in the response, with an error code for each. The codes are those of a broker whose ACLs
+permit no writes, so that clients do not retry.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ _NAMES_OF_ONE_THING = (
     {"name", "topic", "topic_name", "group_id"},
     {"transactional_id"},
 )  # fmt: skip
-"""Names that requests and responses have for the same."""
+"""Names that mean the same in requests and responses."""
 
 
 def refusal(request: Request, code: Code | None = None) -> Fields:
-    """The response that says no; `code` is by default what fits the request."""
+    """Return the error response. The default for `code` depends on the request."""
     if code is None:
         code = _CODES.get(request.api.name, Code.CLUSTER_AUTHORIZATION_FAILED)
         if request.api.name == "InitProducerId" and request.body["transactional_id"] is not None:
@@ -64,7 +64,7 @@ def refusal(request: Request, code: Code | None = None) -> Fields:
 
 
 def _rearranged(request: Request) -> Fields:
-    """What the request names, in the shape of its response where that has another one."""
+    """Return the contents of a request in the shape of its response, if that differs."""
     body = request.body
     if request.api.name == "AlterReplicaLogDirs":
         return {"results": [topic for each in body["dirs"] for topic in each["topics"]]}
@@ -92,7 +92,7 @@ def _struct(fields: Iterable[Field], version: int, asked: Mapping[str, Any], cod
 
 
 def _array(field: Field, version: int, asked: Mapping[str, Any], code: Code) -> list[Any]:
-    """An element for each that the request has under this name or one that means the same."""
+    """One element for each in the request, under this name or a synonym."""
     given = _under(field.name, asked)
     if not isinstance(given, list) or field.type != "struct":
         return []
@@ -104,7 +104,7 @@ def _array(field: Field, version: int, asked: Mapping[str, Any], code: Code) -> 
 
 
 def _one(field: Field, value: object) -> dict[str, object]:
-    """A request's bare name or number as the struct that the response has for it."""
+    """Return a plain name or number as the struct used in the response."""
     kind = str if isinstance(value, str) else int
     for each in field.fields:
         if (each.type in ("string", "uuid")) == (kind is str) and each.name not in ("error_code", "error_message"):

@@ -1,4 +1,4 @@
-"""SASL/PLAIN: who may ask at all (`SaslServerAuthenticator`, `PlainSaslServer`)."""
+"""SASL/PLAIN authentication (`SaslServerAuthenticator`, `PlainSaslServer`)."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ __all__ = ["SaslHandler"]
 
 _PLAIN = "PLAIN"
 _FIRST_DELAY_S, _LONGEST_DELAY_S, _FORGOTTEN_S = 0.1, 10.0, 300.0
-"""Of an answer to a wrong password (`connection.failed.authentication.delay.ms`, which is the first one)."""
+"""Delay of the response to a wrong password. The first one is as `connection.failed.authentication.delay.ms`."""
 _MOST_HOSTS = 10_000
 _API_VERSIONS, _HANDSHAKE, _AUTHENTICATE = "ApiVersions", "SaslHandshake", "SaslAuthenticate"
 
 
 class _Failures:
-    """How long who gave a wrong password waits for the answer: longer each time, by the address it comes from."""
+    """Delays after wrong passwords, growing with each failure of an address."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._latest: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def another(self, host: str) -> float:
-        """Seconds to wait after another failure."""
+        """Count a failure. Returns the delay in seconds."""
         now = time.monotonic()
         with self._lock:
             count, then = self._latest.pop(host, (0, now))
@@ -43,9 +43,8 @@ class _Failures:
 
 
 class SaslHandler:
-    """`users` are passwords by name; without any, everybody may ask.
-
-    `largest` bytes may be in a request of who has said who it is.
+    """`users` are passwords by name; without any, no authentication is needed. `largest` is the limit for requests
+    after authentication.
     """
 
     def __init__(
@@ -57,13 +56,13 @@ class SaslHandler:
         self._failures = _Failures()
 
     def admit(self, request: Request, connection: Connection) -> None:
-        """Raises `RequestError` for what may not be asked yet."""
+        """Raise `RequestError` for a request that needs authentication first."""
         allowed = (_API_VERSIONS, _HANDSHAKE, _AUTHENTICATE)
         if self._users and not connection.authenticated and request.api.name not in allowed:
             raise RequestError(f"{request.api.name} before SASL has told who asks")
 
     def handshake(self, request: Request, connection: Connection) -> Fields:
-        """`SaslHandshake`: PLAIN, or nothing."""
+        """Answer `SaslHandshake`. Only PLAIN is offered."""
         mechanisms = [_PLAIN] if self._users else []
         if not self._users or connection.authenticated:
             return {"error_code": Code.ILLEGAL_SASL_STATE, "mechanisms": mechanisms}
@@ -77,7 +76,7 @@ class SaslHandler:
         return {"error_code": Code.NONE, "mechanisms": mechanisms}
 
     def authenticate(self, request: Request, connection: Connection) -> Answer:
-        """`SaslAuthenticate`: name and password; if they are wrong, the connection ends after a while."""
+        """Answer `SaslAuthenticate`. On failure the connection is closed after a delay."""
         nothing = {"error_message": None, "auth_bytes": b"", "session_lifetime_ms": 0}
         if not self._users or connection.mechanism is None or connection.authenticated:
             message = "SaslAuthenticate without a handshake, or where nobody asked for it"

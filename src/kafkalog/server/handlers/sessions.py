@@ -1,7 +1,7 @@
-"""Fetch sessions: what a client asks for again and again, without saying it again (KIP-227; `FetchSession`).
+"""Fetch sessions, which remember the partitions a client wants (KIP-227, `FetchSession`).
 
-A bounded number of them; the one that was not used for the longest time makes room, if it was idle for long enough,
-else a new client gets none and repeats its partitions with each request.
+The number is limited. A new session may replace the least recently used one if that was idle long enough. Otherwise the
+client gets none and repeats its partitions in each request.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ __all__ = [
 NO_SESSION, INITIAL_EPOCH, FINAL_EPOCH = 0, 0, -1
 _MOST_SESSIONS = 1000
 _MOST_PARTITIONS = 100_000
-"""In all sessions together; one with a very long name counts as several."""
+"""Limit for all sessions together. A partition with a very long topic name counts as several."""
 _NAME_CHARACTERS = 256
 _EVICTED_AFTER_S = 120
 _LAST_EPOCH = (1 << 31) - 1
 
 Key = tuple[str, int]
-"""Topic, or topic id, as the request has it, and partition."""
+"""Topic or topic id as in the request, and partition."""
 
 
 class SessionError(Exception):
-    """The session that a request names is not one it may use."""
+    """The session id or epoch in a request is not valid."""
 
     def __init__(self, code: Code) -> None:
         self.code = code
@@ -44,7 +44,7 @@ class SessionError(Exception):
 
 
 class Asked(Struct, kw_only=True):
-    """A partition in a fetch: what is wanted, and what was said of it last."""
+    """A partition in a fetch: what is wanted, and what was reported last."""
 
     offset: int
     max_bytes: int
@@ -55,7 +55,7 @@ class Asked(Struct, kw_only=True):
 
     @classmethod
     def of(cls, fields: Fields) -> Asked:
-        """What a partition of a request asks."""
+        """Parse a partition of a request."""
         return cls(
             offset=fields["fetch_offset"], max_bytes=fields["partition_max_bytes"],
             leader_epoch=fields.get("current_leader_epoch", -1),
@@ -64,7 +64,7 @@ class Asked(Struct, kw_only=True):
 
 
 class FetchSession(Struct, kw_only=True):
-    """What one client wants; `partitions` in the order in which they are answered."""
+    """The partitions a client wants. `partitions` is in the order of the response."""
 
     id: int
     epoch: int
@@ -72,10 +72,10 @@ class FetchSession(Struct, kw_only=True):
     partitions: OrderedDict[Key, Asked] = field(default_factory=OrderedDict)
     used: float = 0.0
     weight: int = 0
-    """of what it holds, in partitions"""
+    """size of its contents, in partitions"""
 
     def update(self, body: Fields) -> None:
-        """Take in what an incremental request adds, changes and forgets."""
+        """Apply an incremental request."""
         for key, asked in asked_of(body["topics"]):
             known = self.partitions.get(key)
             if known is None:
@@ -92,7 +92,7 @@ class FetchSession(Struct, kw_only=True):
 
 
 class Sessions:
-    """All fetch sessions; safe for several threads."""
+    """All fetch sessions. Safe for several threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -102,7 +102,7 @@ class Sessions:
         return len(self._all)
 
     def open(self, partitions: OrderedDict[Key, Asked], *, uses_ids: bool) -> FetchSession | None:
-        """A new one; None where there is no room."""
+        """Open a session. Returns None if there is no room."""
         with self._lock:
             now = time.monotonic()
             weight = sum(map(_weight, partitions))
@@ -125,15 +125,15 @@ class Sessions:
             return session
 
     def close(self, number: int) -> None:
-        """Forget one."""
+        """Remove a session."""
         with self._lock:
             self._all.pop(number, None)
 
     def resume(self, number: int, epoch: int, body: Fields, *, uses_ids: bool) -> FetchSession:
-        """The session of an incremental request, brought up to date by it.
+        """Return the session of an incremental request, after applying it.
 
-        Raises `SessionError`; a session that would grow beyond what there is room for is gone, and the client begins
-        another one, which it may not get.
+        Raises `SessionError`. A session that would grow beyond the limit is removed, and the client must open a new
+        one.
         """
         with self._lock:
             session = self._all.get(number)
@@ -155,12 +155,12 @@ class Sessions:
             return session
 
     def partitions(self, session: FetchSession) -> list[tuple[Key, Asked]]:
-        """What a session holds, in the order in which it is answered."""
+        """Return the partitions of a session, in the order of the response."""
         with self._lock:
             return list(session.partitions.items())
 
     def served(self, session: FetchSession, key: Key) -> None:
-        """Others come first next time."""
+        """Move a partition to the end, so that others come first next time."""
         with self._lock:
             if key in session.partitions:
                 session.partitions.move_to_end(key)
@@ -171,10 +171,10 @@ def _weight(key: Key) -> int:
 
 
 def name_of(topic: dict[str, Any]) -> str:
-    """The topic, or its id, as a request has it."""
+    """Return the topic, or its id, as in a request."""
     return str(topic["topic"] if "topic" in topic else topic["topic_id"])
 
 
 def asked_of(topics: Iterable[dict[str, Any]]) -> list[tuple[Key, Asked]]:
-    """The partitions of a request, in its order."""
+    """Return the partitions of a request, in its order."""
     return [((name_of(topic), each["partition"]), Asked.of(each)) for topic in topics for each in topic["partitions"]]

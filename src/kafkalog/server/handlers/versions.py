@@ -1,4 +1,4 @@
-"""ApiVersions: which requests are understood (`ApiVersionsResponse`)."""
+"""ApiVersions: supported requests (`ApiVersionsResponse`)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from kafkalog.server.wire import Fields, Request
 __all__ = ["api_versions"]
 
 _OLDEST_PRODUCE = 0
-"""As Kafka 4 says it, which understands 3 and later: librdkafka looks here for what a broker can compress."""
+"""Kafka 4 reports 0 although it supports only 3 and later, because librdkafka derives the supported compression from
+it.
+"""
 
 
 _NOBODY = -1
 
 
 def api_versions(request: Request, cluster: ClusterFacts, told: Sequence[Api]) -> Fields:
-    """All that is answered; of a request in an unknown version with an error, in version 0.
-
-    From version 5 on a client says to which node of which cluster it wanted, and is sent away by any other.
+    """Return all supported requests. A request of an unknown version gets an error in version 0. From version 5 on the
+    client names a cluster and a node, and gets an error if they are not this one.
     """
     keys = [
         {

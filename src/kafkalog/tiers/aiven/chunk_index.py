@@ -1,7 +1,7 @@
-"""Where the chunks of a log lie in its object (`ChunkIndex`, `ChunkSizesBinaryCodec`).
+"""Positions of the chunks of a log in its object (`ChunkIndex`, `ChunkSizesBinaryCodec`).
 
-All chunks of the log but the last are of one size.  In the object they are of one size too, or, where they are
-compressed, of sizes that the manifest lists: packed, compressed, and as text.
+All chunks of the log except the last have the same size. In the object they too have the same size, or, if compressed,
+sizes listed in the manifest: packed, compressed, and encoded as text.
 """
 
 from __future__ import annotations
@@ -28,41 +28,41 @@ _LARGEST = (1 << 31) - 1
 _COUNT, _BASE, _WIDTH = 4, 4, 1
 _SIZE = 4
 _MOST = MIB
-"""chunks of a log: those of 2 KiB of the largest one"""
+"""maximum number of chunks: those of the largest log in chunks of 2 KiB"""
 _PACKED = replace(DEFAULT_LIMITS, decompressed_batch_bytes=_COUNT + _BASE + _WIDTH + _SIZE * _MOST)
 
 
 class ChunkIndex(Struct, frozen=True):
-    """Chunks by their numbers."""
+    """Chunks by number."""
 
     size: int
-    """bytes of the log"""
+    """size of the log"""
     chunk_size: int
-    """bytes of the log in each chunk but the last"""
+    """size of each chunk in the log, except the last"""
     starts: Sequence[int] | None
-    """positions in the object of all chunks, and its end; None where each has `packed_size` bytes but the last"""
+    """positions of all chunks in the object, and its end; None if all but the last have `packed_size` bytes"""
     packed_size: int
     last_packed_size: int
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of chunks."""
         return -(-self.size // self.chunk_size)
 
     @property
     def packed(self) -> int:
-        """Bytes of the object."""
+        """Size of the object."""
         return self.position(self.count)
 
     @property
     def largest(self) -> int:
-        """Bytes in the object of the largest chunk."""
+        """Size of the largest chunk in the object."""
         if self.starts is None:
             return max(self.packed_size if self.count > 1 else 0, self.last_packed_size)
         return max((after - at for at, after in zip(self.starts, self.starts[1:], strict=False)), default=0)
 
     def position(self, number: int) -> int:
-        """Where a chunk begins in the object; its end for the number after the last one."""
+        """Position of a chunk in the object. For the number after the last chunk, the end of the object."""
         if self.starts is not None:
             return self.starts[number]
         return number * self.packed_size if number < self.count else self._fixed_end()
@@ -71,12 +71,12 @@ class ChunkIndex(Struct, frozen=True):
         return (self.count - 1) * self.packed_size + self.last_packed_size if self.count else 0
 
     def bytes_of(self, number: int) -> int:
-        """How much of the log a chunk has."""
+        """Size of a chunk in the log."""
         return min(self.chunk_size, self.size - number * self.chunk_size)
 
 
 def read_chunk_index(fields: Mapping[str, Any]) -> ChunkIndex:
-    """From its part of a manifest; raises `FormatError`."""
+    """Read the index from its part of a manifest. Raises `FormatError`."""
     size, chunk_size = natural(fields, "originalFileSize"), natural(fields, "originalChunkSize")
     if not chunk_size:
         raise FormatError("chunks of 0 bytes")

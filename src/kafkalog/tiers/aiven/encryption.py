@@ -1,7 +1,7 @@
-"""Keys of segments, and what is encrypted with them.
+"""Keys of segments, and decryption.
 
-Each segment has a key of its own, which the manifest holds encrypted with a pair of RSA keys (`RsaEncryptionProvider`:
-OAEP with SHA3-512); chunks and indexes are AES-GCM, each with its nonce before it (`AesEncryptionProvider`).
+Each segment has its own key, stored in the manifest and encrypted with an RSA key pair (`RsaEncryptionProvider`: OAEP
+with SHA3-512). Chunks and indexes are encrypted with AES-GCM, each preceded by its nonce (`AesEncryptionProvider`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["ANY", "NONCE", "TAG", "PrivateKeys", "SegmentCipher"]
 
 ANY = ""
-"""the id under which a private key is for every pair of which no other is given"""
+"""the id of a private key for all pairs that have none of their own"""
 NONCE, TAG = 12, 16
 _LARGEST_FILE = 64 * KIB
 _WHAT = "an encrypted remote tier"
@@ -32,7 +32,7 @@ _KEY_BYTES = 32
 
 
 class _Numbers(NamedTuple):
-    """A private key: its modulus, the primes, and what belongs to each (RFC 8017, 3.2)."""
+    """A private key: the modulus, the primes, and their exponents and coefficient (RFC 8017, 3.2)."""
 
     modulus: int
     p: int
@@ -42,13 +42,13 @@ class _Numbers(NamedTuple):
     coefficient: int
 
     def decrypted(self, value: int) -> int:
-        """RSADP by the primes: a third of the time of one power (RFC 8017, 5.1.2)."""
+        """RSADP with the primes, in a third of the time of a single power (RFC 8017, 5.1.2)."""
         of_p, of_q = pow(value, self.exponent_p, self.p), pow(value, self.exponent_q, self.q)
         return of_q + self.q * ((of_p - of_q) * self.coefficient % self.p)
 
 
 class PrivateKeys:
-    """The private keys that were given, by the ids of their pairs; read when they are made, used when asked for."""
+    """The given private keys, by the ids of their pairs. The files are read at once, the keys used on demand."""
 
     def __init__(self, paths: Mapping[str, str]) -> None:
         self._paths = dict(paths)
@@ -76,7 +76,7 @@ class PrivateKeys:
         return _Numbers(found.public_numbers.n, found.p, found.q, found.dmp1, found.dmq1, found.iqmp)
 
     def unwrap(self, key: WrappedKey, path: str) -> SegmentCipher:
-        """What decrypts a segment, `path` its manifest; raises `StorageError` where none of the keys is the one."""
+        """Return the cipher for a segment with the manifest `path`. Raises `StorageError` if no given key fits."""
         pair = key.pair if key.pair in self._numbers else ANY
         if pair not in self._numbers:
             given = f"; one was given of {', '.join(self._numbers)}" if self._numbers else ""
@@ -93,7 +93,7 @@ class PrivateKeys:
 
 
 class SegmentCipher:
-    """Decrypts what one segment has."""
+    """Decrypts the objects of a segment."""
 
     def __init__(self, key: bytes, aad: bytes) -> None:
         with needed(_WHAT, _EXTRA):
@@ -104,7 +104,7 @@ class SegmentCipher:
         self._aad = aad
 
     def decrypt(self, data: bytes) -> bytes:
-        """A nonce and what follows it; raises `FormatError`."""
+        """Decrypt data preceded by its nonce. Raises `FormatError`."""
         if len(data) < NONCE + TAG:
             raise FormatError(f"{len(data)} bytes are too few to be encrypted")
         try:
@@ -114,7 +114,9 @@ class SegmentCipher:
 
 
 def _without_padding(wrapped: bytes, numbers: _Numbers) -> bytes | None:
-    """What OAEP with SHA3-512 holds (RFC 8017, 7.1.2), which the library does not do; None where it is nothing."""
+    """Remove the padding of OAEP with SHA3-512 (RFC 8017, 7.1.2), which the library does not support. None if it is
+    invalid.
+    """
     size = (numbers.modulus.bit_length() + 7) // 8
     hashed = hashlib.sha3_512(b"").digest()
     value = int.from_bytes(wrapped, "big")

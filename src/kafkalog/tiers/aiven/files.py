@@ -1,4 +1,4 @@
-"""The files that the objects of a segment hold, for reads at positions: the log from its chunks, and each index."""
+"""Reads at positions of the files in the objects of a segment: the log in chunks, and each index."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["ChunkedLog", "part_of"]
 
 _LARGEST_CHUNK = DEFAULT_LIMITS.decompressed_batch_bytes
 _OVERHEAD = 64 * KIB
-"""how much larger a chunk may be in the object than in the log, beside a hundredth"""
+"""a chunk may be this much larger in the object than in the log, plus one percent"""
 
 
 class ChunkedLog:
-    """A log; of chunks that are compressed or encrypted the last one that was read is kept."""
+    """A log in chunks. If they are compressed or encrypted, the last one read is kept."""
 
     def __init__(self, file: RemoteFile, manifest: Manifest, cipher: SegmentCipher | None, path: str) -> None:
         self._file = file
@@ -45,11 +45,11 @@ class ChunkedLog:
 
     @property
     def size(self) -> int:
-        """Bytes of the log."""
+        """Size of the log."""
         return self._chunks.size
 
     def read(self, position: int, length: int) -> bytes:
-        """Bytes of the log, from the chunks that have them."""
+        """Read from the log, decoding the chunks needed."""
         length = min(length, self.size - position)
         if length <= 0:
             return b""
@@ -93,7 +93,7 @@ class ChunkedLog:
 
 
 class _Part:
-    """A part of an object, as it is."""
+    """An unencrypted part of an object."""
 
     def __init__(self, file: RemoteFile, position: int, size: int) -> None:
         self._file = file
@@ -102,11 +102,11 @@ class _Part:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return self._size
 
     def read(self, position: int, length: int) -> bytes:
-        """Bytes of the part."""
+        """Read from the part."""
         length = min(length, self._size - position)
         return self._file.read(self._position + position, length) if length > 0 else b""
 
@@ -116,7 +116,7 @@ class _Part:
 
 
 def part_of(file: RemoteFile, position: int, size: int, cipher: SegmentCipher | None, path: str) -> RemoteFile:
-    """One index in the object of the indexes; raises `StorageError`."""
+    """Return an index in the object of all indexes. Raises `StorageError`."""
     if cipher is None or not size:
         return _Part(file, position, size)
     if size > _LARGEST_CHUNK:

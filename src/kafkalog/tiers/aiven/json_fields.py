@@ -1,4 +1,4 @@
-"""Fields of a JSON object that is not trusted: the one of this type, or `FormatError` that names it."""
+"""Typed access to fields of untrusted JSON objects. Raises `FormatError` with the name of the field."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def _of(fields: Mapping[str, Any], name: str, kind: type) -> Any:
 
 
 def text(fields: Mapping[str, Any], name: str) -> str:
-    """A string."""
+    """Return a string."""
     found: str = _of(fields, name, str)
     return found
 
 
 def flag(fields: Mapping[str, Any], name: str) -> bool:
-    """True or false."""
+    """Return a boolean."""
     found: bool = _of(fields, name, bool)
     return found
 
 
 def natural(fields: Mapping[str, Any], name: str, *, long: bool = False) -> int:
-    """A number from 0 to the largest 32-bit one, or 64-bit one with `long`."""
+    """Return a number from 0 to the largest 32-bit one, or 64-bit one with `long`."""
     found: int = _of(fields, name, int)
     if not 0 <= found <= (_LARGEST_LONG if long else _LARGEST):
         raise FormatError(f"{name} is {found}")
@@ -41,6 +41,6 @@ def natural(fields: Mapping[str, Any], name: str, *, long: bool = False) -> int:
 
 
 def object_of(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """An object."""
+    """Return an object."""
     found: Mapping[str, Any] = _of(fields, name, dict)
     return found

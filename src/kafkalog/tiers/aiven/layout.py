@@ -1,7 +1,8 @@
-"""The names of Aiven's plugin (`ObjectKeyFactory`), and its objects opened.
+"""Object names of Aiven's plugin (`ObjectKeyFactory`), and access to the objects.
 
-`<key.prefix><topic>-<topic id>/<partition>/<base offset, 20 digits>-<segment id>.log|.indexes|.rsm-manifest`.  The
-prefix may end within a name; a manifest says the topic.  Topics and ids may hold hyphens: names are split by places.
+`<key.prefix><topic>-<topic id>/<partition>/<base offset, 20 digits>-<segment id>.log|.indexes|.rsm-manifest`. The
+prefix may end within a name, so the topic is taken from a manifest. Topics and ids may contain hyphens, so names are
+split by position.
 """
 
 from __future__ import annotations
@@ -36,20 +37,20 @@ _PARTS = {
     FileKind.TRANSACTION_INDEX: TRANSACTIONS,
 }
 _KEPT = 256
-"""manifests, and objects of indexes that are small, that are kept"""
+"""number of manifests and of small index objects kept in memory"""
 _MOST_CHUNKS = 16 * KIB
-"""of a manifest that is kept"""
+"""maximum number of chunks of a manifest that is kept"""
 _SMALL = 64 * KIB
 
 
 class AivenTier:
-    """A directory or a prefix of an object store that the plugin writes to; with `keys` what is encrypted is read."""
+    """A directory or object store prefix written by the plugin. With `keys` encrypted segments can be read."""
 
     layout = "aiven"
 
     def __init__(self, place: str, keys: Mapping[str, str] | PrivateKeys | None = None) -> None:
         self.place = place
-        """what `key.prefix` leads to"""
+        """the location given by `key.prefix`"""
         self._keys = keys if isinstance(keys, PrivateKeys) else PrivateKeys(keys or {})
         self._others: list[str] = []
         self._manifests: OrderedDict[str, Manifest] = OrderedDict()
@@ -61,7 +62,7 @@ class AivenTier:
 
     @classmethod
     def fits(cls, place: str, names: Iterable[str]) -> bool:
-        """A directory of a topic is there, in which directories are named like partitions."""
+        """Return whether a topic's directory is there with directories named like partitions."""
         for each in names:
             if _topic(each) is not None and any(
                 _partition(entry.name) is not None and entry.is_dir()
@@ -73,7 +74,7 @@ class AivenTier:
     # -- what is there -----------------------------------------------------------------------------------------------
 
     def segments(self) -> list[ListedSegment]:
-        """All that have an object of a known name."""
+        """Return all segments with an object of a known name."""
         self._others = []
         found: list[ListedSegment] = []
         for entry in scan_directory(self.place):
@@ -107,7 +108,7 @@ class AivenTier:
     def _without_prefix(
         self, name: str, topic_id: str, listed: Mapping[tuple[int, int, str], Mapping[str, RemoteObject]]
     ) -> str:
-        """The topic, as the first and the last manifest that can be read say; the whole name where they differ."""
+        """Return the topic according to the first and the last readable manifest. The whole name if they differ."""
         said: set[str] = set()
         with_manifest = [objects[_MANIFEST].path for _, objects in sorted(listed.items()) if _MANIFEST in objects]
         for paths in (with_manifest, with_manifest[:0:-1]):
@@ -122,13 +123,13 @@ class AivenTier:
         return said.pop() if len(said) == 1 else name
 
     def others(self) -> list[str]:
-        """What the last listing had besides."""
+        """Other objects found by the last listing."""
         return list(self._others)
 
     # -- what objects hold -------------------------------------------------------------------------------------------
 
     def open(self, item: RemoteObject) -> RemoteFile:
-        """The log, or an index."""
+        """Open the log or an index."""
         stem = item.path.rpartition(".")[0]
         path = stem + _MANIFEST
         manifest = self._manifest(path)
@@ -139,7 +140,9 @@ class AivenTier:
         return part_of(self._indexes_object(item, manifest), position, size, cipher, item.path)
 
     def size(self, item: RemoteObject) -> int:
-        """By the manifest, with which the size of the object must agree; of what is encrypted less than it takes."""
+        """Size of the file according to the manifest, without the bytes added by encryption. Raises `StorageError` if
+        the object has a different size.
+        """
         manifest = self._manifest(item.path.rpartition(".")[0] + _MANIFEST)
         wanted = manifest.indexes_size if item.part else manifest.chunks.packed
         if item.size != wanted:
@@ -150,7 +153,7 @@ class AivenTier:
         return size - _taken(manifest) if size else 0
 
     def described(self, listed: ListedSegment) -> RemoteSegment | None:
-        """By its manifest."""
+        """Metadata of a segment according to its manifest."""
         log = listed.objects.get(FileKind.LOG)
         if log is None or listed.lacking:
             return None
@@ -240,12 +243,12 @@ def _listed(
 
 
 def _taken(manifest: Manifest) -> int:
-    """Bytes that encryption adds to an index."""
+    """Bytes added to an index by encryption."""
     return 0 if manifest.key is None else NONCE + TAG
 
 
 def _check_names(path: str, described: Described | None) -> None:
-    """Raises `FormatError` where a manifest is of another segment than its name says."""
+    """Raise `FormatError` if a manifest belongs to another segment than its name says."""
     topic_name, partition, name = path.split("/")[-3:]
     topic, number, segment = _topic(topic_name), _partition(partition), _segment(name)
     if described is None or topic is None or segment is None:
@@ -258,7 +261,7 @@ def _check_names(path: str, described: Described | None) -> None:
 
 
 def _topic(name: str) -> tuple[str, str] | None:
-    """Topic, perhaps with a prefix, and topic id of a directory's name."""
+    """Topic, perhaps with a prefix, and topic id in the name of a directory."""
     topic, topic_id = name[: -_ID - 1], name[-_ID:]
     return (topic, topic_id) if topic and name[-_ID - 1 : -_ID] == "-" else None
 
@@ -269,7 +272,7 @@ def _partition(name: str) -> int | None:
 
 
 def _segment(name: str) -> tuple[int, str, str] | None:
-    """Base offset, id and suffix of an object's name."""
+    """Base offset, id and suffix in the name of an object."""
     digits, segment_id, suffix = name[:_DIGITS], name[_DIGITS + 1 : _DIGITS + 1 + _ID], name[_DIGITS + 1 + _ID :]
     is_one = digits.isascii() and digits.isdigit() and len(digits) == _DIGITS and name[_DIGITS : _DIGITS + 1] == "-"
     if not is_one or suffix not in (_LOG, _INDEXES, _MANIFEST) or int(digits) >= 1 << 63:
@@ -278,7 +281,7 @@ def _segment(name: str) -> tuple[int, str, str] | None:
 
 
 def _opened(path: str, made: Callable[[RemoteFile], RemoteFile]) -> RemoteFile:
-    """An object opened as what it holds; closed where it is not that."""
+    """Open an object and wrap it with `made`. Closes it on error."""
     file = FileSource(path)
     try:
         return made(file)

@@ -1,6 +1,6 @@
-"""The manifest of a segment (`SegmentManifestV1`): what it is, where its chunks and indexes are, and its key.
+"""The manifest of a segment (`SegmentManifestV1`): metadata, positions of chunks and indexes, and key.
 
-It is the last object of a copy that is written, and the first one that is read.
+It is the last object written by a copy, and the first one read.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ __all__ = ["INDEXES", "LEADER_EPOCHS", "TRANSACTIONS", "Described", "Manifest", 
 
 LEADER_EPOCHS, TRANSACTIONS = "leaderEpoch", "transaction"
 INDEXES = ("offset", "timestamp", "producerSnapshot", LEADER_EPOCHS, TRANSACTIONS)
-"""the files in the object of the indexes, as the manifest names them; only the last may be missing"""
+"""files in the index object, as named in the manifest; only the last may be missing"""
 _VERSION = "1"
 _EPOCHS_AT_MOST = 100_000
 
 
 class WrappedKey(Struct, frozen=True):
-    """The key of a segment, encrypted by the pair of keys that the broker was given (`EncryptedDataKey`)."""
+    """The key of a segment, encrypted with a key pair of the broker (`EncryptedDataKey`)."""
 
     pair: str
-    """which pair of keys"""
+    """the id of the key pair"""
     wrapped: bytes
     aad: bytes
-    """what is authenticated beside the data"""
+    """data that is authenticated in addition"""
 
 
 class Described(Struct, frozen=True, kw_only=True):
-    """What the segment is: `RemoteLogSegmentMetadata`, as the broker had it."""
+    """The broker's metadata of the segment (`RemoteLogSegmentMetadata`)."""
 
     topic: str
     topic_id: str
@@ -53,26 +53,26 @@ class Described(Struct, frozen=True, kw_only=True):
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """What one says."""
+    """Contents of a manifest."""
 
     chunks: ChunkIndex
     indexes: Mapping[str, tuple[int, int]]
-    """position and bytes in the object of the indexes, of those of `INDEXES` that there are"""
+    """position and size in the index object, for each of `INDEXES` that exists"""
     is_compressed: bool
-    """the log; indexes never are"""
+    """whether the log is compressed; indexes never are"""
     key: WrappedKey | None
-    """None: nothing is encrypted"""
+    """None if nothing is encrypted."""
     described: Described | None
-    """None where the plugin was older"""
+    """None if written by an older plugin."""
 
     @property
     def indexes_size(self) -> int:
-        """Bytes of the object of the indexes."""
+        """Size of the index object."""
         return max((position + size for position, size in self.indexes.values()), default=0)
 
 
 def read_manifest(data: bytes) -> Manifest:
-    """Raises `FormatError`."""
+    """Parse a manifest. Raises `FormatError`."""
     try:
         fields = json.loads(data)
     except (ValueError, RecursionError):

@@ -1,1 +1,1 @@
-"""What `dump` prints as kcat does."""
+"""Output of `dump` in the form of kcat."""

@@ -27,7 +27,9 @@ def _header_key(key: str) -> str:
 
 
 def envelope(topic: str, partition: int, record: Record) -> str:
-    """One object: topic, partition, offset, tstype and ts (unless there is no time), broker, headers, key, payload."""
+    """JSON object of a record: topic, partition, offset, tstype and ts (unless there is no time), broker, headers, key,
+    payload.
+    """
     found: dict[str, object] = {"topic": topic, "partition": partition, "offset": record.offset}
     kind = _TYPES.get(record.timestamp_type)
     if kind is not None:

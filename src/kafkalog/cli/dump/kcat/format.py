@@ -110,7 +110,7 @@ class KcatFormat(Struct, frozen=True):
 
     @property
     def first_literal(self) -> bytes:
-        """What `-J` prints after each object: the format, if it begins with text."""
+        """Text that `-J` prints after each object: the format, if it begins with text."""
         first = self.parts[0] if self.parts else b""
         return first if isinstance(first, bytes) else b""
 

@@ -58,7 +58,7 @@ class KcatSink:
 
 
 def kcat_format_of(options: Options) -> KcatFormat:
-    """How the options have records printed; raises `UsageError`."""
+    """Format in which the options print records; raises `UsageError`."""
     key_serdes, value_serdes = serdes(options.serdes)
     text = options.kcat_format
     if text is None and options.envelope:

@@ -1,1 +1,1 @@
-"""One pass of the log cleaner, class by class."""
+"""One pass of the log cleaner, with Kafka's classes."""

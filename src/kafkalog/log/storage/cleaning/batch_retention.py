@@ -1,4 +1,4 @@
-"""What one pass of the cleaner keeps of each batch (`Cleaner.cleanInto`, `MemoryRecords.filterTo`)."""
+"""Decide what one pass of the cleaner keeps of each batch (`Cleaner.cleanInto`, `MemoryRecords.filterTo`)."""
 
 from __future__ import annotations
 
@@ -20,37 +20,36 @@ _FIRST_V2_MAGIC = 2
 
 
 class CleanedCounts(Struct):
-    """Records of one pass; control records count too."""
+    """Numbers of records in one pass, control records included."""
 
     records_read: int = 0
     records_kept: int = 0
     records_without_key: int = 0
-    """dropped: nothing of a compacted log can supersede them"""
+    """dropped, because no later record of a compacted log can replace them"""
 
     def add(self, read: int, kept: int, without_key: int) -> None:
-        """Records of more batches."""
+        """Add the numbers of more batches."""
         self.records_read += read
         self.records_kept += kept
         self.records_without_key += without_key
 
 
 class BatchRetention(Struct, kw_only=True):
-    """Decides for the batches of a log, in order, over all segments of a pass."""
+    """Decisions about the batches of a log, in order, over all segments of a pass."""
 
     offsets: OffsetMap
     transactions: CleanedTransactions
     producers: Mapping[int, ProducerStateEntry]
-    """those that are remembered"""
+    """producers whose state is kept"""
     upper_bound: int
-    """first offset that the pass leaves alone; the batch that ends there stays, be it empty"""
+    """first offset that the pass leaves alone; the batch before it is kept even if it is empty"""
     now_ms: int
     delete_retention_ms: int
     counts: CleanedCounts
 
     def retained(self, batch: LogBatch, *, keeps_old_deletes: bool) -> LogBatch | RecordBatch | None:
-        """The batch itself, what is put in its place, or None.
-
-        `keeps_old_deletes`: tombstones of magic 0 and 1, which know no horizon, are too young to go.
+        """Return what remains of a batch: the batch itself, another one in its place, or None. `keeps_old_deletes`:
+        tombstones of magic 0 and 1, which have no delete horizon, are too young to be removed.
         """
         if batch.header.is_control:
             ends_nothing = self.transactions.control_batch(batch)
@@ -60,7 +59,7 @@ class BatchRetention(Struct, kw_only=True):
     def retained_data(
         self, batch: LogBatch, is_aborted: bool, *, keeps_old_deletes: bool = False
     ) -> LogBatch | RecordBatch | None:
-        """The same of a batch without markers, about which the transactions were asked."""
+        """Return what remains of a data batch, as `retained`; `is_aborted` is the transactions' answer about it."""
         return self._retained(batch, is_aborted, False, keeps_old_deletes)
 
     def _retained(
@@ -94,16 +93,16 @@ class BatchRetention(Struct, kw_only=True):
 
     @property
     def new_horizon(self) -> int:
-        """The delete horizon of what a pass now finds to be deleted, ms."""
+        """Delete horizon in ms for tombstones and markers that become deletable in this pass."""
         return int64(self.now_ms + self.delete_retention_ms)
 
     def keeps_empty(self, batch: RecordBatch | LogBatch) -> bool:
-        """Whether something is left of a batch of which no record stays."""
+        """Whether an empty batch remains if no record of a batch is kept."""
         return self._is_last_of_producer(batch) or int64(batch.last_offset + 1) == self.upper_bound
 
     @property
     def last_offsets_of_empty(self) -> list[int]:
-        """The last offsets of data batches that may stay without a record; see `keeps_empty`."""
+        """Last offsets of data batches that may remain without a record; see `keeps_empty`."""
         return [self.upper_bound - 1, *(each.last_batch.last_offset for each in self.producers.values())]
 
     def _is_past_horizon(self, batch: LogBatch) -> bool:
@@ -111,7 +110,9 @@ class BatchRetention(Struct, kw_only=True):
         return horizon is not None and horizon <= self.now_ms
 
     def _is_last_of_producer(self, batch: RecordBatch | LogBatch) -> bool:
-        """Whether its sequence (without data: its epoch) is what a broker has to know of its producer."""
+        """Whether the batch has the last sequence number of its producer (or, without data, its epoch), which a broker
+        needs.
+        """
         header = batch.header
         known = self.producers.get(header.producer_id) if header.has_producer_id else None
         if known is None:

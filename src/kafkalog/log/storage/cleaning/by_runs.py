@@ -1,7 +1,6 @@
-"""The cleaner's work on runs of v2 batches: compiled code reads the records, chooses among them and writes them.
-
-What becomes of whole batches is the affair of `BatchRetention` and `CleanedTransactions`: control batches, batches of
-aborted transactions and what compiled code does not read are given to these one by one.  Needs numpy.
+"""Clean runs of v2 batches with compiled code, which reads, chooses and writes records. Decisions about whole batches
+are those of `BatchRetention` and `CleanedTransactions`: they get control batches, batches of aborted transactions and
+those that compiled code does not read, one by one. Needs numpy.
 """
 
 from __future__ import annotations
@@ -56,25 +55,25 @@ __all__ = ["clean_segment", "take_offsets"]
 
 
 _AT_ONCE = 4 * MIB
-"""Record bytes that are decompressed before records are chosen: what a processor's cache may still hold."""
+"""Record bytes that are decompressed before records are chosen: few enough for the processor's cache."""
 _MOST_MORE_BYTES = 9 + 4
-"""By how many bytes a record can grow with another base timestamp: those of its own one, and of its length."""
+"""Most bytes that a record can grow with another base timestamp: its timestamp delta and its length field."""
 
 
 def _runs(log: LogFile, start: int = 0) -> Iterator[BatchRun | LogBatch]:
-    """All batches of a log whose checksums were compared before, from the one at a position on."""
-    for found in RunScanner(log.source, position=start, check_crc=False):
-        if not isinstance(found, RecordBatch):
-            yield found
-        elif found.magic == BATCH_MAGIC:  # larger than what is read at a time
-            columns = *BATCH.struct.unpack_from(found.data), 0
-            yield BatchRun(np.array([columns], np.int64).T, found.data, found.position)
+    """Yield all batches of a log from the one at position `start` on. Their checksums were compared before."""
+    for scanned in RunScanner(log.source, position=start, check_crc=False):
+        if not isinstance(scanned, RecordBatch):
+            yield scanned
+        elif scanned.magic == BATCH_MAGIC:  # larger than what is read at a time
+            columns = *BATCH.struct.unpack_from(scanned.data), 0
+            yield BatchRun(np.array([columns], np.int64).T, scanned.data, scanned.position)
         else:
-            yield LogBatch.of(found)
+            yield LogBatch.of(scanned)
 
 
 def _special(run: BatchRun) -> list[int]:
-    """Numbers of the batches of transactions, and of control batches."""
+    """Return the numbers of transactional and control batches."""
     numbers: list[int] = np.flatnonzero(run["attributes"] & (CONTROL_FLAG | TRANSACTIONAL_FLAG)).tolist()
     return numbers
 
@@ -83,7 +82,7 @@ def _special(run: BatchRun) -> list[int]:
 
 
 def take_offsets(segment: LogSegment, start: int, offsets: KeyColumns, transactions: CleanedTransactions) -> bool:
-    """Put the keys of one segment in, from an offset on; False if there was no room for one."""
+    """Put the keys of one segment into `offsets`, from offset `start` on; return False if there was no room for one."""
     for found in _runs(segment.log, segment.offset_index.lookup(start).position):
         if isinstance(found, LogBatch):
             has_room = take_batch(found, start, offsets, transactions)
@@ -104,7 +103,7 @@ def _take_run(run: BatchRun, start: int, offsets: KeyColumns, transactions: Clea
                 continue
             counts[number] = False
             transactions.control_batch(LogBatch.of(batch))
-        except JavaError as raised:  # which does not matter if there is no room for a key that comes before
+        except JavaError as raised:  # ignored below if an earlier key does not fit
             error, counts[number:] = raised, False
             break
     if not _Keys(run, counts, start, offsets).put():
@@ -116,14 +115,14 @@ def _take_run(run: BatchRun, start: int, offsets: KeyColumns, transactions: Clea
 
 
 def _pass(run: BatchRun, end: int, start: int, offsets: KeyColumns) -> None:
-    """All keys of the batches before number `end` are in."""
+    """Record that all keys of the batches before number `end` were put in."""
     last = int(run.last_offsets[end - 1]) if end else -1
     if last >= start:
         offsets.latest_offset = last
 
 
 class _Keys:
-    """The keys of the batches of a run that count, from an offset on."""
+    """Keys of the counting batches of a run, from an offset on."""
 
     def __init__(self, run: BatchRun, counts: Mask, start: int, offsets: KeyColumns) -> None:
         self._run = run
@@ -133,14 +132,14 @@ class _Keys:
         self._offsets = offsets
 
     def put(self) -> bool:
-        """Put them in; False if there was no room for one."""
+        """Put the keys in; return False if there was no room for one."""
         done = 0
         for opened in opened_batches(self._counting, DEFAULT_LIMITS, _AT_ONCE):
             if not self._singly(done, opened.first):
                 return False
             while len(opened.addresses):
-                taken, last_put = self._offsets.put_batches(opened, self._start)
-                opened = opened.after(taken)
+                decoded, last_put = self._offsets.put_batches(opened, self._start)
+                opened = opened.after(decoded)
                 if last_put is not None:
                     _pass(self._run, self._numbers[opened.first], self._start, self._offsets)
                     if last_put >= 0:
@@ -154,7 +153,7 @@ class _Keys:
         return self._singly(done, len(self._numbers))
 
     def _singly(self, first: int, end: int) -> bool:
-        """Put those of batches in that compiled code does not read."""
+        """Put in the keys of batches that compiled code does not read; return False if there was no room."""
         for number in range(first, end):
             _pass(self._run, self._numbers[number], self._start, self._offsets)
             if not put_keys(LogBatch.of(self._counting.batch(number)), self._start, self._offsets):
@@ -168,7 +167,9 @@ class _Keys:
 def clean_segment(
     segment: LogSegment, retention: BatchRetention, output: CleanedOutput, *, keeps_old_deletes: bool
 ) -> None:
-    """Write what is kept of a segment; where records cannot be written, with an error that only says so."""
+    """Write what is kept of a segment. If records cannot be written, the error has no details: the caller repeats it
+    one by one.
+    """
     for found in _runs(segment.log):
         if isinstance(found, LogBatch):
             output.put(retention.retained(found, keeps_old_deletes=keeps_old_deletes), segment)
@@ -177,7 +178,7 @@ def clean_segment(
 
 
 class _Kept:
-    """What is kept of a run: of each batch its bytes as they are, other bytes, or nothing."""
+    """What is kept of each batch of a run: its bytes unchanged, other bytes, or nothing."""
 
     def __init__(self, run: BatchRun, source: LogSegment, retention: BatchRetention, output: CleanedOutput) -> None:
         if not isinstance(retention.offsets, KeyColumns):
@@ -188,26 +189,26 @@ class _Kept:
         self._offsets = retention.offsets
         self._output = output
         self._table = run.table.copy()
-        """of the batches as they are kept"""
+        """headers of the batches as they are kept"""
         self._in_window = run.starts + np.frombuffer(run.window, np.uint8).ctypes.data
         self._addresses = np.zeros(len(run), np.int64)
-        """of what is kept of each, 0 for nothing"""
+        """address of what is kept of each batch; 0 for nothing"""
         self._single: list[Bytes] = []
-        """other bytes of single batches"""
+        """new bytes of single batches"""
         self._rewritten: list[Bytes] = []
-        """those of many, until they are written"""
+        """new bytes of many batches, until they are written"""
         self._written = 0
 
     def write(self) -> None:
-        """Write it all."""
+        """Decide about all batches and write what is kept."""
         is_read = self._decide_whole()
         part, numbers = self._run.where(is_read), np.flatnonzero(is_read)
         done = 0
         for opened in opened_batches(part, DEFAULT_LIMITS, _AT_ONCE):
             self._all_singly(numbers[done : opened.first])
             while len(opened.addresses):
-                taken = self._choose(part, numbers, opened)
-                opened = opened.after(taken)
+                decoded = self._choose(part, numbers, opened)
+                opened = opened.after(decoded)
                 if len(opened.addresses):
                     self._singly(int(numbers[opened.first]))
                     opened = opened.after(1)
@@ -217,7 +218,7 @@ class _Kept:
         self._write_up_to(len(self._run))
 
     def _decide_whole(self) -> Mask:
-        """Decide about markers, batches of aborted transactions and empty ones; which batches are left."""
+        """Decide about control batches, batches of aborted transactions and empty ones; return a mask of the others."""
         run, retention = self._run, self._retention
         is_read: Mask = run["records_count"] != 0
         in_transactions = _special(run)
@@ -237,7 +238,7 @@ class _Kept:
         return is_read
 
     def _put(self, number: int, kept: LogBatch | RecordBatch | None) -> None:
-        """One batch is decided."""
+        """Record what remains of one batch."""
         if isinstance(kept, RecordBatch):
             data = np.frombuffer(kept.data, np.uint8)
             self._single.append(data)
@@ -247,7 +248,7 @@ class _Kept:
             self._addresses[number] = self._in_window[number]
 
     def _singly(self, number: int) -> None:
-        """Decide about a batch of data that compiled code does not read, and that no aborted transaction has."""
+        """Decide about a data batch that compiled code does not read and no aborted transaction contains."""
         self._put(number, self._retention.retained_data(LogBatch.of(self._run.batch(number)), False))
 
     def _all_singly(self, numbers: Int64s) -> None:
@@ -255,14 +256,14 @@ class _Kept:
             self._singly(number)
 
     def _choose(self, part: BatchRun, numbers: Int64s, opened: OpenedBatches) -> int:
-        """Decide about the first batches that were opened, up to one that compiled code does not read; how many."""
+        """Decide about the first opened batches, up to one that compiled code does not read; return their number."""
         retention, first = self._retention, opened.first
         headers = part.part(first, first + len(opened.addresses))
         has_horizon = headers["attributes"] & DELETE_HORIZON_FLAG != 0
         keeps_deletes = ~has_horizon | (retention.now_ms < headers["base_timestamp"])
         chosen, flags = self._offsets.choose(opened, keeps_deletes.astype(np.int64))
-        taken: int = chosen.shape[1]
-        headers, has_horizon, numbers = headers.part(0, taken), has_horizon[:taken], numbers[first : first + taken]
+        count: int = chosen.shape[1]
+        headers, has_horizon, numbers = headers.part(0, count), has_horizon[:count], numbers[first : first + count]
         kept, deletes = chosen[RetainedBatch.KEPT], chosen[RetainedBatch.DELETES]
         retention.counts.add(
             int(headers["records_count"].sum()), int(kept.sum()), int(chosen[RetainedBatch.WITHOUT_KEY].sum())
@@ -279,12 +280,14 @@ class _Kept:
             horizons = np.where(has_horizon, headers["base_timestamp"], new)
             self._rewrite(numbers[changed], opened, chosen, changed, horizons[changed])
         del flags  # to which the table has addresses
-        return taken
+        return count
 
     def _rewrite(
         self, numbers: Int64s, opened: OpenedBatches, chosen: Table, changed: Int64s, horizons: Int64s
     ) -> None:
-        """Build the batches in which records go: `changed` of those that were opened, `numbers` of the run."""
+        """Build the batches that lose records: `changed` are their numbers among the opened ones, `numbers` those in
+        the run.
+        """
         kept = chosen[RetainedBatch.KEPT, changed]
         target = np.empty(
             int(opened.sizes[changed].sum()) + BATCH.size * len(changed) + _MOST_MORE_BYTES * int(kept.sum()), np.uint8
@@ -315,7 +318,9 @@ class _Kept:
         self._addresses[numbers] = starts + target.ctypes.data
 
     def _write_up_to(self, end: int) -> None:
-        """Write what is kept before batch number `end`: long stretches that stay without looking at their bytes."""
+        """Write what is kept of the batches before number `end`. Long ranges of unchanged batches are copied as they
+        are.
+        """
         numbers = np.flatnonzero(self._addresses[self._written : end]) + self._written
         stays = self._addresses[numbers] == self._in_window[numbers]
         follows = stays[1:] & stays[:-1] & (numbers[1:] == numbers[:-1] + 1)
@@ -346,14 +351,14 @@ class _Kept:
 
 
 def _has_odd_producers(run: BatchRun) -> bool:
-    """Whether a batch has fields that no producer writes, which may be refused (`rewritten`)."""
+    """Whether a batch has producer fields that no producer writes, which may be rejected (`rewritten`)."""
     has_producer = run["producer_id"] != NO_PRODUCER_ID
     is_odd = (run["producer_epoch"] == NO_PRODUCER_EPOCH) | (run["base_sequence"] < 0)
     return bool(np.where(has_producer, is_odd, run["attributes"] & TRANSACTIONAL_FLAG != 0).any())
 
 
 def _compressed(target: Bytes, starts: Int64s, sizes: Int64s, codec: int) -> tuple[Bytes, Int64s, Int64s]:
-    """Record bytes behind room for headers, in the same arrangement, each compressed."""
+    """Compress the record bytes of batches, each after room for a header; return the new memory, starts and sizes."""
     pieces: list[bytes | memoryview] = []
     for start, size in zip((starts + BATCH.size).tolist(), sizes.tolist(), strict=True):
         pieces += bytes(BATCH.size), compress(Codec(codec), target.data[start : start + size])

@@ -1,4 +1,4 @@
-"""A log as the cleaner sees it, and how much of it is dirty (`LogCleanerManager.cleanableOffsets`, `LogToClean`)."""
+"""A log for the cleaner, and its dirty part (`LogCleanerManager.cleanableOffsets`, `LogToClean`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NEVER = 2**63 - 1
 
 
 class CleanableLog(Struct, kw_only=True):
-    """The segments of a loaded log, the last of which is appended to, and what is known of its batches."""
+    """Segments of a loaded log, the last of which is appended to, with the state of its batches."""
 
     disk: Disk
     directory: str
@@ -32,7 +32,7 @@ class CleanableLog(Struct, kw_only=True):
     end_offset: int
     high_watermark: int
     retire: Callable[[LogSegment], None]
-    """takes the files of a segment that is replaced or deleted out of the log"""
+    """function that removes the files of a replaced or deleted segment from the log"""
 
     def __post_init__(self) -> None:
         self.high_watermark = min(max(self.high_watermark, self.log_start_offset), self.end_offset)
@@ -40,61 +40,60 @@ class CleanableLog(Struct, kw_only=True):
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of the earliest open transaction, else the high watermark."""
+        """First offset of the earliest open transaction; the high watermark if none is open."""
         unstable = self.producers.first_unstable_offset()
         if unstable is None:
             return self.high_watermark
         return min(max(unstable, self.log_start_offset), self.high_watermark)
 
     def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
-        """Aborted transactions that begin before `end`, as the indexes list them from the segment of `start` on.
-
-        Those that end below the log's start are left out: who looks for their batches takes them for committed.
+        """Return the aborted transactions that begin before `end`, as the indexes list them from the segment of offset
+        `start` on. Those that end below the log start are left out: the cleaner then treats their batches as committed.
         """
-        found: list[AbortedTransaction] = []
+        transactions: list[AbortedTransaction] = []
         if self.segments.floor(start) is None:
-            return found
+            return transactions
         for segment in self.segments.between(start, _NEVER):
             entries, is_complete = segment.transaction_index.collect(self.log_start_offset, end)
-            found += entries
+            transactions += entries
             if is_complete:
                 break
-        return found
+        return transactions
 
     def inactive_from(self, offset: int) -> list[LogSegment]:
-        """The segments from the one that holds an offset on, without the last one."""
+        """Return the segments from the one that holds an offset on, without the active one."""
         last = self.segments.last.base_offset
         return [] if offset > last else self.segments.between(offset, last)
 
 
 class Dirty(Struct, frozen=True, kw_only=True):
-    """What of a log a pass would clean; sizes are of whole log files, in bytes."""
+    """The part of a log that a pass would clean. Sizes are of whole log files in bytes."""
 
     first_offset: int
-    """everything before was cleaned once"""
+    """everything before was already cleaned"""
     upper_bound: int
-    """first offset that the pass leaves alone; a segment begins there"""
+    """first offset that the pass leaves alone, a segment's base offset"""
     clean_bytes: int
     cleanable_bytes: int
-    """a segment in which `first_offset` lies counts on both sides"""
+    """a segment that contains `first_offset` counts on both sides"""
     is_overdue: bool
-    """something is dirty for longer than `max.compaction.lag.ms`"""
+    """whether something has been dirty longer than `max.compaction.lag.ms`"""
     is_reset: bool
-    """the checkpoint was below the log's start or after its end: a broker corrects it at once"""
+    """whether the checkpoint was outside the log: a broker corrects it at once"""
 
     @property
     def ratio(self) -> float:
-        """Share of the bytes that are cleanable."""
+        """Share of the bytes that are cleanable, from 0 to 1."""
         total = self.clean_bytes + self.cleanable_bytes
         return self.cleanable_bytes / total if total else 0.0
 
     def is_cleaned(self, min_ratio: float) -> bool:
-        """Whether a cleaner would take it on."""
+        """Whether a broker's cleaner would clean this log."""
         return (self.is_overdue and self.cleanable_bytes > 0) or self.ratio > min_ratio
 
 
 def dirty_part(log: CleanableLog, checkpoint: int | None, now_ms: int) -> Dirty:
-    """What would be cleaned; `checkpoint` is what `cleaner-offset-checkpoint` says of the log."""
+    """Return the dirty part. `checkpoint` is the log's offset in `cleaner-offset-checkpoint`, None if it has none."""
     start = log.log_start_offset
     first = start if checkpoint is None else checkpoint
     is_reset = not start <= first <= log.end_offset
@@ -115,7 +114,9 @@ def dirty_part(log: CleanableLog, checkpoint: int | None, now_ms: int) -> Dirty:
 
 
 def _too_young(log: CleanableLog, first: int, now_ms: int) -> int:
-    """Where the first dirty segment begins that has not lain for `min.compaction.lag.ms`."""
+    """Return the base offset of the first dirty segment that is younger than `min.compaction.lag.ms`; an offset above
+    all others if there is none.
+    """
     lag = log.settings.min_compaction_lag_ms
     if lag > 0:
         for segment in log.inactive_from(first):

@@ -1,4 +1,6 @@
-"""Aborted transactions as the cleaner meets them, and markers that end nothing more (`CleanedTransactionMetadata`)."""
+"""Track aborted transactions during cleaning, and markers whose transaction has no data left
+(`CleanedTransactionMetadata`).
+"""
 
 from __future__ import annotations
 
@@ -14,33 +16,35 @@ __all__ = ["CleanedTransactions"]
 
 
 class CleanedTransactions:
-    """Fed with the batches of a log in order, after the aborted transactions that may concern them."""
+    """State of transactions, to be given the batches of a log in order, and before them the aborted transactions that
+    may concern them.
+    """
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int, AbortedTransaction]] = []
-        """by first offset; a number of its own keeps entries from being compared"""
+        """heap by first offset; the number keeps entries from being compared"""
         self._count = 0
         self._aborted: dict[int, AbortedTransaction] = {}
         self._observed: set[int] = set()
-        """producers of whose aborted transaction a batch was met"""
+        """producers with a data batch of the current aborted transaction"""
         self._committed: set[int] = set()
         self._index: TransactionIndex | None = None
 
     def copy(self) -> CleanedTransactions:
-        """What is known now; what is met later changes it no more."""
+        """Return an independent copy of the current state."""
         other = CleanedTransactions()
         other._waiting, other._count, other._aborted = self._waiting.copy(), self._count, self._aborted.copy()
         other._observed, other._committed = self._observed.copy(), self._committed.copy()
         return other
 
     def add(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """Transactions that an index of the log lists."""
+        """Add aborted transactions from an index of the log."""
         for entry in aborted:
             self._count += 1
             heapq.heappush(self._waiting, (entry.first_offset, self._count, entry))
 
     def write_into(self, index: TransactionIndex) -> None:
-        """List what stays in the log of aborted transactions in this index from now on."""
+        """Set the index into which aborted transactions with remaining data are written from now on."""
         self._index = index
 
     def _begin_up_to(self, offset: int) -> None:
@@ -49,7 +53,7 @@ class CleanedTransactions:
             self._aborted.setdefault(entry.producer_id, entry)
 
     def batch(self, batch: RecordBatch | LogBatch) -> bool:
-        """The walk has come to a batch without markers; whether it is part of an aborted transaction."""
+        """Process a data batch; return whether it is part of an aborted transaction."""
         self._begin_up_to(batch.last_offset)
         header = batch.header
         if not isinstance(header, BatchHeader) or not header.is_transactional:
@@ -61,11 +65,11 @@ class CleanedTransactions:
         return False
 
     def control_batch(self, batch: LogBatch) -> bool:
-        """The walk has come to a control batch; whether it ends nothing of which a batch was met."""
+        """Process a control batch; return whether no data batch of the transaction that it ends was seen."""
         self._begin_up_to(batch.last_offset)
         found = batch.first_record()
         if found is None:
-            return True  # emptied by an earlier pass
+            return True  # an earlier pass removed the marker
         producer_id = batch.header.producer_id
         match control_type(found[0].key):
             case ControlType.ABORT:

@@ -1,7 +1,6 @@
-"""One pass of the log cleaner over one log (`Cleaner.doClean`, `LocalLog.replaceSegments`).
-
-The dirty part is read once for the latest offset of each key, then every segment up to where that map reaches is
-rewritten: as `.cleaned`, which means nothing, then under `.swap`, which a start completes, while the old files go.
+"""Run one pass of the log cleaner over one log (`Cleaner.doClean`, `LocalLog.replaceSegments`). The dirty part is read
+once for the latest offset of each key. Then every segment up to the end of that map is rewritten: first as `.cleaned`,
+which a start deletes, then renamed to `.swap`, which a start completes, while the old files are removed.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ _SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, File
 
 
 class CleanedGroup(Struct, frozen=True):
-    """A segment that took the place of others."""
+    """A new segment that replaced others."""
 
     base_offset: int
     replaced: tuple[int, ...]
-    """base offsets of the old segments, its own among them"""
+    """base offsets of the old segments, its own included"""
 
 
 class Cleaner:
-    """What a pass has done so far is in `groups` and `counts`, also when it fails."""
+    """One pass. `groups` and `counts` show what it has done, also after a failure."""
 
     def __init__(self, log: CleanableLog, dirty: Dirty, now_ms: int) -> None:
         self._log = log
@@ -52,9 +51,8 @@ class Cleaner:
         self._by_runs = kernel_is_worth_it(sum(segment.log.size for segment in cleaned))
 
     def clean(self) -> int:
-        """All of it; gives the first offset that is still dirty.
-
-        Raises what makes a broker mark the log as one that cannot be cleaned; the groups before are replaced by then.
+        """Clean the log; return the first offset that is still dirty. Raises the exceptions for which a broker marks
+        the log as uncleanable; earlier groups are already replaced then.
         """
         log, settings, bound = self._log, self._log.settings, self._dirty.upper_bound
         clean = log.segments.between(0, self._dirty.first_offset)
@@ -96,7 +94,7 @@ class Cleaner:
         return offsets
 
     def _map(self) -> tuple[OffsetMap, Callable[[LogSegment, int, Any, CleanedTransactions], bool]]:
-        """An empty map, and what puts the keys of a segment into it."""
+        """Return an empty map, and the function that puts the keys of a segment into it."""
         slots, limit = self._log.settings.offset_map_slots, self._log.settings.offset_map_limit
         if not self._by_runs:
             return OffsetMap(slots, limit), take_offsets
@@ -130,9 +128,8 @@ class Cleaner:
     def _written_by_runs(
         self, group: Sequence[LogSegment], retention: BatchRetention, old_deletes_go_until: int
     ) -> LogSegment | None:
-        """The new segment as compiled code makes it; None where that is not worth it, or anything is wrong.
-
-        What is wrong, and what a broker would have done before it noticed, the other way tells.
+        """Return the new segment, written by compiled code. Return None if that would not save time, or on any error:
+        the plain code then finds the error, and what a broker would have done before it.
         """
         if not self._by_runs:
             return None
@@ -196,7 +193,7 @@ def _clean_segment(
 
 @contextmanager
 def _named(segment: LogSegment) -> Iterator[None]:
-    """What cannot be read in a segment is told with its log's name."""
+    """Return a context that adds the path of the segment's log to a `FormatError`."""
     try:
         yield
     except FormatError as error:

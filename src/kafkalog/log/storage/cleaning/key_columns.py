@@ -1,4 +1,4 @@
-"""The map of latest offsets for many keys at a time: compiled code works in its memory.  Needs numpy."""
+"""A map of latest offsets into which compiled code puts many keys at once. Needs numpy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _address(memory: bytearray) -> int:
 
 
 class KeyColumns(OffsetMap):
-    """The same map, which takes the keys of whole batches too."""
+    """An offset map that also takes the keys of whole batches."""
 
     def __init__(self, slots: int, limit: int) -> None:
         super().__init__(slots, limit)
@@ -39,37 +39,36 @@ class KeyColumns(OffsetMap):
         move_keys(_address(old), len(old) // SLOT_BYTES, _address(self._table), self._slots)
 
     def _rows(self, opened: OpenedBatches) -> int:
-        """Address of memory for what is noted of the records of a batch."""
+        """Return the address of memory for notes about the records of the largest batch."""
         size = ROW_BYTES * opened.most_records
         if self._memory is None or self._memory.size < size:
             self._memory = Block(size)
         return self._memory.address
 
     def put_batches(self, opened: OpenedBatches, low: int) -> tuple[int, int | None]:
-        """Put in the keys of records from offset `low` on; how many batches were taken, and if there was no room.
-
-        In that case the last offset of the next batch that was still put in, -1 for none; else None.
+        """Put in the keys of records from offset `low` on. Return the number of batches processed, and None. If the map
+        became full, return instead of None the last offset of the next batch that was put in, -1 for none.
         """
         while self._slots < self._largest and self._used + opened.records > self._slots * FULL:
             self._grow()
         state = np.zeros(len(KeyMap), np.int64)
         state[KeyMap.USED], state[KeyMap.LIMIT] = self._used, self._limit
-        taken: int = put_keys(
+        processed: int = put_keys(
             opened.addresses, opened.sizes, opened.headers, opened.first, low, _LARGEST, _address(self._table),
             self._slots, self._rows(opened), state,
         )  # fmt: skip
         self._used = int(state[KeyMap.USED])
-        return taken, int(state[KeyMap.LAST_PUT]) if state[KeyMap.IS_FULL] else None
+        return processed, int(state[KeyMap.LAST_PUT]) if state[KeyMap.IS_FULL] else None
 
     def choose(self, opened: OpenedBatches, keeps_deletes: Int64s) -> tuple[Int64s, npt.NDArray[np.uint8]]:
-        """Which records stay of batches, as a table of `RetainedBatch` for those that were taken, and their flags.
-
-        `keeps_deletes` tells of each batch whether its tombstones are too young to go.
+        """Choose the records that are kept of opened batches. Return a table of `RetainedBatch` for those that were
+        processed, and the flags of their records. `keeps_deletes` says of each batch whether its tombstones are too
+        young to be removed.
         """
         chosen = empty_table(RetainedBatch, len(opened.addresses))
         flags = np.empty(opened.records, np.uint8)
-        taken = choose_records(
+        processed = choose_records(
             opened.addresses, opened.sizes, opened.headers, opened.first, self.latest_offset, _LARGEST,
             _address(self._table), self._slots, self._rows(opened), keeps_deletes, flags.ctypes.data, chosen,
         )  # fmt: skip
-        return np.ascontiguousarray(chosen[:, :taken]), flags
+        return np.ascontiguousarray(chosen[:, :processed]), flags

@@ -1,4 +1,4 @@
-"""The latest offset of each key in the dirty part of a log (`Cleaner.buildOffsetMapForSegment`)."""
+"""Find the latest offset of each key in the dirty part of a log (`Cleaner.buildOffsetMapForSegment`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["put_keys", "take_batch", "take_offsets"]
 
 
 def take_offsets(segment: LogSegment, start: int, offsets: OffsetMap, transactions: CleanedTransactions) -> bool:
-    """Put the keys of one segment in, from an offset on; False if there was no room for one."""
+    """Put the keys of one segment into `offsets`, from offset `start` on; return False if there was no room for one."""
     return all(
         take_batch(batch, start, offsets, transactions)
         for batch in segment.log.batches(segment.offset_index.lookup(start).position)
@@ -20,7 +20,7 @@ def take_offsets(segment: LogSegment, start: int, offsets: OffsetMap, transactio
 
 
 def take_batch(batch: LogBatch, start: int, offsets: OffsetMap, transactions: CleanedTransactions) -> bool:
-    """Put the keys of the next batch in; False if there was no room for one."""
+    """Put in the keys of the next batch, unless it is aborted; return False if there was no room for one."""
     if batch.header.is_control:
         transactions.control_batch(batch)
     elif not transactions.batch(batch) and not put_keys(batch, start, offsets):
@@ -31,7 +31,7 @@ def take_batch(batch: LogBatch, start: int, offsets: OffsetMap, transactions: Cl
 
 
 def put_keys(batch: LogBatch, start: int, offsets: OffsetMap) -> bool:
-    """Put the keys of a batch in that counts; False if there was no room for one."""
+    """Put in the keys of a batch, from offset `start` on; return False if there was no room for one."""
     for record in records_of(batch):
         if record.key is not None and record.offset >= start:
             if offsets.is_full:

@@ -1,6 +1,5 @@
-"""A batch rewritten with some of its records (`MemoryRecords.buildRetainedRecordsInto`, `MemoryRecordsBuilder`).
-
-What only the original knows stays: offsets, sequences, leader epoch, producer, compression.  All becomes magic 2.
+"""Rewrite a batch with some of its records (`MemoryRecords.buildRetainedRecordsInto`, `MemoryRecordsBuilder`). Offsets,
+sequence numbers, leader epoch, producer and compression of the original are kept. The result always has magic 2.
 """
 
 from __future__ import annotations
@@ -44,22 +43,22 @@ _MAGIC = 2
 
 
 class StoredRecord(NamedTuple):
-    """One record with what compaction looks at, and what it carries over."""
+    """Fields of a record that compaction examines or copies."""
 
     offset: int
     timestamp: int
-    """ms, as a consumer sees it"""
+    """ms since 1970, as a consumer gets it"""
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[bytes, bytes | None], ...]
 
 
 def records_of(batch: LogBatch) -> Iterator[StoredRecord]:
-    """All records of a batch, control records too; `FormatError` where they cannot be read."""
+    """Yield all records of a batch, control records included. Raises `FormatError` if they cannot be read."""
     header = batch.header
-    found = RecordBatch(header, batch.position, batch.data)
+    record_batch = RecordBatch(header, batch.position, batch.data)
     if isinstance(header, LegacyHeader):
-        records, finding = read_legacy(found, DEFAULT_LIMITS, PLAIN, check_inner=False)
+        records, finding = read_legacy(record_batch, DEFAULT_LIMITS, PLAIN, check_inner=False)
         if finding is not None:
             raise FormatError(finding.detail, position=batch.position, code=finding.code)
         for each in records:
@@ -67,7 +66,7 @@ def records_of(batch: LogBatch) -> Iterator[StoredRecord]:
         return
     if header.records_count == 0:
         return
-    raw, fault = PLAIN.records(records_payload(found), header.records_count, DEFAULT_LIMITS)
+    raw, fault = PLAIN.records(records_payload(record_batch), header.records_count, DEFAULT_LIMITS)
     if fault is not None:
         raise FormatError(f"record {len(raw)} cannot be read", position=batch.position, code=fault.code)
     append_time = header.max_timestamp if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
@@ -78,7 +77,7 @@ def records_of(batch: LogBatch) -> Iterator[StoredRecord]:
 
 
 def _shape(batch: LogBatch, kept: Sequence[StoredRecord]) -> BatchHeader:
-    """The header but for what follows from the records; of old formats that of a batch that never had a producer."""
+    """Return the header with the fields that do not depend on the records. For a v0 or v1 entry it has no producer."""
     header = batch.header
     if isinstance(header, BatchHeader):
         return header
@@ -101,7 +100,7 @@ def _shape(batch: LogBatch, kept: Sequence[StoredRecord]) -> BatchHeader:
 
 
 def _refuse(shape: BatchHeader, kept: Sequence[StoredRecord]) -> None:
-    """What `MemoryRecordsBuilder` does not take, although logs hold it."""
+    """Raise the exceptions of `MemoryRecordsBuilder` for records that it rejects although logs may hold them."""
     last = shape.base_offset - 1
     for record in kept:
         if record.offset <= last:
@@ -121,7 +120,7 @@ def _refuse(shape: BatchHeader, kept: Sequence[StoredRecord]) -> None:
 
 
 def rewritten(batch: LogBatch, kept: Sequence[StoredRecord], delete_horizon_ms: int) -> RecordBatch:
-    """The batch with the kept records alone, at least one; a horizon below 0 is none."""
+    """Return the batch with only the kept records, of which there must be one. A negative horizon means none."""
     shape = _shape(batch, kept)
     _refuse(shape, kept)
     append_time = shape.timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -149,12 +148,14 @@ def rewritten(batch: LogBatch, kept: Sequence[StoredRecord], delete_horizon_ms: 
 
 
 def new_attributes(attributes: Any, has_horizon: Any) -> Any:
-    """The attributes of a rewritten batch, from those before; for numbers and for columns of them."""
+    """Return the attributes of a rewritten batch. Works on numbers and on columns of them."""
     return attributes & ~DELETE_HORIZON_FLAG & KNOWN_ATTRIBUTES | DELETE_HORIZON_FLAG * has_horizon
 
 
 def emptied(batch: RecordBatch | LogBatch) -> RecordBatch:
-    """What is left of a batch that stays for its last offset or its producer alone."""
+    """Return the batch without records, for one that is kept only for its last offset or its producer. Raises
+    `IllegalStateError` for a v0 or v1 entry.
+    """
     header = batch.header
     if not isinstance(header, BatchHeader):
         raise IllegalStateError("Empty batches are only supported for magic v2 and above")

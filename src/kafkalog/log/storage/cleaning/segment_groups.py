@@ -1,4 +1,4 @@
-"""Which segments the cleaner makes one of (`Cleaner.groupSegmentsBySize`)."""
+"""Group the segments that the cleaner joins to one (`Cleaner.groupSegmentsBySize`)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ __all__ = ["segment_groups"]
 def segment_groups(
     segments: Sequence[LogSegment], segment_bytes: int, index_bytes: int, upper_bound: int
 ) -> list[list[LogSegment]]:
-    """The segments in order, as many together as fit by the sizes that they have now, one at least.
-
-    `upper_bound` stands in for the base offset of the segment after the last one.
+    """Return the segments in order, in groups of at least one that fit into the limits by their current sizes.
+    `upper_bound` is used as the base offset of the segment after the last.
     """
     groups: list[list[LogSegment]] = []
     sizes = (0, 0, 0)

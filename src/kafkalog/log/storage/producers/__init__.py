@@ -1,1 +1,1 @@
-"""What a log knows of its producers (`ProducerStateManager`): appends, snapshots, open transactions."""
+"""Producer state of a log (`ProducerStateManager`): appends, snapshots, open transactions."""

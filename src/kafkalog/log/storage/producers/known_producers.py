@@ -1,6 +1,5 @@
-"""The producers of a partition (`ProducerStateManager`).
-
-Sequences of idempotent producers, open transactions, and the snapshots that spare a scan at the next start.
+"""Producers of a partition (`ProducerStateManager`): sequence numbers of idempotent producers, open transactions, and
+the snapshots that save a scan at the next start.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ __all__ = ["ProducerStateManager"]
 
 
 class InOrder:
-    """Transactions by first offset, each with a number (`TreeMap`); the first of them costs no walk over all."""
+    """Transactions by first offset, each with a number (`TreeMap`). Finding the first does not iterate over all."""
 
     def __init__(self) -> None:
         self._values: dict[int, int] = {}
         self._offsets: list[int] = []
-        """a heap of first offsets, which keeps those that are gone until they come first"""
+        """heap of first offsets; removed ones stay in it until they come first"""
 
     def __contains__(self, offset: int) -> bool:
         return offset in self._values
@@ -47,19 +46,19 @@ class InOrder:
         return bool(self._values)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all."""
         self._values.clear()
         self._offsets.clear()
 
     @property
     def first(self) -> int | None:
-        """The smallest offset; None if there is none."""
+        """Smallest offset; None if there is none."""
         while self._offsets and self._offsets[0] not in self._values:
             heappop(self._offsets)
         return self._offsets[0] if self._offsets else None
 
     def first_of_other(self, value: int) -> int | None:
-        """The smallest offset whose number is not `value`; None if there is none."""
+        """Return the smallest offset whose number is not `value`; None if there is none."""
         passed = []
         while (first := self.first) is not None and self._values[first] == value:
             passed.append(heappop(self._offsets))
@@ -68,14 +67,16 @@ class InOrder:
         return first
 
     def keep_from(self, least: int) -> None:
-        """Forget those whose number is less; cheap if there is none, as numbers mostly grow with offsets."""
+        """Remove those whose number is below `least`. Fast if there are none, as numbers mostly grow with offsets."""
         if any(value < least for value in self._values.values()):
             self._values = {offset: value for offset, value in self._values.items() if value >= least}
             self._offsets = sorted(self._values)
 
 
 class ProducerStateManager:
-    """State of all producers of a partition, and its snapshot files; `snapshots` if they were listed already."""
+    """State of all producers of a partition, with its snapshot files. `snapshots` are these files if they were already
+    listed.
+    """
 
     def __init__(
         self, disk: Disk, directory: str, now_ms: int, expiration_ms: int, snapshots: Snapshots | None = None
@@ -93,12 +94,12 @@ class ProducerStateManager:
 
     @property
     def map_end_offset(self) -> int:
-        """Offset up to which the state is built."""
+        """Offset up to which the state was built (exclusive)."""
         return self._map_end
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is known."""
+        """Whether there are no producers and no completed transactions that wait for replication."""
         return len(self.producers) == 0 and not self._unreplicated
 
     @property
@@ -107,30 +108,32 @@ class ProducerStateManager:
         return len(self.snapshots) > 0
 
     def set_map_end(self, offset: int) -> None:
-        """The state is built up to an offset."""
+        """Set the offset up to which the state was built."""
         self._map_end = offset
 
     def first_unstable_offset(self) -> int | None:
-        """Where the earliest open (or not yet replicated) transaction begins."""
+        """Return the first offset of the earliest transaction that is open or not yet replicated; None if there is
+        none.
+        """
         first, unreplicated = self._ongoing.first, self._unreplicated.first
         return unreplicated if first is None or (unreplicated is not None and unreplicated < first) else first
 
     def first_undecided_offset(self) -> int | None:
-        """Where the earliest open transaction begins."""
+        """Return the first offset of the earliest open transaction; None if none is open."""
         return self._ongoing.first
 
     def last_entry(self, producer_id: int) -> ProducerStateEntry | None:
-        """What is known of a producer."""
+        """Return the state of a producer; None if it is unknown."""
         return self.producers.get(producer_id)
 
     def prepare(self, producer_id: int, origin: AppendOrigin = AppendOrigin.REPLICATION) -> ProducerAppendInfo:
-        """Begin to take in batches of a producer."""
+        """Return an object that collects changes by batches of a producer."""
         return ProducerAppendInfo(
             self.producers.get(producer_id) or ProducerStateEntry(producer_id=producer_id), origin
         )
 
     def update(self, append: ProducerAppendInfo) -> None:
-        """Take over what an append has learned."""
+        """Apply the changes that an append collected."""
         current = self.producers.get(append.state.producer_id)
         if current is None:
             self.producers.put(append.state.producer_id, append.state)
@@ -140,23 +143,25 @@ class ProducerStateManager:
             self.begin(first_offset, append.state.producer_id)
 
     def begin(self, first_offset: int, producer_id: int) -> None:
-        """A transaction is open; of two with the same first offset the one that is told last counts."""
+        """Record an open transaction. If two have the same first offset, the later call counts."""
         self._ongoing[first_offset] = producer_id
 
     def last_stable_offset(self, completed: CompletedTransaction) -> int:
-        """First offset of the earliest transaction of another producer, else the one after the marker."""
+        """Return the first offset of the earliest open transaction of another producer; if none is open, the offset
+        after the marker.
+        """
         first = self._ongoing.first_of_other(completed.producer_id)
         return completed.last_offset + 1 if first is None else first
 
     def complete(self, completed: CompletedTransaction) -> None:
-        """Close a transaction."""
+        """Record that a transaction ended. Raises `IllegalArgumentError` if it is not open."""
         if completed.first_offset not in self._ongoing:
             raise IllegalArgumentError("Attempted to complete a transaction which was not started")
         del self._ongoing[completed.first_offset]
         self._unreplicated[completed.first_offset] = completed.last_offset
 
     def finish(self, completed: CompletedTransaction, index: TransactionIndex | None = None) -> None:
-        """Close a transaction; one that was aborted goes into the index of the segment that holds its marker."""
+        """Record that a transaction ended; if it was aborted, add it to the index of the segment with its marker."""
         if index is not None and completed.is_aborted:
             stable = self.last_stable_offset(completed)
             first, last = completed.first_offset, completed.last_offset
@@ -164,11 +169,13 @@ class ProducerStateManager:
         self.complete(completed)
 
     def on_high_watermark_updated(self, high_watermark: int) -> None:
-        """What lies below is replicated, transactions that ended there too."""
+        """Forget completed transactions whose marker is below the high watermark: they are replicated."""
         self._unreplicated.keep_from(high_watermark)
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int) -> None:
-        """Drop unusable snapshots and load the newest that is left, unless the state already ends there."""
+        """Delete unusable snapshots and load the newest usable one, unless the state already ends at
+        `log_end_offset`.
+        """
         for offset in self.snapshots.outside(log_start_offset, log_end_offset):
             self.snapshots.delete(offset)
         if log_end_offset == self._map_end:
@@ -207,7 +214,7 @@ class ProducerStateManager:
             self._ongoing[state.current_txn_first_offset] = entry.producer_id
 
     def truncate_fully(self, offset: int) -> None:
-        """Forget everything and start at an offset."""
+        """Forget everything, delete all snapshots, and continue at an offset."""
         self.producers.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
@@ -217,7 +224,7 @@ class ProducerStateManager:
         self._map_end = offset
 
     def take_snapshot(self) -> None:
-        """Write the state, if it went on since the last snapshot."""
+        """Write the state to a snapshot, if it has advanced since the last one."""
         if self._map_end <= self._snapshot_end:
             return
         self.snapshots.put(
@@ -226,27 +233,31 @@ class ProducerStateManager:
         self._snapshot_end = self._map_end
 
     def delete_snapshots_of(self, base_offsets: list[int]) -> None:
-        """Segments are deleted: so are their snapshots."""
+        """Delete the snapshots of deleted segments."""
         for offset in base_offsets:
             if offset in self.snapshots:
                 self.snapshots.delete(offset)
 
     def delete_snapshots_above(self, offset: int) -> None:
-        """The log is cut: no snapshot of what was after is left, the newest goes first."""
-        for snapshot in reversed([each for each in self.snapshots.offsets() if each > offset]):
+        """Delete the snapshots above an offset, the newest first, because the log was truncated there."""
+        for snapshot in reversed([taken_at for taken_at in self.snapshots.offsets() if taken_at > offset]):
             self.snapshots.delete(snapshot)
 
     def delete_snapshots_up_to(self, log_start_offset: int) -> None:
-        """The next start would find them unusable."""
-        for snapshot in [each for each in self.snapshots.offsets() if each <= log_start_offset]:
+        """Delete the snapshots at and below the log start offset, which the next start could not use."""
+        for snapshot in [taken_at for taken_at in self.snapshots.offsets() if taken_at <= log_start_offset]:
             self.snapshots.delete(snapshot)
 
     def remove_and_mark_snapshot_for_deletion(self, offset: int) -> str | None:
-        """A segment is retired: its snapshot, if it has one, is renamed; gives the new path."""
+        """Rename the snapshot of a retired segment with the suffix `.deleted`; return the new path, None if there is
+        none.
+        """
         return self.snapshots.mark_deleted(offset) if offset in self.snapshots else None
 
     def remove_stray_snapshots(self, base_offsets: list[int]) -> None:
-        """Keep the snapshots of segments, and of the others only the newest, if it lies after the last segment."""
+        """Delete snapshots that belong to no segment. The newest of them is kept if it is at or after the last
+        segment.
+        """
         if not self.snapshots.is_current:
             self.snapshots = Snapshots(self._disk, self._directory)
         bases = frozenset(base_offsets)

@@ -1,4 +1,4 @@
-"""The producer snapshots of a partition directory by offset (`ProducerStateManager.loadSnapshots`, `SnapshotFile`)."""
+"""Producer snapshots of a partition directory by offset (`ProducerStateManager.loadSnapshots`, `SnapshotFile`)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ _ENDING = _SUFFIX.removeprefix(".")
 
 
 class Snapshots:
-    """The files as they were listed, and as they were changed through this.
-
-    Of two names for one offset a broker takes the one listed last, which no rule decides.
+    """Snapshot files as listed, and as changed through this object. If two names have one offset, a broker uses the one
+    that it lists last, which is undefined.
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
@@ -39,7 +38,9 @@ class Snapshots:
 
     @property
     def is_current(self) -> bool:
-        """Listing them again would give the same: every name is Kafka's own, and nobody else has changed anything."""
+        """Whether listing them again would give the same result: every name is Kafka's own, and nothing else has
+        changed them.
+        """
         return self._is_plain and self._seen == self._changes()
 
     def __len__(self) -> int:
@@ -49,25 +50,25 @@ class Snapshots:
         return offset in self._paths
 
     def offsets(self) -> list[int]:
-        """The offsets of all snapshots, in order."""
+        """Return the offsets of all snapshots, in order."""
         return list(self._offsets)
 
     @property
     def newest(self) -> int | None:
-        """The largest offset."""
+        """Largest offset; None if there is none."""
         return self._offsets[-1] if self._offsets else None
 
     def source(self, offset: int) -> Source:
-        """A reader of the file of an offset."""
+        """Return a reader of the file of an offset."""
         return self._disk.source(self._paths[offset])
 
     def outside(self, low: int, high: int) -> list[int]:
-        """Offsets at or below `low` and above `high`."""
+        """Return the offsets at or below `low`, and those above `high`."""
         first, behind = bisect_right(self._offsets, low), bisect_right(self._offsets, high)
         return self._offsets[:first] + self._offsets[max(first, behind) :]
 
     def put(self, offset: int, data: bytes) -> None:
-        """Write the file of an offset under Kafka's name for it; a broker's writer does not truncate."""
+        """Write the file of an offset, under Kafka's name for it. A broker does not truncate an existing file."""
         path = self._path(offset)
         before = self._changes()
         self._disk.overwrite(path, data)
@@ -83,7 +84,7 @@ class Snapshots:
         self._seen += self._changes() - before
 
     def mark_deleted(self, offset: int) -> str:
-        """Rename the file of an offset for a later deletion; gives its path."""
+        """Rename the file of an offset so that it is deleted later; return its new path."""
         path = self._forget(offset)
         before = self._changes()
         self._disk.rename(path, path + DELETED)

@@ -1,4 +1,4 @@
-"""What is known of one producer, and what its batches change (`ProducerStateEntry`, `ProducerAppendInfo`)."""
+"""State of one producer, and its changes by batches (`ProducerStateEntry`, `ProducerAppendInfo`)."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ __all__ = [
 ]
 
 _REMEMBERED = 5
-"""Batches of a producer among which a duplicate is recognized (`ProducerStateEntry.NUM_BATCHES_TO_RETAIN`)."""
+"""Batches of a producer among which duplicates are recognized (`ProducerStateEntry.NUM_BATCHES_TO_RETAIN`)."""
 
 
 class AppendOrigin(enum.Enum):
-    """Who sends batches, and so how much is checked."""
+    """Sender of batches, on which the checks depend."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -50,7 +50,7 @@ class AppendOrigin(enum.Enum):
 
 
 class Marker(NamedTuple):
-    """The marker that a control batch holds, with its record's timestamp (ms)."""
+    """Marker in a control batch, with its record's timestamp in ms."""
 
     marker: EndTransactionMarker
     timestamp: int
@@ -66,7 +66,7 @@ class CompletedTransaction(NamedTuple):
 
 
 class BatchMetadata(NamedTuple):
-    """A batch that is remembered."""
+    """A batch that is remembered to recognize duplicates."""
 
     last_sequence: int
     last_offset: int
@@ -74,7 +74,7 @@ class BatchMetadata(NamedTuple):
 
     @property
     def first_sequence(self) -> int:
-        """Sequences go on at 0 after the largest."""
+        """Sequence number of the first record. Sequence numbers continue at 0 after the largest."""
         first = self.last_sequence - self.offset_delta
         return first if first >= 0 or self.last_sequence < 0 else first + MAX_SEQUENCE + 1
 
@@ -88,7 +88,7 @@ _NO_BATCH = BatchMetadata(NO_SEQUENCE, NO_OFFSET, 0)
 
 
 class ProducerStateEntry(Struct, kw_only=True):
-    """What is known of one producer."""
+    """State of one producer."""
 
     producer_id: int
     producer_epoch: int = NO_PRODUCER_EPOCH
@@ -96,15 +96,15 @@ class ProducerStateEntry(Struct, kw_only=True):
     last_timestamp: int = NO_TIMESTAMP
     current_txn_first_offset: int | None = None
     batches: tuple[BatchMetadata, ...] = ()
-    """the last ones of its epoch; a snapshot holds but the last"""
+    """last batches of its epoch; a snapshot holds only the last one"""
 
     @property
     def last_batch(self) -> BatchMetadata:
-        """The batch of the sequence which the next one goes on from."""
+        """Last batch, after whose sequence number the next one continues."""
         return self.batches[-1] if self.batches else _NO_BATCH
 
     def set_epoch(self, epoch: int) -> None:
-        """A new epoch forgets the batches of the old one."""
+        """Set the epoch. A new one drops the batches of the old one."""
         if self.producer_epoch != epoch:
             self.batches = ()
             self.producer_epoch = epoch
@@ -118,7 +118,7 @@ class ProducerStateEntry(Struct, kw_only=True):
         self.last_timestamp = header.max_timestamp
 
     def update(self, newer: ProducerStateEntry) -> None:
-        """Take over what an append has learned."""
+        """Apply the state that an append collected. Clears `newer.batches`."""
         self.set_epoch(newer.producer_epoch)
         self.batches = (*self.batches, *newer.batches)[-_REMEMBERED:]
         newer.batches = ()
@@ -127,7 +127,7 @@ class ProducerStateEntry(Struct, kw_only=True):
         self.last_timestamp = newer.last_timestamp
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
-        """The remembered batch that a data batch repeats."""
+        """Return the remembered batch that a data batch repeats; None if there is none."""
         if header.producer_epoch == self.producer_epoch:
             last = header.last_sequence
             for batch in self.batches:
@@ -136,7 +136,7 @@ class ProducerStateEntry(Struct, kw_only=True):
         return None
 
     def entry(self) -> ProducerEntry:
-        """The producer as a snapshot stores it."""
+        """Return the producer as a snapshot entry."""
         batch, first = self.last_batch, self.current_txn_first_offset
         return ProducerEntry(
             producer_id=self.producer_id,
@@ -151,7 +151,7 @@ class ProducerStateEntry(Struct, kw_only=True):
 
     @classmethod
     def from_entry(cls, entry: ProducerEntry) -> ProducerStateEntry:
-        """A producer from its entry in a snapshot; negative offsets mean none."""
+        """Return a producer from its snapshot entry. Negative offsets mean none."""
         return cls(
             producer_id=entry.producer_id,
             producer_epoch=entry.producer_epoch,
@@ -165,9 +165,9 @@ class ProducerStateEntry(Struct, kw_only=True):
 
 
 class ProducerAppendInfo:
-    """What the batches of one producer change; nothing has changed yet.
-
-    Raises what a broker answers to a producer that breaks the rules; replication is believed but for one of them.
+    """Collected changes by the batches of one producer; nothing is applied yet. Raises the broker's exceptions for a
+    producer that violates the rules. Batches from replication are checked only for being outside of an open
+    transaction.
     """
 
     def __init__(self, current: ProducerStateEntry, origin: AppendOrigin) -> None:
@@ -183,18 +183,19 @@ class ProducerAppendInfo:
         self.started: list[int] = []
 
     def append(self, header: BatchHeader, marker: Callable[[], Marker | None]) -> CompletedTransaction | None:
-        """Take in one batch; `marker` reads that of a control batch, which may complete a transaction.
-
-        A control batch without one ends nothing: its whole transaction has been cleaned away.
+        """Add one batch. `marker` reads the marker of a control batch; return the transaction that it ended, if any. A
+        control batch without a marker ends nothing: compaction removed its transaction.
         """
         if not header.is_control:
             self._append_data_batch(header)
             return None
-        found = marker()
-        return None if found is None else self._append_end_txn_marker(header, found)
+        read_marker = marker()
+        return None if read_marker is None else self._append_end_txn_marker(header, read_marker)
 
     def append_stretch(self, last: BatchHeader, transactional_from: int | None) -> None:
-        """Take in several data batches: the last of them, which is remembered, and where a transaction begins."""
+        """Add several data batches: the last of them, which is remembered, and the offset at which a transaction
+        begins.
+        """
         if self.state.current_txn_first_offset is None and transactional_from is not None:
             self._begin(transactional_from)
         self.state.add_batch(last)
@@ -256,7 +257,7 @@ class ProducerAppendInfo:
             )
 
     def _last_sequence(self, header: BatchHeader) -> int:
-        """The sequence that the next batch of the header's epoch goes on from."""
+        """Return the last sequence number of the header's epoch; -1 if there is none."""
         for known in (self.state, self._current):
             if known.producer_epoch == header.producer_epoch and known.batches:
                 return known.last_batch.last_sequence
