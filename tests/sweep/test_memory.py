@@ -23,12 +23,12 @@ LOG_BYTES = 400 * MIB
 RUN = """
 import json, sys
 from pathlib import Path
-from kafkalog import recover, verify
+from kafkalog import Recovery, recover, verify
 what, path = sys.argv[1:]
 if what in ("verify", "shallow"):
     found = verify(path, deep=what == "verify").findings
 else:
-    found = recover(path, mode=what, accept_loss=True).plan.findings
+    found = recover(Recovery(mode=what, accept_loss=True), path)[0].plan.findings
 lines = Path("/proc/self/status").read_text().splitlines()
 peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
 print(json.dumps({"kib": peak, "findings": [finding.code for finding in found]}))

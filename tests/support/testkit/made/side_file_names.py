@@ -51,7 +51,7 @@ try:
         code = run([what, "--json", root])
         outcome = f"exit {code}"
     elif what == "plan":
-        outcome = str(kafkalog.plan(root).refusal)
+        outcome = str(kafkalog.plan(root)[0].refusal)
     elif what == "contents":
         for contents in ("segments", "findings", "checkpoints", "offset_index", "producer_state", "leader_epochs"):
             given = {"paths": json.dumps([root]), "contents": contents, "mode": "PERMISSIVE"}
@@ -60,7 +60,7 @@ try:
                 for batch in reader.read(partition):
                     pass
     else:
-        result = kafkalog.recover(root, mode=what)
+        (result,) = kafkalog.recover(kafkalog.Recovery(mode=what), root)
         outcome = f"{result.run_id}, left: {list(result.declined.values())}"
 except kafkalog.KafkaLogError as error:
     outcome = f"{type(error).__name__}: {error}"
