@@ -46,12 +46,12 @@ def request_option(request: type[msgspec.Struct], field: str, **more: Any) -> Ca
 
 
 def request_fields(request: type[msgspec.Struct], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a request that have options, with the values of these."""
+    """Return name -> value for the fields of a request that have options, from parsed options."""
     return {name: given[name] for name in options_of_fields(request) if name in given}
 
 
 def record_filter(given: Mapping[str, Any]) -> RecordFilter:
-    """The bounds and the isolation level among the values of options."""
+    """Return the filter with the bounds and the isolation level from parsed options."""
     return RecordFilter(
         start_offset=given.get("start_offset"), end_offset=given.get("end_offset"), start_timestamp=given["start_time"],
         end_timestamp=given["end_time"], isolation_level=given["isolation_level"],

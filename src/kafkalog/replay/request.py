@@ -20,53 +20,53 @@ _ACCEPT_LOSS = "Proceed even if retention would remove records at once, or damag
 
 
 class Replay(Struct, frozen=True, kw_only=True):
-    """A request to `plan_replay` and `replay`: which records are written into a live cluster, and how."""
+    """Request to `plan_replay` and `replay`."""
 
     replica: PathLike | None = None
-    """which directory to read if a topic-partition is in two of them"""
+    """directory to read if a topic-partition is in two of them"""
     select: Selection = ALL
-    """which topic-partitions"""
+    """topic-partitions to replay"""
     renamed: Annotated[
         Mapping[str, str],
         Option("--rename", "Another name for a topic in the target; may be repeated.", "OLD=NEW"),
     ] = {}
-    """names of topics in the target, by those in the source"""
+    """name of a topic in the source -> its name in the target"""
     prefix: Annotated[str, Option("--prefix", "What the names of all other topics begin with there.", "TEXT")] = ""
-    """what the names of all other topics begin with in the target"""
+    """prefix of the names of all other topics in the target"""
     identity: Annotated[str | None, Option("--id", _IDENTITY, "ID")] = None
-    """tells one replay from another in the target; None: it is derived from the paths"""
+    """identifies the replay in the target; None: derived from the paths"""
     replication: int = -1
-    """replicas of the topics that are made; -1: the cluster's default"""
+    """replication factor of topics that are created; -1: the cluster's default"""
     keep_settings: Annotated[bool, Option("--keep-retention", _KEEP_SETTINGS)] = False
-    """make topics with their old retention and compaction"""
+    """create topics with their old retention and compaction"""
     accept_loss: Annotated[bool, Option("--accept-loss", _ACCEPT_LOSS)] = False
-    """go on even if retention would remove records at once, or damage hides some"""
+    """proceed even if retention would remove records at once, or some cannot be read"""
     with_groups: bool = True
     """also set the committed offsets of consumer groups"""
     configs: Mapping[str, str] = {}
-    """further settings of all topics that are made"""
+    """additional settings of all topics that are created"""
     client: Mapping[str, str] = {}
-    """librdkafka's own settings of the connection"""
+    """settings of the connection under librdkafka's names"""
     compression: Annotated[str, Option("--compression", "How the records are compressed on their way.")] = "lz4"
-    """how records are compressed on their way"""
+    """compression of the batches that are sent"""
     bytes_per_second: Annotated[
         int | None, Option("--rate", "At most so many bytes of records in a second.", "BYTES")
     ] = None
-    """at most so many bytes of records in a second"""
+    """upper bound of the rate, bytes of records per second"""
     now: int | None = None
-    """the time to treat as now, ms since 1970; None: the clock's"""
+    """time to treat as now, ms since 1970; None: the current time"""
     start_offset: int | None = None
     """first offset of each partition"""
     end_offset: int | None = None
     """offset after the last one of each partition"""
     start_time: int | None = None
-    """ms since 1970: only records with at least this timestamp"""
+    """smallest timestamp of records, ms since 1970"""
     end_time: int | None = None
-    """ms since 1970: only records with a smaller timestamp"""
+    """timestamp that all records are below, ms since 1970"""
     append: Annotated[bool, Option("--append", "Write behind the records of others in topics that are there.")] = False
-    """write behind the records of others that a topic of the target has"""
+    """append to topics of the target that contain records of others"""
     abort_open: bool = False
-    """count transactions that nobody has decided as aborted, as their coordinator does after their timeout"""
+    """treat undecided transactions as aborted, as their coordinator does after the timeout"""
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -30,7 +30,7 @@ _ACCEPT_LOSS = "Go on even if the log has lost records that the table does not h
 
 
 class Export(Struct, frozen=True, kw_only=True):
-    """A request to `export`: which records become rows of tables, and of which.
+    """Request to `export`.
 
     Raises `UsageError` for a format that does not exist and for fields that do not go together.
     """
@@ -38,23 +38,23 @@ class Export(Struct, frozen=True, kw_only=True):
     format: Annotated[str, Option("--format", "What the tables are.")]
     """`parquet`, `iceberg` or `delta`"""
     select: Selection = ALL
-    """which partitions; by default all but those of Kafka's own topics"""
+    """topic-partitions to export; by default all but those of Kafka's internal topics"""
     filter: RecordFilter = EVERY_RECORD
-    """offsets, times and the isolation level; starts count for partitions of which the table has nothing yet"""
+    """offsets, timestamps and isolation level; the starts apply only to partitions that are not in the table yet"""
     values: Annotated[str, Option("--values", _VALUES)] = "auto"
     """`auto` decodes keys and values by their schemas, `bytes` leaves them as they are"""
     schemas: SchemaRegistry | None = None
-    """as `DecodedValues` has them; so are the next two"""
+    """schemas for `auto`; None: those in the log directories. This field and the next two are as in `DecodedValues`"""
     key_schema: Annotated[NamedSchema | None, Option("--key-schema", _KEY_SCHEMA, "SUBJECT")] = None
     values_schema: Annotated[NamedSchema | None, Option("--values-schema", _VALUES_SCHEMA, "SUBJECT")] = None
     masks: Annotated[Iterable[str], Option("--mask", _MASKS, "FIELD")] = ()
-    """names of fields that are not to be seen"""
+    """names of fields of keys and values to hide"""
     by_day: bool = True
-    """divide files by day"""
+    """write the records of each day into files of their own"""
     replica: PathLike | None = None
-    """which directory to read if a topic-partition is in two of them"""
+    """directory to read if a topic-partition is in two of them"""
     accept_loss: Annotated[bool, Option("--accept-loss", _ACCEPT_LOSS)] = False
-    """go on if records between the table's end and the log's start are gone"""
+    """proceed if records after the table's end were removed from the log"""
 
     def __post_init__(self) -> None:
         check_fields(self)

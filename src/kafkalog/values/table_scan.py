@@ -1,4 +1,4 @@
-"""The request for a table of partitions: which records, and in which columns."""
+"""The request for a table of partitions."""
 
 from __future__ import annotations
 
@@ -21,37 +21,36 @@ __all__ = ["TableScan"]
 
 
 class TableScan(Struct, frozen=True, kw_only=True):
-    """A request to `KafkaTable`: which records of which topics, in which columns.
+    """Request to `KafkaTable`.
 
     Raises `UsageError` for fields that do not go together.
     """
 
     topics: str | Sequence[str] = ()
-    """names or patterns; empty: all but Kafka's own"""
+    """names or patterns of topics; empty: all but Kafka's internal topics"""
     columns: Iterable[str] | None = None
-    """as `Partition.to_arrow` has them"""
+    """names of columns as in `Partition.to_arrow`; None: its default"""
     filter: RecordFilter = EVERY_RECORD
-    """which records; its offsets bound every partition"""
+    """records to read; its offsets apply to every partition"""
     values: str = "bytes"
     """`bytes`, or `auto` to decode keys and values, which need the same types in all partitions"""
     schemas: SchemaRegistry | None = None
-    """with `auto`, as `DecodedValues` has them; so are the next two"""
+    """schemas for `auto`; None: those in the log directories. This field and the next two are as in `DecodedValues`"""
     key_schema: NamedSchema | None = None
     values_schema: NamedSchema | None = None
     on_damage: str | None = None
-    """as `Partition.to_arrow` has it"""
+    """`raise`, `stop` or `skip`, as in `Partition.to_arrow`"""
     partitioner: Partitioner | None = None
-    """each key lies in the partition that this one sends it to among `partition_count`, as `kafkalog.partition_for_key`
-    (`murmur2`) or `legacy_partition` (`hash`) do, or a function of key and number; a key that a filter asks for is then
-    looked for in that partition alone.  Nothing in a log proves it: do not give it for a topic whose number of
-    partitions has grown, or that has several producers with partitioners of their own"""
+    """how the producers assigned keys to `partition_count` partitions: `murmur2` (`kafkalog.partition_for_key`), `hash`
+    (`legacy_partition`), or a function of key and number. If a query's filter names keys, only their partitions are
+    read. A log does not tell the partitioner: leave it out if the topic's number of partitions has grown or its
+    producers used different ones"""
     partition_count: int | None = None
-    """of each topic; None: what the cluster's metadata in the paths says"""
+    """number of partitions of each topic; None: as in the cluster's metadata in the paths"""
     replica: PathLike | None = None
-    """which directory to read if a topic-partition is in two of them"""
+    """directory to read if a topic-partition is in two of them"""
     storage: Mapping[str, str] | None = None
-    """how paths that are URIs are reached, by the names of Spark's options without `storage.`, as `endpoint`; None:
-    what the environment says"""
+    """options of object stores, such as `endpoint`: Spark's options without `storage.`; None: from the environment"""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -63,5 +62,5 @@ class TableScan(Struct, frozen=True, kw_only=True):
 
     @property
     def selection(self) -> Selection:
-        """The topics."""
+        """Selection of the topics."""
         return Selection.of([self.topics] if isinstance(self.topics, str) else list(self.topics))

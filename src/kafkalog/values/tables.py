@@ -60,9 +60,9 @@ class KafkaTable:
     It offers `__arrow_c_stream__` and `__arrow_c_schema__`, so that pyarrow, pandas, Polars, DuckDB and others take it
     as it is; `kafkalog.polars.scan` and `kafkalog.duckdb.dataset` also hand filters and columns down.
 
-    * `request`: which records, and in which columns; it may be left out if the defaults are meant
+    * `request`: which records, and in which columns; may be left out for the defaults
     * `paths`: log directories, partitions or segments
-    * `findings`: as `Partition.to_arrow` has it
+    * `findings`: as in `Partition.to_arrow`
     * `limits`: what a batch may hold at most
     """
 
@@ -188,7 +188,7 @@ class KafkaTable:
         )
 
     def _bounded(self, reach: Reach) -> RecordFilter:
-        """The filter of the request within the bounds of a query's filter."""
+        """Return the request's filter, narrowed by the bounds of a query's filter."""
         records, names = self._request.filter, set(self.schema.names)
         if "offset" in names:
             starts, ends = (reach.start_offset(), records.start_offset), (reach.end_offset(), records.end_offset)

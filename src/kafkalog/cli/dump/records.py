@@ -49,7 +49,7 @@ class Walk(Struct):
         return self.max_records is not None and self.printed >= self.max_records
 
     def within(self, bounds: Bounds) -> RecordFilter:
-        """The filter with the bounds of one partition."""
+        """Return the filter with the bounds of one partition."""
         return replace(self.filter, start_offset=bounds.start_offset, end_offset=bounds.end_offset)
 
     def reader(self, partition: Partition, bounds: Bounds) -> RecordReader:

@@ -100,7 +100,7 @@ class DecidedPartition:
 
     @property
     def limits(self) -> Limits:
-        """The limits that the partition was opened with."""
+        """Limits with which the partition was opened."""
         return self.listed.limits
 
     def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:

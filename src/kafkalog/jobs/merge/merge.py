@@ -92,7 +92,7 @@ def merge_directories(
     be merged does not stop the others; the result names it. Raises `UsageError` for wrong paths, `RecoveryRefused` for
     volumes of several clusters.
 
-    * `request`: which partitions, and how; it may be left out if the defaults are meant
+    * `request`: may be left out for the defaults
     * `paths`: log directories of one cluster, two or more
     * `target`: the new log directory; None: nothing is written, and the result says what would be
     * `limits`: what a batch or file may hold at most (`Limits`)

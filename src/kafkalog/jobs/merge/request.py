@@ -16,22 +16,22 @@ __all__ = ["Merge"]
 
 
 class Merge(Struct, frozen=True, kw_only=True):
-    """A request to `merge_directories`: which partitions are merged, and how."""
+    """Request to `merge_directories`."""
 
     prefer: Annotated[
         PathLike | None,
         Option("--prefer", "The copy to trust where several have a batch of the same epoch.", "DIR"),
     ] = None
-    """the directory that gives what several have of the same leader epoch; None: the best copy does"""
+    """directory whose batches are taken if several have the same leader epoch; None: those of the best copy"""
     select: Selection = ALL
-    """the topic-partitions to merge"""
+    """topic-partitions to merge"""
     config: Annotated[
         Mapping[str, str],
         Option("--config", "A topic or broker setting under Kafka's own name; may be repeated.", "NAME=VALUE"),
     ] = {}
     """settings under Kafka's names; a topic's settings in a volume's metadata take precedence"""
     at: int | None = None
-    """the time to treat as now, ms since 1970; None: the clock's"""
+    """time to treat as now, ms since 1970; None: the current time"""
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -153,9 +153,9 @@ def _behind_damage(found: Transactions, start: int) -> Transactions:
 def wanted_offsets(
     partition: ReadablePartition, filter: RecordFilter, passed: list[Finding], limits: Limits
 ) -> tuple[int | None, int | None]:
-    """First offset and offset after the last one that a filter asks for; None if it sets no bound.
+    """Return the first offset that a filter accepts and the offset after the last one; None if it sets no bound.
 
-    `passed` gets the damage before the first offset in which an earlier record may lie that is wanted by its time.
+    The search by timestamp goes past damage; damage that may hide an earlier accepted record is appended to `passed`.
     """
     low, high = filter.start_offset, filter.end_offset
     if filter.start_timestamp is not None:

@@ -28,7 +28,7 @@ Reset = Literal["earliest", "latest"]
 
 
 def check_isolation_level(level: str) -> None:
-    """Raise `UsageError` unless it is one of `ISOLATION_LEVELS`."""
+    """Raise `UsageError` unless the level is in `ISOLATION_LEVELS`."""
     if level not in ISOLATION_LEVELS:
         raise UsageError(f"isolation level {level!r} is not one of {', '.join(ISOLATION_LEVELS)}")
 
@@ -62,7 +62,7 @@ class ReadablePartition(Protocol):
 
     @property
     def limits(self) -> Limits:
-        """What it was opened with, for all that is read of it without other limits."""
+        """Limits with which the partition was opened."""
 
     @property
     def log_start_offset(self) -> int:

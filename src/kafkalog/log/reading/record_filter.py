@@ -1,4 +1,4 @@
-"""Which records of a partition are read: bounds, isolation level, and conditions on the headers of batches."""
+"""Filter of the records of a partition: bounds, isolation level, and conditions on batch headers."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ __all__ = ["EVERY_RECORD", "RecordFilter", "conditions_of"]
 
 
 class RecordFilter(Struct, frozen=True, kw_only=True):
-    """Which records are read; a field that is None allows all.
+    """Filter of records; a field that is None accepts all.
 
-    Starts are inclusive and ends exclusive.  Batches that the last three fields leave out are neither decompressed nor
-    decoded, so damage inside them is not found; entries of magic 0 and 1 have no producer and are never in a
-    transaction.  Raises `UsageError` for an isolation level, producer id or compression that does not exist.
+    Starts are inclusive and ends exclusive. Batches that the last three fields exclude are neither decompressed nor
+    decoded, so damage inside them is not found. Entries of magic 0 and 1 have no producer and are never in a
+    transaction. Raises `UsageError` for an isolation level, producer id or compression that does not exist.
     """
 
     start_offset: int | None = None
     """first offset; None: the log start offset"""
     end_offset: int | None = None
-    """offset after the last one"""
+    """offset after the last record"""
     start_timestamp: int | None = None
-    """ms since 1970: from the first record that has at least this timestamp"""
+    """ms since 1970; records from the first one with at least this timestamp"""
     end_timestamp: int | None = None
-    """ms since 1970: up to, not including, the first record that has at least this timestamp"""
+    """ms since 1970; records before the first one with at least this timestamp"""
     isolation_level: str | None = None
     """`read_uncommitted` or `read_committed`; None: `read_uncommitted`, but `read_committed` for an export"""
     producer_ids: ProducerIds = None
@@ -35,7 +35,7 @@ class RecordFilter(Struct, frozen=True, kw_only=True):
     codecs: Codecs = None
     """names or numbers of compressions, one or several"""
     transactional: bool | None = None
-    """only what was written in transactions, or only what was not"""
+    """True: only batches of transactions; False: only others"""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -48,12 +48,12 @@ class RecordFilter(Struct, frozen=True, kw_only=True):
 
     @property
     def isolation(self) -> str:
-        """The isolation level that reading has, `read_uncommitted` by default."""
+        """Isolation level for reading, `read_uncommitted` by default."""
         return self.isolation_level or READ_UNCOMMITTED
 
 
 def conditions_of(filter: RecordFilter) -> BatchFilter | None:
-    """The conditions of a filter on the headers of batches; None if there are none."""
+    """Return the conditions on batch headers; None if there are none."""
     return batch_filter(filter.producer_ids, filter.codecs, filter.transactional)
 
 
