@@ -9,7 +9,7 @@ import msgspec
 from msgspec import structs
 
 from kafkalog.codec.arguments import check_fields
-from kafkalog.codec.common.asked import Option
+from kafkalog.codec.common.options import Option
 from kafkalog.log.directories.workers import OnProgress
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.facts.recovery_request import Rules

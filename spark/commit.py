@@ -28,6 +28,7 @@ from kafkalog.log.disk.files import scan_directory
 from kafkalog.log.walk.on_damage import STOP
 from kafkalog.log.writing.checkpoint_files import forget, write_offset
 from kafkalog.log.writing.session import locked_directory
+from kafkalog.spark.commit_lock import in_turn
 from kafkalog.spark.journal import (
     Journal,
     Planned,
@@ -39,7 +40,6 @@ from kafkalog.spark.journal import (
     save_journal,
 )
 from kafkalog.spark.staging import Staged, TopicPartition, discard, placed, work_directory
-from kafkalog.spark.turns import in_turn
 from kafkalog.spark.write_options import WriteOptions
 
 __all__ = ["abandon", "commit"]

@@ -26,7 +26,7 @@ from kafkalog.log.directories.side_files import read_side_file
 from kafkalog.log.disk.files import is_directory, is_file, listed_once, real
 from kafkalog.log.disk.remote_file import is_uri
 from kafkalog.log.walk.summary import SegmentSummary, summarize
-from kafkalog.recovery.checks.beside import Beside, Told
+from kafkalog.recovery.checks.checkpoint_checks import Beside, Told
 from kafkalog.recovery.checks.log_directory import AsListed, in_no_log_directory, lost_starts
 from kafkalog.recovery.checks.partition import verify_partition
 from kafkalog.recovery.checks.report import PartitionReport

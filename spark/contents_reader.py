@@ -20,7 +20,7 @@ from kafkalog.spark.contents_files import PER_PARTITION, Place, reopened
 from kafkalog.spark.contents_rows import Row, arrow_batches
 from kafkalog.spark.discovery import expand_paths, selected
 from kafkalog.spark.options import Mode, ReadOptions
-from kafkalog.spark.told import tell
+from kafkalog.spark.query_warnings import tell
 
 __all__ = ["ContentsReader"]
 

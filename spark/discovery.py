@@ -29,10 +29,10 @@ from kafkalog.log.walk.header_walk import Span, spans_from
 from kafkalog.log.walk.segment import Segment, index_of
 from kafkalog.log.walk.spans import spans
 from kafkalog.spark.bounds import EARLIEST, LATEST, Bound, TopicPartition
-from kafkalog.spark.left_out import check_left_out
 from kafkalog.spark.options import Mode, ReadOptions
 from kafkalog.spark.planning import PartitionFacts, Piece, SegmentFacts, plan, target_bytes
-from kafkalog.spark.told import LOGGER
+from kafkalog.spark.query_warnings import LOGGER
+from kafkalog.spark.unreadable_entries import check_left_out
 
 __all__ = [
     "Range",

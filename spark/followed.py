@@ -30,12 +30,12 @@ from kafkalog.spark.discovery import (
     segments_between,
     selected,
 )
-from kafkalog.spark.left_out import check_left_out, is_wanted
 from kafkalog.spark.options import ReadOptions
 from kafkalog.spark.planning import PartitionFacts, Piece, plan, target_bytes
+from kafkalog.spark.query_warnings import LOGGER, tell
 from kafkalog.spark.reader import LOSS
 from kafkalog.spark.stream_offsets import Offsets
-from kafkalog.spark.told import LOGGER, tell
+from kafkalog.spark.unreadable_entries import check_left_out, is_wanted
 
 __all__ = ["FollowedLogs", "View", "bytes_between", "end_within"]
 

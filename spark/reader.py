@@ -30,8 +30,8 @@ from kafkalog.log.reading.lossy import Lossy
 from kafkalog.log.reading.slices import Damage, SliceReader
 from kafkalog.spark.options import Mode, ReadOptions
 from kafkalog.spark.planning import Piece
+from kafkalog.spark.query_warnings import tell
 from kafkalog.spark.schema import Layout
-from kafkalog.spark.told import tell
 from kafkalog.spark.worker_memory import set_aside
 
 __all__ = ["LogInputPartition", "LogReader"]

@@ -44,9 +44,9 @@ class KafkaLogSource(DataSource):
         from kafkalog.spark.deciding import decided
         from kafkalog.spark.discovery import expand_paths
         from kafkalog.spark.options import RECORDS, parse_options
+        from kafkalog.spark.query_warnings import tell
         from kafkalog.spark.reader import LogReader
         from kafkalog.spark.schema import layout_of
-        from kafkalog.spark.told import tell
 
         options = parse_options(self.options)
         if options.remote is not None:  # Spark pickles the reader before it asks for partitions
@@ -63,10 +63,10 @@ class KafkaLogSource(DataSource):
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
         """Return the streaming reader for all columns, or for those in a user's schema."""
         from kafkalog.spark.deciding import decided
+        from kafkalog.spark.query_warnings import tell
         from kafkalog.spark.schema import layout_of
         from kafkalog.spark.stream import LogStreamReader
         from kafkalog.spark.stream_options import parse_stream_options
-        from kafkalog.spark.told import tell
 
         options = parse_stream_options(self.options)
         if options.read.ignored:

@@ -18,9 +18,9 @@ from kafkalog.log.writing.column_partitions import ColumnPartitions, Numbers
 from kafkalog.log.writing.partition_counts import PartitionCounts
 from kafkalog.log.writing.topics import check_topic, partition_name
 from kafkalog.spark.batch_building import BatchSettings, build_batches
+from kafkalog.spark.query_warnings import tell
 from kafkalog.spark.sink_schema import check_schema, rows_of
 from kafkalog.spark.staging import Staged, StagingFile, TopicPartition, work_directory
-from kafkalog.spark.told import tell
 from kafkalog.spark.worker_memory import set_aside
 from kafkalog.spark.write_options import WriteOptions, parse_write_options
 

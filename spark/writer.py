@@ -17,8 +17,8 @@ from pyspark.sql.types import StructType
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.spark.commit import abandon, commit
 from kafkalog.spark.leftovers import clear_leftovers
+from kafkalog.spark.query_warnings import tell
 from kafkalog.spark.staging import Staged, begin, discard_all, work_directory
-from kafkalog.spark.told import tell
 from kafkalog.spark.write_task import Prepared, write_task
 
 try:

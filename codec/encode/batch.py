@@ -14,7 +14,7 @@ from msgspec import Struct
 from kafkalog.codec.compression import compress
 from kafkalog.codec.control import CONTROL_KEY, END_MARKER
 from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.encode.given import check_record, header_bytes
+from kafkalog.codec.encode.record_checks import check_record, header_bytes
 from kafkalog.codec.encode.records import write_records
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.execution import RawRecord

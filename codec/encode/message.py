@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from kafkalog.codec.compression import compress
 from kafkalog.codec.compression.specs import codec_spec
-from kafkalog.codec.encode.given import check_record
+from kafkalog.codec.encode.record_checks import check_record
 from kafkalog.codec.encode.records import write_content
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.framing import LEGACY_CRC_START

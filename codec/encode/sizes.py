@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkalog.codec.derive import OpKind
-from kafkalog.codec.encode.given import header_bytes
+from kafkalog.codec.encode.record_checks import header_bytes
 from kafkalog.codec.record_shape import RECORD
 
 __all__ = ["MAX_RECORD_OVERHEAD", "content_size", "record_size"]

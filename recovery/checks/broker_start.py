@@ -10,10 +10,10 @@ from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.log.directories.workers import Workers
-from kafkalog.recovery.broker.asking import ANYTHING, StartQuestion, findings_for, start_with
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
+from kafkalog.recovery.broker.start_question import ANYTHING, StartQuestion, findings_for, start_with
 from kafkalog.recovery.checks.report import BrokerStart
 from kafkalog.recovery.checks.started_over import findings_of_starting_over
 from kafkalog.recovery.facts.recovery_request import Rules

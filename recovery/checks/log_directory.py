@@ -17,8 +17,8 @@ from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.inventory import Inventory
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import real, scan_directory
-from kafkalog.recovery.broker.asking import ANYTHING, StartQuestion
-from kafkalog.recovery.checks.beside import Beside
+from kafkalog.recovery.broker.start_question import ANYTHING, StartQuestion
+from kafkalog.recovery.checks.checkpoint_checks import Beside
 from kafkalog.recovery.checks.lost_and_found import EndsAt, batches_outside
 from kafkalog.recovery.checks.lost_directories import read_only_finding
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of

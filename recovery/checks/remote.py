@@ -16,8 +16,8 @@ from kafkalog.log.directories.workers import OnRead, in_order
 from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery.checks.partition import header_tables, verify_partition
 from kafkalog.recovery.checks.report import DirectoryReport, PartitionReport
-from kafkalog.tiers.beside import remote_metadata_in
-from kafkalog.tiers.both import BothTiers
+from kafkalog.tiers.both_tiers import BothTiers
+from kafkalog.tiers.local_tiering import remote_metadata_in
 from kafkalog.tiers.remote_tier import RemoteTier
 
 __all__ = ["verify_remote"]

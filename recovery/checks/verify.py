@@ -19,9 +19,9 @@ from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnRead, in_order
 from kafkalog.log.disk.files import PathLike, listed_once, real, unreadable
-from kafkalog.recovery.broker.asking import ANYTHING, StartQuestion
-from kafkalog.recovery.checks.beside import Beside, verify_beside
+from kafkalog.recovery.broker.start_question import ANYTHING, StartQuestion
 from kafkalog.recovery.checks.beside_running import is_in_use, look_again, read_again, settled_findings
+from kafkalog.recovery.checks.checkpoint_checks import Beside, verify_beside
 from kafkalog.recovery.checks.log_directory import AsListed, beside_of, in_no_log_directory, listed_findings
 from kafkalog.recovery.checks.lost_and_found import known_ends
 from kafkalog.recovery.checks.lost_directories import with_what_was_there

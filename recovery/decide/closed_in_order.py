@@ -28,7 +28,7 @@ from kafkalog.recovery.safe.recovery import InOrder, no_checks
 from kafkalog.tiers.tiering import Tiering
 
 if TYPE_CHECKING:
-    from kafkalog.recovery.checks.beside import Beside
+    from kafkalog.recovery.checks.checkpoint_checks import Beside
     from kafkalog.recovery.decide.actions import RecoveryAction
 
 __all__ = ["Look", "checks_of", "findings_of_checks", "is_for_full", "left_by", "left_in_place"]
@@ -49,7 +49,7 @@ class _Checks:
     """Checks of the partitions of a survey, without decoding records, which no plan depends on."""
 
     def __init__(self, survey: Survey, tiering: Tiering) -> None:
-        from kafkalog.recovery.checks.beside import Beside  # checks every index: most plans need none of it
+        from kafkalog.recovery.checks.checkpoint_checks import Beside  # checks every index: most plans need none of it
 
         tree = survey.tree()
         self._survey = survey
@@ -74,7 +74,7 @@ class _Checks:
         return found
 
     def _findings(self, directory: str, first: int) -> list[Finding]:
-        from kafkalog.recovery.checks.beside import verify_beside
+        from kafkalog.recovery.checks.checkpoint_checks import verify_beside
 
         partition = self._partition(directory)
         if partition is None:

@@ -11,13 +11,13 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, FileKind
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.disk.files import unreadable
-from kafkalog.recovery.broker.asking import StartQuestion, directories_of_node, findings_for, start_with
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.broker.node.answer import NodeStart, Part
 from kafkalog.recovery.broker.node.bootstrap import BOOTSTRAP_CHECKPOINT
 from kafkalog.recovery.broker.node.sentences import node_findings
 from kafkalog.recovery.broker.node_start import node_start
-from kafkalog.recovery.checks.beside import verify_beside
+from kafkalog.recovery.broker.start_question import StartQuestion, directories_of_node, findings_for, start_with
+from kafkalog.recovery.checks.checkpoint_checks import verify_beside
 from kafkalog.recovery.checks.started_over import findings_of_starting_over
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
 from kafkalog.recovery.decide.plan import Plan

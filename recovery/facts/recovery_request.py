@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from kafkalog.codec.arguments import check_fields
-from kafkalog.codec.common.asked import Option
+from kafkalog.codec.common.options import Option
 from kafkalog.codec.common.shell import shell_option
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.log.directories.log_settings import LogSettings

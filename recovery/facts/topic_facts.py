@@ -27,7 +27,7 @@ from kafkalog.log.directories.identities import meta_properties_of
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.recovery.facts.cleaner_settings import CleanerConfig, known_settings
 from kafkalog.recovery.facts.metadata_copies import OTHER_COPIES
-from kafkalog.tiers.beside import read_tiering
+from kafkalog.tiers.local_tiering import read_tiering
 from kafkalog.tiers.tiering import NO_TIERING, REMOTE_STORAGE_ENABLE, Tiering
 
 if TYPE_CHECKING:

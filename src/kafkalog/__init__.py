@@ -78,7 +78,7 @@ _NAMES = {
     ".producer.streams": ["open_streams"],
     ".recovery.act.history": ["runs"],
     ".recovery.act.purging": ["purge"],
-    ".recovery.broker.asking": ["StartQuestion"],
+    ".recovery.broker.start_question": ["StartQuestion"],
     ".recovery.checks.remote": ["verify_remote"],
     ".recovery.checks.verify": ["verify"],
     ".recovery.damage.bit_repair": ["Proof"],

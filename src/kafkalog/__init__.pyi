@@ -104,7 +104,7 @@ from kafkalog.producer.room import QueueFullError as QueueFullError
 from kafkalog.producer.streams import open_streams as open_streams
 from kafkalog.recovery.act.history import runs as runs
 from kafkalog.recovery.act.purging import purge as purge
-from kafkalog.recovery.broker.asking import StartQuestion as StartQuestion
+from kafkalog.recovery.broker.start_question import StartQuestion as StartQuestion
 from kafkalog.recovery.checks.remote import verify_remote as verify_remote
 from kafkalog.recovery.checks.verify import verify as verify
 from kafkalog.recovery.damage.bit_repair import Proof as Proof

@@ -48,7 +48,7 @@ HELD = {
     "kafkalog.tables.rows.Rows": "columns of Arrow's",
     "kafkalog.spark.decoded.DecodedBatch": "columns of Arrow's",
     "kafkalog.values.pushdown.Reach": "an expression of Arrow's",
-    "kafkalog.tiers.both.BothTiers": "a remote tier, which is listed and mounted",
+    "kafkalog.tiers.both_tiers.BothTiers": "a remote tier, which is listed and mounted",
     "kafkalog.log.directories.side_files.SideFile": "entries that are read when they are asked for",
     "kafkalog.recovery.act.apply.Located": "operations, each of which is tried by itself",
     "kafkalog.recovery.act.script.Script": "operations, each of which is tried by itself",

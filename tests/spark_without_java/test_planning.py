@@ -18,8 +18,8 @@ from kafkalog.log.walk.header_walk import Span
 from kafkalog.spark.discovery import expand_paths, plan_read
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.planning import PartitionFacts, Piece, SegmentFacts, plan, target_bytes
+from kafkalog.spark.query_warnings import tell
 from kafkalog.spark.source import KafkaLogSource
-from kafkalog.spark.told import tell
 from testkit.recorded.broker_dirs import brokers
 
 

@@ -23,12 +23,12 @@ from kafkalog.log.disk import fs
 from kafkalog.log.writing.column_partitions import partitions_of
 from kafkalog.log.writing.partitioners import legacy_partition, partition_for_key
 from kafkalog.spark.commit import abandon, commit
+from kafkalog.spark.commit_lock import in_turn
 from kafkalog.spark.journal import Journal, Planned, load_journal, note_batch, save_journal
 from kafkalog.spark.leftovers import clear_leftovers, leftovers
 from kafkalog.spark.schema import SPARK_TYPES
 from kafkalog.spark.sink_schema import check_schema, rows_of
 from kafkalog.spark.staging import Staged, begin, work_directory
-from kafkalog.spark.turns import in_turn
 from kafkalog.spark.write_options import parse_write_options
 from kafkalog.spark.write_task import Prepared, write_task
 from kafkalog.spark.writer import LogArrowWriter, LogStreamArrowWriter

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
-from kafkalog.cluster.records.beside import checkpoint_in
+from kafkalog.cluster.records.checkpoints import checkpoint_in
 from kafkalog.cluster.rules.java import coordinator_partition
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.codec.finding_codes import Trait, codes_with

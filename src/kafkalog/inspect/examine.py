@@ -15,9 +15,9 @@ from kafkalog.codec.names import META_PROPERTIES, ZOOKEEPER_DIRECTORY
 from kafkalog.copies.compare import compare
 from kafkalog.copies.comparison import Comparison
 from kafkalog.inspect.annotated import bytes_around
-from kafkalog.inspect.asked import Asked, Watch
 from kafkalog.inspect.facts import Damage, Directory, Planned, ReportFacts
 from kafkalog.inspect.lost_batches import is_of_batch
+from kafkalog.inspect.report_request import Asked, Watch
 from kafkalog.inspect.walked import walk_over
 from kafkalog.log.directories.identities import are_copies_of_one
 from kafkalog.log.directories.inventory import Inventory, open_all

@@ -25,8 +25,8 @@ from kafkalog.log.walk.behind_damage import BehindDamage, tell_what_is_behind
 from kafkalog.log.walk.missing import MissingOffsets
 from kafkalog.log.walk.summary import SegmentSummary, summarize
 from kafkalog.recovery.act.unfinished_business import Standing, standing
-from kafkalog.recovery.checks.beside import Beside
 from kafkalog.recovery.checks.beside_running import is_in_use, look_again, read_again, settled_findings
+from kafkalog.recovery.checks.checkpoint_checks import Beside
 from kafkalog.recovery.checks.log_directory import beside_of, listed_findings
 from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends
 from kafkalog.recovery.checks.lost_directories import with_what_was_there

@@ -23,11 +23,11 @@ from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.inventory import open_all
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
-from kafkalog.tiers.asking import in_order
 from kafkalog.tiers.bucket import epochs_of, segments_of
 from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.lineage import RemoteStretch, lineage
 from kafkalog.tiers.metadata import RemoteMetadata, read_remote_metadata
+from kafkalog.tiers.parallel_requests import in_order
 from kafkalog.tiers.remote_tier import ListedSegment, RemoteTier
 from kafkalog.tiers.segments import RemoteSegment
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.inspect.asked import Asked, Watch
 from kafkalog.inspect.examine import examine
 from kafkalog.inspect.facts import ReportFacts
+from kafkalog.inspect.report_request import Asked, Watch
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike
 from kafkalog.reporting.markdown import markdown_of

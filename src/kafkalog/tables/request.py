@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from kafkalog.codec.arguments import check_fields
-from kafkalog.codec.common.asked import Option
+from kafkalog.codec.common.options import Option
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike

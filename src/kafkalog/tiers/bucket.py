@@ -12,8 +12,8 @@ from kafkalog.codec.names import FileKind
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.text import LeaderEpoch, decode_leader_epochs
 from kafkalog.log.disk.remote_file import MissingFileError
-from kafkalog.tiers.asking import in_order
 from kafkalog.tiers.lineage import leads_to
+from kafkalog.tiers.parallel_requests import in_order
 from kafkalog.tiers.remote_tier import ListedSegment, RemoteTier
 from kafkalog.tiers.segments import RemoteSegment, RemoteSegmentEvent, RemoteSegmentState
 

@@ -16,9 +16,9 @@ from kafkalog.log.directories.directory import is_log_dir, is_partition_dir, log
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import PathLike, absolute, is_directory
 from kafkalog.log.disk.remote import storage_of
-from kafkalog.tiers.beside import remote_metadata_in
-from kafkalog.tiers.both import BothTiers
+from kafkalog.tiers.both_tiers import BothTiers
 from kafkalog.tiers.layouts import key_files, open_tier
+from kafkalog.tiers.local_tiering import remote_metadata_in
 from kafkalog.tiers.remote_tier import RemoteTier
 
 __all__ = ["RemotePart", "TierBounds", "mounted", "open_partition", "tier_bounds"]

@@ -17,7 +17,7 @@ from kafkalog.cli.options.times import AT
 from kafkalog.cli.progress import ByteProgress, RecoveryProgress
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.settings import parse_settings, planning_words
-from kafkalog.inspect.asked import Asked, Watch
+from kafkalog.inspect.report_request import Asked, Watch
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.workers import ProgressState
 from kafkalog.recovery.facts.recovery_request import Recovery

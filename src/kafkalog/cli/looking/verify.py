@@ -23,7 +23,7 @@ from kafkalog.codec.findings import Severity
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.commits import unfinished_commit
 from kafkalog.log.directories.selection import Selection
-from kafkalog.recovery.broker.asking import StartQuestion
+from kafkalog.recovery.broker.start_question import StartQuestion
 from kafkalog.recovery.checks.report import IN_USE, DirectoryJson, PartitionReport, VerifyReport
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.words.escapes import escape_controls

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.cluster.records.beside import checkpoint_in
+from kafkalog.cluster.records.checkpoints import checkpoint_in
 from kafkalog.cluster.records.coordinator_records import CoordinatorRecord, decode_record
 from kafkalog.codec.control import end_transaction_marker
 from kafkalog.codec.errors import FormatError

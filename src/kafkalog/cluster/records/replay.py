@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from kafkalog.cluster.records.beside import checkpoint_in
+from kafkalog.cluster.records.checkpoints import checkpoint_in
 from kafkalog.cluster.records.coordinator_records import CoordinatorRecord
 from kafkalog.cluster.records.entries import Entry, Marker, entries
 from kafkalog.codec.findings import Finding, FindingCode

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from kafkalog.codec.arguments import check_fields
-from kafkalog.codec.common.asked import Option
+from kafkalog.codec.common.options import Option
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.jobs.compact.cleaning import CompactionPlan, CompactionRules, plan_directory
 from kafkalog.log.directories.selection import ALL, Selection

@@ -20,7 +20,7 @@ from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, encode_leader_ep
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition
 from kafkalog.recovery.facts.topic_facts import TopicFacts
-from kafkalog.tiers.both import BothTiers
+from kafkalog.tiers.both_tiers import BothTiers
 
 __all__ = ["Beginning", "beginning_of", "is_missed", "local_logs", "sound_end"]
 

@@ -28,7 +28,7 @@ from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.writing.partitioners import partition_for_key
 from kafkalog.log.writing.writer import Log
-from kafkalog.tiers.both import BothTiers
+from kafkalog.tiers.both_tiers import BothTiers
 from kafkalog.tiers.bucket import epochs_of, last_offset_of
 from kafkalog.tiers.remote_tier import ListedSegment, RemoteTier
 from kafkalog.tiers.segments import RemoteSegmentState

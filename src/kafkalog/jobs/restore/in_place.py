@@ -30,7 +30,7 @@ from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction, marker_
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of
-from kafkalog.tiers.both import BothTiers
+from kafkalog.tiers.both_tiers import BothTiers
 from kafkalog.tiers.remote_tier import RemoteTier
 
 __all__ = ["beginnings_in", "with_beginnings"]

@@ -37,7 +37,7 @@ from kafkalog.log.disk.remote_file import RemoteFile
 from kafkalog.log.walk.segment import Segment
 from kafkalog.recovery.act.fs import PIECE, FileSystem, own_file
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
-from kafkalog.tiers.both import BothTiers
+from kafkalog.tiers.both_tiers import BothTiers
 from kafkalog.tiers.lineage import RemoteStretch
 from kafkalog.tiers.remote_tier import RemoteTier
 

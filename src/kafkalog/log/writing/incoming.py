@@ -13,7 +13,7 @@ from kafkalog.codec.codec_names import as_codec
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.encode import ProducerState, build_batch, build_messages
 from kafkalog.codec.encode.batch import NO_PRODUCER
-from kafkalog.codec.encode.given import check_record
+from kafkalog.codec.encode.record_checks import check_record
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.model import (
     BATCH,

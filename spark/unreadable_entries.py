@@ -11,7 +11,7 @@ from kafkalog.codec.names import parse_partition_directory, parse_segment_file
 from kafkalog.log.directories.inventory import Inventory
 from kafkalog.spark.bounds import TopicPartition
 from kafkalog.spark.options import Mode, ReadOptions
-from kafkalog.spark.told import tell
+from kafkalog.spark.query_warnings import tell
 
 __all__ = ["check_left_out", "is_wanted"]
 
