@@ -54,3 +54,26 @@ def test_a_torn_end_of_the_metadata_log_is_said_once(place: Path) -> None:
     SCENES["lost-controllers"](place)
     printed = kafkalog("plan", "node-1").out
     assert printed.count("torn_tail (__cluster_metadata-0/") == 1
+
+
+def test_one_verdict_comes_before_the_plans_of_several_directories(place: Path) -> None:
+    SCENES["dead-cluster"](place)
+    roots = ["broker-1", "broker-2", "broker-3", "controller"]
+    planned, done = screen("plan", *roots), screen("recover", *roots, "--yes")
+    verdict = planned[: planned.index("type this:")]
+    assert verdict[0] == "plan for 4 log directories in mode safe"
+    assert done[: len(verdict)] == verdict
+    assert done[len(verdict)] == "this is done next, and `kafkalog undo` takes it back"
+
+
+def test_nothing_is_said_to_be_done_where_one_of_several_directories_needs_consent(place: Path) -> None:
+    SCENES["flipped-bit"](place)
+    (place / "data").rename(place / "flipped")
+    SCENES["stopped"](place)
+    (place / "data" / ".kafka_cleanshutdown").unlink()
+    assert "this is done next" in kafkalog("recover", "data", "--yes", "--into", "copy").out
+    refused = kafkalog("recover", "data", "flipped", "--yes", columns=80)
+    assert refused.code == 3
+    assert refused.lines[0] == "plan for 2 log directories in mode safe"
+    assert "this is done next" not in refused.out
+    assert "kafkalog recover" in refused.out

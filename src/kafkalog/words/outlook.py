@@ -26,7 +26,7 @@ from kafkalog.words.first_screen import FirstScreen, Loss
 from kafkalog.words.order import natural_order
 
 __all__ = [
-    "FIRST_END_THE_RUN", "Outlook", "copies_to_keep", "first_screen", "forecast_sentences", "losses_of",
+    "DONE_NEXT", "FIRST_END_THE_RUN", "Outlook", "copies_to_keep", "first_screen", "forecast_sentences", "losses_of",
     "out_of_service_sentence",
 ]  # fmt: skip
 
@@ -37,6 +37,7 @@ _TYPE_THIS = "type this:"
 _OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EMPTY_AGAIN,
         ConsequenceKind.FUTURE_TRUNCATED)  # fmt: skip
 
+DONE_NEXT: Final = "this is done next, and `kafkalog undo` takes it back"
 FIRST_END_THE_RUN: Final = (
     "first end the run that was cut short: `kafkalog recover` completes it and does no more, `kafkalog undo` takes "
     "it back; if a broker was started since, `recover` sets the run aside; then ask again"
@@ -131,6 +132,8 @@ def _note(outlooks: Sequence[Outlook]) -> str:
     noted = [each for each in outlooks if each.note]
     if len(outlooks) == 1 or not noted:
         return noted[0].note if noted else ""
+    if DONE_NEXT in {each.note for each in noted}:
+        return DONE_NEXT
     shown = [each for each in noted if each.commands] or noted[:1]
     if len(shown) > 1 and len({each.note for each in shown}) == 1 and shown[0].note == _TYPE_THIS:
         return "type these, one for each directory:"

@@ -27,7 +27,7 @@ from kafkalog.words.escapes import escape_controls
 from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.node import mends
 from kafkalog.words.order import natural_order
-from kafkalog.words.outlook import FIRST_END_THE_RUN, Outlook, first_screen
+from kafkalog.words.outlook import DONE_NEXT, FIRST_END_THE_RUN, Outlook, first_screen
 from kafkalog.words.ways import label_of, mode_words, needs_copies
 
 __all__ = ["print_plan", "print_plans"]
@@ -141,7 +141,6 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
 
 
 _STOP_FIRST = "stop the broker, or wait for the recovery, that holds the lock; then look at the plan again, and "
-_DONE_NEXT = "this is done next, and `kafkalog undo` takes it back"
 NOT_NEEDED = "the broker was stopped cleanly and would start on this as it is: a recovery is not needed"
 
 
@@ -165,7 +164,7 @@ def _write_apart(writer: LineWriter, plan: Plan) -> None:
 def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) -> Outlook:
     """Contents of the first screen for a plan of a directory."""
     is_done_next = acts and plan.changes and plan.refusal is None
-    note, commands = (_DONE_NEXT, []) if is_done_next else _what_to_type(plan, given)
+    note, commands = (DONE_NEXT, []) if is_done_next else _what_to_type(plan, given)
     if commands and plan.root in given.locked:
         note = f"{_STOP_FIRST}{note}"
     return Outlook(
@@ -231,19 +230,18 @@ def title_of(plans: Sequence[Plan]) -> str:
     return escape_controls(f"plan for {where} in mode {plans[0].mode}")
 
 
-def print_plans(
-    plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: bool = False, problems: Sequence[str] = ()
-) -> None:
+def print_plans(plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: bool = False,
+                problems: Sequence[str] = (), acts: bool = False) -> None:  # fmt: skip
     """Print the verdict on all plans together, and then the details of each; nothing without a plan.
 
-    `problems` are sentences about directories for which there is no plan.
+    `problems` are sentences about directories for which there is no plan.  With `acts` the plans are carried out next.
     """
     is_one = len(plans) == 1 and not problems
     given = given if problems else _of_all_together(plans, given)
     if plans and not is_one:
-        print_screen(first_screen(title_of(plans), [outlook_of(each, given) for each in plans], problems))
+        print_screen(first_screen(title_of(plans), [outlook_of(each, given, acts=acts) for each in plans], problems))
     for plan in plans:
-        print_plan(plan, given, every=every, with_screen=is_one)
+        print_plan(plan, given, every=every, with_screen=is_one, acts=acts)
 
 
 def _of_all_together(plans: Sequence[Plan], given: Given) -> Given:
