@@ -66,6 +66,17 @@ def test_one_verdict_comes_before_the_plans_of_several_directories(place: Path) 
     assert done[len(verdict)] == "this is done next, and `kafkalog undo` takes it back"
 
 
+def test_a_plan_has_no_rows_of_partitions_that_keep_their_logs(place: Path) -> None:
+    """Of 70 partitions 60 rows said "none", because old snapshots of producers go to quarantine after a crash."""
+    SCENES["stopped"](place)
+    (place / "data" / ".kafka_cleanshutdown").unlink()
+    lines = kafkalog("plan", "data").lines
+    assert not [line for line in lines if line.startswith(("clicks-42-0", "sessions-20-0"))]
+    (summed,) = (line for line in lines if line.startswith("no log is cut; in 8 partitions: "))
+    assert summed.endswith("rebuilt, 3 files set aside (--all lists them)")
+    assert [line for line in kafkalog("plan", "data", "--all").lines if line.startswith("sessions-20-0")]
+
+
 def test_nothing_is_said_to_be_done_where_one_of_several_directories_needs_consent(place: Path) -> None:
     SCENES["flipped-bit"](place)
     (place / "data").rename(place / "flipped")

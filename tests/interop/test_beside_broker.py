@@ -107,6 +107,7 @@ def test_damage_in_a_closed_segment_is_found_beside_a_busy_broker(broker: RealBr
             assert str(first) in finished.err
             named = {line.split("(")[1].split(",")[0] for line in finished.err.splitlines()}
             assert {Path(each).parent.name for each in named} == {"damaged-0"}, "its indexes may be named, no other log"
+    print(f"{CALLS} looks beside a busy broker with a damaged segment, all of which found it and nothing else")
 
 
 def moments_of(directory: Path) -> list[str]:

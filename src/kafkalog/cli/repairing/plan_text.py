@@ -83,21 +83,28 @@ def _print_partitions(title: str, partitions: Sequence[PartitionPlan], lost: Map
 
 
 def _print_changing(plan: Plan, changing: Sequence[PartitionPlan], *, every: bool) -> None:
-    """A table of the partitions of which something is removed, and a sum of the others; with `every`, of all."""
-    listed = changing if every else [each for each in changing if each.cut_bytes or each.quarantined or each.renamed_to]
+    """A table of the partitions that lose a part of their log or are renamed, and a sum of the others; with `every`, a
+    table of all.
+    """
+    lost = plan.choice.own_by_partition
+    listed = [each for each in changing
+              if every or each.cut_bytes or each.renamed_to or _lost(each, lost) != "none"]  # fmt: skip
     if listed:
-        _print_partitions("partitions that change" if every else "partitions of which something goes to quarantine",
-                          listed, plan.choice.own_by_partition)  # fmt: skip
+        title = "partitions that change" if every else "partitions that lose a part of their log"
+        if not every and any(each.renamed_to for each in listed):
+            title += " or are renamed"
+        _print_partitions(title, listed, lost)
+    names = {each.name for each in listed}
+    rest = [each for each in changing if each.name not in names]
+    rebuilt, aside = sum(len(each.rebuilt) for each in rest), sum(len(each.quarantined) for each in rest)
+    files = counted(rebuilt, "file") + " rebuilt" + (f", {counted(aside, 'file')} set aside" if aside else "")
     with SentenceWriter() as writer:
-        if not listed:
-            if changing:
-                writer.write("no log is cut")
-            elif not _moves_directories(plan):
-                writer.write("no partition changes")
-        if len(listed) < len(changing):
-            made = sum(len(each.rebuilt) for each in changing) - sum(len(each.rebuilt) for each in listed)
-            others = counted(len(changing) - len(listed), "more partition")
-            writer.write(f"{others} of which nothing is removed: {counted(made, 'file')} rebuilt (--all lists them)")
+        if rest:
+            where = counted(len(rest), "more partition" if listed else "partition")
+            text = f"{where} of which no log is cut" if listed else f"no log is cut; in {where}"
+            writer.write(f"{text}: {files} (--all lists them)")
+        elif not (listed or _moves_directories(plan)):
+            writer.write("no partition changes")
 
 
 def _moves_directories(plan: Plan) -> bool:
