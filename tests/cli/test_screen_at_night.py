@@ -88,3 +88,12 @@ def test_nothing_is_said_to_be_done_where_one_of_several_directories_needs_conse
     assert refused.lines[0] == "plan for 2 log directories in mode safe"
     assert "this is done next" not in refused.out
     assert "kafkalog recover" in refused.out
+
+
+@pytest.mark.parametrize("command", [("plan",), ("report", "--format", "text", "--output", "-")])
+def test_a_lost_meta_properties_comes_with_the_command_that_restores_it(command: tuple[str, ...], place: Path) -> None:
+    SCENES["meta-properties"](place)
+    data, other = place / "data", place / "data-2"
+    lines = kafkalog(command[0], "data", "data-2", *command[1:], columns=1000).out.splitlines()[:HEIGHT]
+    typed = " ".join(" ".join(lines).replace("\\", "").split())
+    assert f"type this (1 more directory is below): kafkalog recover {data} {other} --meta-properties --yes" in typed

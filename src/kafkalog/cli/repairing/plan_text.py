@@ -22,7 +22,7 @@ from kafkalog.recovery.decide.ways import Measured, RecoveryWay
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.modes.table import Mode
 from kafkalog.words.advice import told
-from kafkalog.words.commands import NOTHING_GIVEN, Given, commands_for, paths_of, with_identity
+from kafkalog.words.commands import NOTHING_GIVEN, Given, commands_for, identity_command, paths_of, with_identity
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.node import mends
@@ -216,6 +216,9 @@ def _what_to_type(plan: Plan, given: Given) -> tuple[str, list[str]]:
             paths, words = with_identity(plan, words, paths)
         typed = f"kafkalog recover {shell_line([*paths, *words, *own, *copies, *consent])} --yes"
         return (_note_of_consent(best) if consent else "type this:"), [typed]
+    identity = None if plan.note_of_identity is None else identity_command(plan, given.words)
+    if identity is not None:
+        return "type this:", [identity]
     if is_choice and best is not None:
         return DONE, []
     if mended:
@@ -295,9 +298,6 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
         _write_apart(writer, plan)
         if plan.note_of_identity is not None:
             writer.write(escape_controls(plan.note_of_identity))
-            if plan.identity_in:
-                paths, words = with_identity(plan, given.words)
-                writer.write(escape_controls(f"  kafkalog recover {shell_line([*paths, *words])} --yes"))
         if plan.deleted is not None:
             writer.write(escape_controls(f"note: {plan.deleted}"))
         damage = sentence_of_damage_left(plan.choice.own)
