@@ -77,6 +77,12 @@ def test_a_plan_has_no_rows_of_partitions_that_keep_their_logs(place: Path) -> N
     assert [line for line in kafkalog("plan", "data", "--all").lines if line.startswith("sessions-20-0")]
 
 
+def test_what_is_true_of_every_directory_is_said_of_none_in_particular(place: Path) -> None:
+    SCENES["lost-directory"](place)
+    (note,) = (line for line in kafkalog("plan", "disk", "metadata").lines if line.startswith("nothing to do; "))
+    assert "below" not in note
+
+
 def test_nothing_is_said_to_be_done_where_one_of_several_directories_needs_consent(place: Path) -> None:
     SCENES["flipped-bit"](place)
     (place / "data").rename(place / "flipped")

@@ -129,6 +129,8 @@ def _note(outlooks: Sequence[Outlook]) -> str:
     typed = [each for each in outlooks if each.commands]
     if len(typed) > 1 and len({tuple(each.commands) for each in typed}) == 1:  # one command, for all of them
         return typed[0].note
+    if not typed and len({each.note for each in outlooks}) == 1:
+        return outlooks[0].note
     noted = [each for each in outlooks if each.note]
     if len(outlooks) == 1 or not noted:
         return noted[0].note if noted else ""
