@@ -39,6 +39,9 @@ def test_batches_in_lost_and_found_come_before_a_loss_is_accepted(place: Path) -
     (first,) = (number for number, line in enumerate(lines) if "lost+found/#131078 first" in line)
     (recover,) = (number for number, line in enumerate(lines) if line.startswith("  kafkalog recover"))
     assert first < recover
+    acted = " ".join(" ".join(screen("recover", "data", "--yes")).split())
+    assert "lost+found/#131078 first" in acted
+    assert "(batches_outside, below); this is done next, and `kafkalog undo` takes it back" in acted
 
 
 def test_what_mends_a_quorum_is_a_command_of_its_own(place: Path) -> None:

@@ -109,6 +109,9 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
     commands = list(dict.fromkeys(command for each in outlooks for command in each.commands))
     losses = [loss for each in outlooks for loss in losses_of(each, where=each.root if several else None)]
     note = _note(outlooks)
+    outside = _outside(outlooks) if losses else ""
+    if note == DONE_NEXT:
+        outside = outside.removesuffix("then ").removesuffix("else ")
     if problems and not commands:
         note = "first see to what is said at the top; then ask again"
     return FirstScreen(
@@ -118,7 +121,7 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
         lost=_lost(outlooks),
         losses=losses,
         beyond_end=_groups_first(each for outlook in outlooks for each in outlook.consequences),
-        note=(_outside(outlooks) if losses else "") + note,
+        note=outside + note,
         commands=commands,
         problems=problems,
     )
