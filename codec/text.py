@@ -122,7 +122,8 @@ def _lines(text: str) -> list[str]:
 def _integer(text: str, line: int, source: str | None, bits: int = 64) -> int:
     value = parse_java_long(text, bits)
     if value is None:
-        raise _invalid(f"{text[:40]!r} is not a number", line, source)
+        shown = text[: 40 if text.isprintable() else 10]
+        raise _invalid(f"{shown!r} is not a number", line, source)
     return value
 
 

@@ -39,6 +39,9 @@ def test_batches_in_lost_and_found_come_before_a_loss_is_accepted(place: Path) -
     (first,) = (number for number, line in enumerate(lines) if "lost+found/#131078 first" in line)
     (recover,) = (number for number, line in enumerate(lines) if line.startswith("  kafkalog recover"))
     assert first < recover
+    acted = " ".join(" ".join(screen("recover", "data", "--yes")).split())
+    assert "lost+found/#131078 first" in acted
+    assert "(batches_outside, below); this is done next, and `kafkalog undo` takes it back" in acted
 
 
 def test_what_mends_a_quorum_is_a_command_of_its_own(place: Path) -> None:
@@ -54,3 +57,52 @@ def test_a_torn_end_of_the_metadata_log_is_said_once(place: Path) -> None:
     SCENES["lost-controllers"](place)
     printed = kafkalog("plan", "node-1").out
     assert printed.count("torn_tail (__cluster_metadata-0/") == 1
+
+
+def test_one_verdict_comes_before_the_plans_of_several_directories(place: Path) -> None:
+    SCENES["dead-cluster"](place)
+    roots = ["broker-1", "broker-2", "broker-3", "controller"]
+    planned, done = screen("plan", *roots), screen("recover", *roots, "--yes")
+    verdict = planned[: planned.index("type this:")]
+    assert verdict[0] == "plan for 4 log directories in mode safe"
+    assert done[: len(verdict)] == verdict
+    assert done[len(verdict)] == "this is done next, and `kafkalog undo` takes it back"
+
+
+def test_a_plan_has_no_rows_of_partitions_that_keep_their_logs(place: Path) -> None:
+    """Of 70 partitions 60 rows said "none", because old snapshots of producers go to quarantine after a crash."""
+    SCENES["stopped"](place)
+    (place / "data" / ".kafka_cleanshutdown").unlink()
+    lines = kafkalog("plan", "data").lines
+    assert not [line for line in lines if line.startswith(("clicks-42-0", "sessions-20-0"))]
+    (summed,) = (line for line in lines if line.startswith("no log is cut; in 8 partitions: "))
+    assert summed.endswith("rebuilt, 3 files set aside (--all lists them)")
+    assert [line for line in kafkalog("plan", "data", "--all").lines if line.startswith("sessions-20-0")]
+
+
+def test_what_is_true_of_every_directory_is_said_of_none_in_particular(place: Path) -> None:
+    SCENES["lost-directory"](place)
+    (note,) = (line for line in kafkalog("plan", "disk", "metadata").lines if line.startswith("nothing to do; "))
+    assert "below" not in note
+
+
+def test_nothing_is_said_to_be_done_where_one_of_several_directories_needs_consent(place: Path) -> None:
+    SCENES["flipped-bit"](place)
+    (place / "data").rename(place / "flipped")
+    SCENES["stopped"](place)
+    (place / "data" / ".kafka_cleanshutdown").unlink()
+    assert "this is done next" in kafkalog("recover", "data", "--yes", "--into", "copy").out
+    refused = kafkalog("recover", "data", "flipped", "--yes", columns=80)
+    assert refused.code == 3
+    assert refused.lines[0] == "plan for 2 log directories in mode safe"
+    assert "this is done next" not in refused.out
+    assert "kafkalog recover" in refused.out
+
+
+@pytest.mark.parametrize("command", [("plan",), ("report", "--format", "text", "--output", "-")])
+def test_a_lost_meta_properties_comes_with_the_command_that_restores_it(command: tuple[str, ...], place: Path) -> None:
+    SCENES["meta-properties"](place)
+    data, other = place / "data", place / "data-2"
+    lines = kafkalog(command[0], "data", "data-2", *command[1:], columns=1000).out.splitlines()[:HEIGHT]
+    typed = " ".join(" ".join(lines).replace("\\", "").split())
+    assert f"type this (1 more directory is below): kafkalog recover {data} {other} --meta-properties --yes" in typed

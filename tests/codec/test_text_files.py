@@ -93,6 +93,13 @@ def test_a_checkpoint_cut_at_every_byte_is_refused_or_ends_inside_a_number() -> 
         assert len(got) in (0, 3)
 
 
+@pytest.mark.parametrize("data", [bytes(4096), b"\xff" * 4096, b"9" * 4096])
+def test_what_stands_for_a_number_is_shown_in_few_columns(data: bytes) -> None:
+    with pytest.raises(FormatError) as caught:
+        decode_offset_checkpoint(data)
+    assert max(map(len, str(caught.value).split(" "))) < 72
+
+
 def test_checkpoints_have_a_cap() -> None:
     with pytest.raises(LimitExceeded, match="too large"):
         decode_offset_checkpoint(b"0\n0\n", limits=replace(DEFAULT_LIMITS, checkpoint_bytes=3))

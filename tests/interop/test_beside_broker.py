@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +107,7 @@ def test_damage_in_a_closed_segment_is_found_beside_a_busy_broker(broker: RealBr
             assert str(first) in finished.err
             named = {line.split("(")[1].split(",")[0] for line in finished.err.splitlines()}
             assert {Path(each).parent.name for each in named} == {"damaged-0"}, "its indexes may be named, no other log"
+    print(f"{CALLS} looks beside a busy broker with a damaged segment, all of which found it and nothing else")
 
 
 def moments_of(directory: Path) -> list[str]:
@@ -123,15 +124,12 @@ def copied(broker: RealBroker, target: Path, *, checkpoints_last: bool) -> Path:
     for path in (*directories, *files) if checkpoints_last else (*files, *directories):
         if path == files[0] and checkpoints_last:
             time.sleep(1.5)  # gigabytes take minutes, in which a broker writes its checkpoints
-        if path.is_file():
-            shutil.copy2(path, target)
-            continue
-        (target / path.name).mkdir()
-        for each in sorted(path.iterdir()):
-            try:
-                shutil.copy2(each, target / path.name)
-            except FileNotFoundError:
-                continue  # deleted since, as `cp` and `tar` say too
+        is_directory = path in directories
+        if is_directory:
+            (target / path.name).mkdir()
+        for each in sorted(path.iterdir()) if is_directory else [path]:
+            with suppress(FileNotFoundError):  # deleted since, as `cp` and `tar` say too
+                shutil.copy2(each, target / each.relative_to(broker.log_dir))
     return target
 
 

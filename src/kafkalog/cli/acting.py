@@ -14,7 +14,8 @@ from msgspec import Struct, structs
 
 from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import Happened, interruptible
-from kafkalog.cli.output import LineWriter, print_json, remark
+from kafkalog.cli.output import print_json, remark
+from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.words.escapes import escape_controls
 
@@ -88,7 +89,7 @@ class Acting(Generic[Plan]):
     @staticmethod
     def write(*lines: str) -> None:
         """Print lines for people; unprintable characters are made visible."""
-        with LineWriter() as writer:
+        with SentenceWriter() as writer:
             for line in lines:
                 writer.write(escape_controls(line))
 

@@ -111,8 +111,11 @@ def print_table(
         shown = [i for i, each in enumerate(wanted) if not each.if_any or any(row[i] for row in cells)]
         wanted, right = [wanted[i] for i in shown], [right[i] for i in shown]
         cells = [[row[i] for i in shown] for row in cells]
-        writer.write(title)
-        for line in _drawn(wanted, right, cells, text_width() if fits else _width()):
+        width = text_width() if fits else _width()
+        for line in title.split("\n"):
+            for part in [line] if width is None else wrapping.wrapped(line, width):
+                writer.write(part)
+        for line in _drawn(wanted, right, cells, width):
             writer.write(line)
 
 

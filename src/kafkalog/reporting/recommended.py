@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kafkalog.codec.common.shell import shell_line
 from kafkalog.inspect.facts import Planned
-from kafkalog.words.commands import Given, commands_for, paths_of
+from kafkalog.words.commands import Given, commands_for, identity_command, paths_of
 from kafkalog.words.exit_codes import sentence_of
 
 __all__ = ["recommended_command", "why_no_plan"]
@@ -28,4 +28,4 @@ def recommended_command(planned: Planned, arguments: Sequence[str]) -> str | Non
         return "\n".join(commands_for(best, planned, Given(arguments))) or None
     if planned.files:
         return shell_line(["kafkalog", "recover", *paths_of(planned, Given(arguments)), *arguments, "--yes"])
-    return None
+    return identity_command(planned, arguments)

@@ -59,7 +59,8 @@ def _planned(planned: Planned, facts: ReportFacts) -> Markup:
         words = f"Nothing is lost either way: {counted(planned.files, 'file')} would be put in order, as a broker does."
         parts.append(element("p", words))
     else:
-        parts.append(element("p", "There is nothing to do."))
+        words = "This mode changes nothing." if planned.is_worth_a_look else "There is nothing to do."
+        parts.append(element("p", words))
     told_of = planned.consequences[:_MOST_PARTITIONS]
     parts += [element("p", prose(f"{each.detail}."), class_="warn") for each in told_of]
     if len(told_of) < len(planned.consequences):
@@ -87,7 +88,8 @@ def _recommendation(planned: Planned, arguments: Sequence[str]) -> Markup | None
     )
     best = planned.choice.recommended
     if best is None or not planned.is_choice:
-        return element("div", element("p", "To do so without a broker:", class_="note"), line, class_="tidy")
+        note = "To do so without a broker:" if planned.files else "Type this:"
+        return element("div", element("p", note, class_="note"), line, class_="tidy")
     return element(
         "div",
         element("p", element("strong", f"Recommended: {label_of(best)}. "), _sum(best)),

@@ -112,6 +112,14 @@ def with_identity(
     return list(plan.identity_in), list(dict.fromkeys([*words, _META_PROPERTIES]))
 
 
+def identity_command(plan: PlannedFor, words: Sequence[str]) -> str | None:
+    """Command that restores a lost `meta.properties`; None if it is not lost, or no other directory has it."""
+    if not plan.identity_in:
+        return None
+    paths, options = with_identity(plan, words)
+    return shell_line(["kafkalog", "recover", *paths, *options, "--yes"])
+
+
 def _of_partition(plan: PlannedFor, given: Given, name: str) -> list[str]:
     """Arguments that select one partition."""
     parsed = parse_partition_directory(name)

@@ -26,7 +26,7 @@ from kafkalog.words.first_screen import FirstScreen, Loss
 from kafkalog.words.order import natural_order
 
 __all__ = [
-    "FIRST_END_THE_RUN", "Outlook", "copies_to_keep", "first_screen", "forecast_sentences", "losses_of",
+    "DONE_NEXT", "FIRST_END_THE_RUN", "Outlook", "copies_to_keep", "first_screen", "forecast_sentences", "losses_of",
     "out_of_service_sentence",
 ]  # fmt: skip
 
@@ -37,6 +37,7 @@ _TYPE_THIS = "type this:"
 _OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EMPTY_AGAIN,
         ConsequenceKind.FUTURE_TRUNCATED)  # fmt: skip
 
+DONE_NEXT: Final = "this is done next, and `kafkalog undo` takes it back"
 FIRST_END_THE_RUN: Final = (
     "first end the run that was cut short: `kafkalog recover` completes it and does no more, `kafkalog undo` takes "
     "it back; if a broker was started since, `recover` sets the run aside; then ask again"
@@ -108,6 +109,9 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
     commands = list(dict.fromkeys(command for each in outlooks for command in each.commands))
     losses = [loss for each in outlooks for loss in losses_of(each, where=each.root if several else None)]
     note = _note(outlooks)
+    outside = _outside(outlooks) if losses else ""
+    if note == DONE_NEXT:
+        outside = outside.removesuffix("then ").removesuffix("else ")
     if problems and not commands:
         note = "first see to what is said at the top; then ask again"
     return FirstScreen(
@@ -117,7 +121,7 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
         lost=_lost(outlooks),
         losses=losses,
         beyond_end=_groups_first(each for outlook in outlooks for each in outlook.consequences),
-        note=(_outside(outlooks) if losses else "") + note,
+        note=outside + note,
         commands=commands,
         problems=problems,
     )
@@ -128,9 +132,13 @@ def _note(outlooks: Sequence[Outlook]) -> str:
     typed = [each for each in outlooks if each.commands]
     if len(typed) > 1 and len({tuple(each.commands) for each in typed}) == 1:  # one command, for all of them
         return typed[0].note
+    if not typed and len({each.note for each in outlooks}) == 1:
+        return outlooks[0].note
     noted = [each for each in outlooks if each.note]
     if len(outlooks) == 1 or not noted:
         return noted[0].note if noted else ""
+    if DONE_NEXT in {each.note for each in noted}:
+        return DONE_NEXT
     shown = [each for each in noted if each.commands] or noted[:1]
     if len(shown) > 1 and len({each.note for each in shown}) == 1 and shown[0].note == _TYPE_THIS:
         return "type these, one for each directory:"

@@ -9,6 +9,7 @@ import pytest
 from kafkalog.cluster.kraft.quorum_log import read_quorum_log
 from kafkalog.log import open_segment
 from testkit.judging.trees import stamps
+from testkit.made.scenes import SCENES
 from testkit.recorded.quorums import BROKER, CONTROLLERS, METADATA, copied, last_log
 from testkit.running.command import Finished, kafkalog
 
@@ -64,6 +65,25 @@ def test_nothing_needs_doing_is_said_only_of_files_that_are_sound(tmp_path: Path
     assert "nothing needs doing" in recover(*nodes.values()).out
     (nodes[2] / METADATA / "quorum-state").write_bytes(b"")
     assert "nothing needs doing" not in recover(*nodes.values()).out
+
+
+def test_a_node_that_does_not_start_for_another_file_is_not_declared_well(tmp_path: Path) -> None:
+    """Its quorum's files are mended, and Kafka still ends at its `bootstrap.checkpoint`."""
+    SCENES["kraft-files"](tmp_path)
+    data = tmp_path / "data"
+    done = recover("--standalone", data)
+    assert done.code == 2, done.err
+    left = " ".join(done.out.split("to undo this:")[1].split())
+    assert "would NOT START on it: java.lang.RuntimeException: No FeatureLevelRecord for metadata.version" in left
+    assert left.endswith(f"kafkalog plan {data}")
+    before = stamps(data)
+    assert recover("--standalone", data).code == 1
+    (line,) = recover("--standalone", data, "--json").objects
+    assert [run["never_starts"] for run in line["runs"]] == [True]
+    assert stamps(data) == before
+    assert kafkalog("recover", data, "--yes").code == 2
+    mended = recover("--standalone", data)
+    assert (mended.code, "NOT START" in mended.out) == (0, False), mended.out
 
 
 def test_voters_that_are_all_older_than_a_brokers_copy_are_not_declared_well(tmp_path: Path) -> None:

@@ -40,6 +40,14 @@ def test_a_cut_name_is_said_and_topics_are_told_apart_by_id(root: Path) -> None:
     assert all(each["name_is_cut"] for each in line["remains"])
 
 
+def test_an_inventory_says_it_too(root: Path) -> None:
+    text = " ".join(kafkalog("ls", root, columns=80).out.split())
+    for topic_id in IDS.values():
+        assert f"topic id {topic_id}; such names end at 255 bytes" in text
+    (line,) = kafkalog("ls", root, "--json").objects
+    assert {each["topic_id"] for each in line["partitions"]} == set(IDS.values())
+
+
 def test_it_is_put_back_under_its_whole_name_only(root: Path) -> None:
     first = next(root.glob("*.0000*"))
     topic = first.name.split("-0.")[0]

@@ -107,7 +107,7 @@ def _print_groups(groups: Sequence[Group], counts: Mapping[str, int], old: Seque
                 each.assignor,
                 each.generation if each.epoch is None else each.epoch,
                 len(each.members),
-                len(each.offsets),
+                sum(commit.is_commit for commit in each.offsets),
                 each.log_partition if each.log_partition >= 0 else None,
                 each.coordinator,
                 AS_DERIVED[verdict(each, counts).same],

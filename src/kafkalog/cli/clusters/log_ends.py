@@ -42,11 +42,10 @@ class LogEnds:
     def lag(self, commit: CommittedOffset) -> int | None:
         """Offsets from the commit to the end of the log; None if the end is unknown, or if the offset is negative.
 
-        Below 0 if the log here does not reach what was committed, which is a finding too.  Kafka's clients take a
-        negative offset for no commit.
+        Below 0 if the log here does not reach what was committed, which is a finding too.
         """
         end = self.of(commit)
-        return None if end is None or commit.offset < 0 else end - commit.offset
+        return None if end is None or not commit.is_commit else end - commit.offset
 
     def note_beyond(self, commits: Iterable[CommittedOffset]) -> None:
         """A finding for each commit that the log here does not reach."""

@@ -58,7 +58,7 @@ def _row(commit: CommittedOffset) -> list[object]:
         commit.key.group,
         commit.key.topic,
         commit.key.partition,
-        commit.offset,
+        commit.offset if commit.is_commit else "none",
         commit.metadata,
         commit.commit_timestamp,
         commit.expire_timestamp if commit.expire_timestamp >= 0 else None,

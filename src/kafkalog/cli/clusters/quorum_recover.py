@@ -90,7 +90,8 @@ def recover_command(
     Controllers that vote and are not given must never start again with their disks: --others-are-gone says that they
     will not.  What only they had is lost.
 
-    Exit code 0 if there was nothing to do or DIR was written, 2 if something was changed in place, 3 if it refused.
+    Exit code 0 if there was nothing to do or DIR was written, 1 if there was nothing to do and a controller does not
+    start, 2 if something was changed in place, 3 if it refused.
     """
     wanted = QuorumRecovery(
         way=_way(paths, standalone, from_broker),
@@ -186,6 +187,8 @@ def _planned_and_done(
     on_plan = acting.planned if expected is None else acting.plans.append
     result = recover_quorum(wanted, quarantine=quarantine, expected=expected, on_plan=on_plan)
     acting.tell(result_line(result), lambda: print_quorum_result(result))
+    if not result.changed and any(each.never_starts for each in result.runs):
+        return ExitCode.FINDINGS
     return exit_code_of_change(result.changed, is_new=wanted.into is not None)
 
 

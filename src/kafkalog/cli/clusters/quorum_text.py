@@ -11,7 +11,7 @@ from kafkalog.cli.shapes.quorum_lines import LeftOutLine
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.kraft.quorum import KnownVoter, LeftOut, Quorum, QuorumSurvivor
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
-from kafkalog.codec.common.shell import shell_word
+from kafkalog.codec.common.shell import shell_line, shell_word
 from kafkalog.codec.names import DELETED
 from kafkalog.codec.wording import counted
 from kafkalog.jobs.quorum.planned import DirectoryChange, QuorumPlan
@@ -179,27 +179,37 @@ def _action_lines(change: DirectoryChange) -> Iterator[str]:
 
 
 def _expiry_lines(made: QuorumPlan) -> Iterator[str]:
-    """Lines about what brokers would delete at their first start; the first of many."""
+    """Lines about what brokers would delete at their first start, one for each reason."""
     if not made.expiry:
         return
     yield "brokers delete at their first start, unless they are told not to:"
-    for each in made.expiry[:_SHOWN]:
+    names_by_reason: dict[tuple[str, str], list[str]] = {}
+    for each in made.expiry:
         number = "" if each.partition is None else f"-{each.partition}"
-        kind = each.kind.replace("_", " ")
-        yield f"  {kind} {each.name}{number}: {each.detail} ({each.setting}={each.value}, {each.origin})"
-    if len(made.expiry) > _SHOWN:
-        yield f"  and {len(made.expiry) - _SHOWN} more (--json lists all)"
+        reason = f"{each.detail} ({each.setting}={each.value}, {each.origin})"
+        names_by_reason.setdefault((each.kind.replace("_", " "), reason), []).append(f"{each.name}{number}")
+    for (kind, reason), names in list(names_by_reason.items())[:_SHOWN]:
+        more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+        yield f"  {kind} {', '.join(names[:_FEW])}{more}: {reason}"
+    if len(names_by_reason) > _SHOWN:
+        yield f"  and {len(names_by_reason) - _SHOWN} more reasons (--json lists all)"
 
 
 def print_quorum_result(result: QuorumResult) -> None:
-    """Print what was done, and how to undo it."""
-    with LineWriter() as writer:
+    """Print what was done, how to undo it, and which nodes do not start even now."""
+    with SentenceWriter() as writer:
         if result.into is not None:
             writer.write(f"written: {escape_controls(result.into)}")
-        for each in () if result.plan.needless is not None else result.runs:
+        for each in result.runs:
             root = escape_controls(each.root)
-            if each.run_id is None:
+            if each.run_id is not None:
+                writer.write(f"{root}: done; what was there is in {escape_controls(each.quarantine or '')}")
+                writer.write("to undo this:")
+                writer.write(f"  kafkalog undo {shell_word(each.root)} --run {each.run_id}")
+            elif result.plan.needless is None:
                 writer.write(f"{root}: nothing to do")
-                continue
-            writer.write(f"{root}: done; what was there is in {escape_controls(each.quarantine or '')}")
-            writer.write(f"  kafkalog undo {shell_word(each.root)} --run {each.run_id} reverses it")
+            if each.start is not None and each.never_starts:
+                for sentence in node_sentences(each.start):
+                    writer.write(f"{root}, as it is now: {escape_controls(sentence)}")
+                writer.write("this command mends the quorum's files only; type this for the rest:")
+                writer.write(f"  {shell_line(['kafkalog', 'plan', each.root])}")

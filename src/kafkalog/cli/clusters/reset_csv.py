@@ -26,7 +26,7 @@ def reset_lines(committed: Iterable[CommittedOffset], *, with_group: bool) -> It
     """
     seen: set[OffsetKey] = set()
     for each in committed:
-        if each.key in seen or each.offset < 0:
+        if each.key in seen or not each.is_commit:
             continue
         seen.add(each.key)
         for name in (each.key.group, each.key.topic):

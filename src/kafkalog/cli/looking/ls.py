@@ -20,18 +20,20 @@ from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
 from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import FindingJson
-from kafkalog.codec.names import DirectoryState
+from kafkalog.codec.names import DirectoryState, may_be_cut
 from kafkalog.codec.text import LeaderEpochJson
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.health import DirectoryHealth, PartitionHealth, health_of
 from kafkalog.log import LogDir, open_all
 from kafkalog.log.directories.deleted import deleted_segments
+from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.walk.behind_damage import BehindDamage
 from kafkalog.log.walk.summary import SegmentSummary
 from kafkalog.recovery.act.unfinished_business import Standing, StandingJson
 from kafkalog.tiers.tiering import TieringJson
 from kafkalog.words.advice import in_options
+from kafkalog.words.cut_names import cut_name_text
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import exit_code_of_findings
 from kafkalog.words.insides import NOT_EXAMINED
@@ -41,6 +43,10 @@ __all__ = ["command"]
 
 _UNKNOWN = "unknown"
 """An offset that cannot be told from damaged bytes; one that there is none of stays empty."""
+
+
+def _topic_id(partition: Partition) -> str | None:
+    return partition.metadata.topic_id if partition.metadata is not None else None
 
 
 def _segment_line(summary: SegmentSummary, behind: BehindDamage) -> SegmentLine:
@@ -73,7 +79,7 @@ def _partition_line(summary: PartitionHealth, log_dir: LogDir | None) -> Partiti
         topic=partition.topic,
         partition=partition.partition,
         state=partition.state.value or "live",
-        topic_id=partition.metadata.topic_id if partition.metadata is not None else None,
+        topic_id=_topic_id(partition),
         log_start_offset=summary.log_start_offset,
         tiering=shaped(start, TieringJson) if start and start.is_tiered else None,
         log_end_offset=summary.log_end_offset,
@@ -246,6 +252,15 @@ def _print_deleted(summaries: list[PartitionHealth]) -> None:
                 writer.write(f"{path} holds {count} of {size_text(total)}: `kafkalog undelete` shows what is in them")
 
 
+def _print_cut_names(summaries: list[PartitionHealth]) -> None:
+    """A line with the topic id for each directory whose name may end before its topic's."""
+    with SentenceWriter() as writer:
+        for each in summaries:
+            directory = os.path.basename(each.partition.path)
+            if may_be_cut(directory):
+                writer.write(f"{escape_controls(directory)}: {cut_name_text(_topic_id(each.partition))}")
+
+
 def _print_segments(summary: PartitionHealth) -> None:
     print_table(
         escape_controls(summary.partition.path),
@@ -362,6 +377,7 @@ def _print(listed: Sequence[DirectoryHealth], *, with_segments: bool, damage_fir
         _print_partitions(title, shown, each_of_many=each_of_many)
     summaries = [one for each in listed for one in each.partitions]
     _print_deleted(summaries)
+    _print_cut_names(summaries)
     if with_segments:
         for summary in summaries:
             _print_segments(summary)

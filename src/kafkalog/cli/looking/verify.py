@@ -24,9 +24,8 @@ from kafkalog.codec.wording import counted
 from kafkalog.log.directories.commits import unfinished_commit
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.broker.start_question import StartQuestion
-from kafkalog.recovery.checks.report import IN_USE, DirectoryJson, PartitionReport, VerifyReport
+from kafkalog.recovery.checks.report import DirectoryJson, PartitionReport, VerifyReport
 from kafkalog.recovery.checks.verify import verify
-from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode, exit_code_of_findings
 from kafkalog.words.order import natural_order
 
@@ -87,7 +86,10 @@ def _print(report: VerifyReport, *, shallow: bool, every: bool, words: Sequence[
                      f"{counted(batches, 'batch')}{of_records}, "
                      f"{size_text(size)}")  # fmt: skip
         if not every:
-            writer.write(f"{counted(len(hurt), 'partition')} with findings; --all lists each partition")
+            other = [each for one in report.directories for each in one.directory_findings]
+            beside = sum(each.severity is not Severity.INFO for each in other)
+            more = f", and {counted(beside, 'finding')} beside the partitions" if beside else ""
+            writer.write(f"{counted(len(hurt), 'partition')} with findings{more}; --all lists each partition")
         for line in tiering_text([(each.path.removeprefix(below), each.local_start) for each in found]):
             writer.write(line)
     if every:
@@ -159,9 +161,6 @@ def command(
             print_json(directory, DirectoryJson)
     else:
         _print(report, shallow=shallow, every=problems_only is False, words=_repeated(server_properties, release))
-    for each in report.directories if not as_json else ():
-        if each.is_in_use:
-            click.echo(escape_controls(f"{each.path}: {IN_USE}; only what stayed wrong is reported"))
     report_findings(report.findings)
     commits = [said for each in report.directories if (said := unfinished_commit(each.path)) is not None]
     for said in commits:

@@ -121,7 +121,7 @@ def _starts(directories: Sequence[DirectoryReport], *, are_alone: bool) -> Itera
 
 def _sentences(broker: BrokerStart) -> list[str]:
     if broker.message == IN_USE:
-        return []  # said after the table, with what is reported then
+        return [f"{IN_USE}; only what stayed wrong is reported"]
     if broker.node is not None:
         return node_sentences(broker.node)
     match broker.outcome:

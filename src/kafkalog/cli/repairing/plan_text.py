@@ -22,12 +22,12 @@ from kafkalog.recovery.decide.ways import Measured, RecoveryWay
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.modes.table import Mode
 from kafkalog.words.advice import told
-from kafkalog.words.commands import NOTHING_GIVEN, Given, commands_for, paths_of, with_identity
+from kafkalog.words.commands import NOTHING_GIVEN, Given, commands_for, identity_command, paths_of, with_identity
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.node import mends
 from kafkalog.words.order import natural_order
-from kafkalog.words.outlook import FIRST_END_THE_RUN, Outlook, first_screen
+from kafkalog.words.outlook import DONE_NEXT, FIRST_END_THE_RUN, Outlook, first_screen
 from kafkalog.words.ways import label_of, mode_words, needs_copies
 
 __all__ = ["print_plan", "print_plans"]
@@ -83,21 +83,28 @@ def _print_partitions(title: str, partitions: Sequence[PartitionPlan], lost: Map
 
 
 def _print_changing(plan: Plan, changing: Sequence[PartitionPlan], *, every: bool) -> None:
-    """A table of the partitions of which something is removed, and a sum of the others; with `every`, of all."""
-    listed = changing if every else [each for each in changing if each.cut_bytes or each.quarantined or each.renamed_to]
+    """A table of the partitions that lose a part of their log or are renamed, and a sum of the others; with `every`, a
+    table of all.
+    """
+    lost = plan.choice.own_by_partition
+    listed = [each for each in changing
+              if every or each.cut_bytes or each.renamed_to or _lost(each, lost) != "none"]  # fmt: skip
     if listed:
-        _print_partitions("partitions that change" if every else "partitions of which something goes to quarantine",
-                          listed, plan.choice.own_by_partition)  # fmt: skip
+        title = "partitions that change" if every else "partitions that lose a part of their log"
+        if not every and any(each.renamed_to for each in listed):
+            title += " or are renamed"
+        _print_partitions(title, listed, lost)
+    names = {each.name for each in listed}
+    rest = [each for each in changing if each.name not in names]
+    rebuilt, aside = sum(len(each.rebuilt) for each in rest), sum(len(each.quarantined) for each in rest)
+    files = counted(rebuilt, "file") + " rebuilt" + (f", {counted(aside, 'file')} set aside" if aside else "")
     with SentenceWriter() as writer:
-        if not listed:
-            if changing:
-                writer.write("no log is cut")
-            elif not _moves_directories(plan):
-                writer.write("no partition changes")
-        if len(listed) < len(changing):
-            made = sum(len(each.rebuilt) for each in changing) - sum(len(each.rebuilt) for each in listed)
-            others = counted(len(changing) - len(listed), "more partition")
-            writer.write(f"{others} of which nothing is removed: {counted(made, 'file')} rebuilt (--all lists them)")
+        if rest:
+            where = counted(len(rest), "more partition" if listed else "partition")
+            text = f"{where} of which no log is cut" if listed else f"no log is cut; in {where}"
+            writer.write(f"{text}: {files} (--all lists them)")
+        elif not (listed or _moves_directories(plan)):
+            writer.write("no partition changes")
 
 
 def _moves_directories(plan: Plan) -> bool:
@@ -141,7 +148,6 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
 
 
 _STOP_FIRST = "stop the broker, or wait for the recovery, that holds the lock; then look at the plan again, and "
-_DONE_NEXT = "this is done next, and `kafkalog undo` takes it back"
 NOT_NEEDED = "the broker was stopped cleanly and would start on this as it is: a recovery is not needed"
 
 
@@ -165,7 +171,7 @@ def _write_apart(writer: LineWriter, plan: Plan) -> None:
 def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) -> Outlook:
     """Contents of the first screen for a plan of a directory."""
     is_done_next = acts and plan.changes and plan.refusal is None
-    note, commands = (_DONE_NEXT, []) if is_done_next else _what_to_type(plan, given)
+    note, commands = (DONE_NEXT, []) if is_done_next else _what_to_type(plan, given)
     if commands and plan.root in given.locked:
         note = f"{_STOP_FIRST}{note}"
     return Outlook(
@@ -210,6 +216,9 @@ def _what_to_type(plan: Plan, given: Given) -> tuple[str, list[str]]:
             paths, words = with_identity(plan, words, paths)
         typed = f"kafkalog recover {shell_line([*paths, *words, *own, *copies, *consent])} --yes"
         return (_note_of_consent(best) if consent else "type this:"), [typed]
+    identity = None if plan.note_of_identity is None else identity_command(plan, given.words)
+    if identity is not None:
+        return "type this:", [identity]
     if is_choice and best is not None:
         return DONE, []
     if mended:
@@ -231,19 +240,18 @@ def title_of(plans: Sequence[Plan]) -> str:
     return escape_controls(f"plan for {where} in mode {plans[0].mode}")
 
 
-def print_plans(
-    plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: bool = False, problems: Sequence[str] = ()
-) -> None:
+def print_plans(plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: bool = False,
+                problems: Sequence[str] = (), acts: bool = False) -> None:  # fmt: skip
     """Print the verdict on all plans together, and then the details of each; nothing without a plan.
 
-    `problems` are sentences about directories for which there is no plan.
+    `problems` are sentences about directories for which there is no plan.  With `acts` the plans are carried out next.
     """
     is_one = len(plans) == 1 and not problems
     given = given if problems else _of_all_together(plans, given)
     if plans and not is_one:
-        print_screen(first_screen(title_of(plans), [outlook_of(each, given) for each in plans], problems))
+        print_screen(first_screen(title_of(plans), [outlook_of(each, given, acts=acts) for each in plans], problems))
     for plan in plans:
-        print_plan(plan, given, every=every, with_screen=is_one)
+        print_plan(plan, given, every=every, with_screen=is_one, acts=acts)
 
 
 def _of_all_together(plans: Sequence[Plan], given: Given) -> Given:
@@ -290,9 +298,6 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
         _write_apart(writer, plan)
         if plan.note_of_identity is not None:
             writer.write(escape_controls(plan.note_of_identity))
-            if plan.identity_in:
-                paths, words = with_identity(plan, given.words)
-                writer.write(escape_controls(f"  kafkalog recover {shell_line([*paths, *words])} --yes"))
         if plan.deleted is not None:
             writer.write(escape_controls(f"note: {plan.deleted}"))
         damage = sentence_of_damage_left(plan.choice.own)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -16,7 +17,7 @@ from kafkalog.cli.options.remote import Remote, remote_options
 from kafkalog.cli.output import print_json
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.repairing import plan as plan_command
-from kafkalog.cli.repairing.plan_text import print_plan
+from kafkalog.cli.repairing.plan_text import print_plans
 from kafkalog.cli.repairing.result_text import print_result
 from kafkalog.cli.repairing.unplanned import Unplanned
 from kafkalog.cli.settings import EVERY, given_words, planning_options, recovery_asked, request_option
@@ -31,6 +32,7 @@ from kafkalog.recovery.facts.recovery_request import Recovery, RemoteLogSource
 from kafkalog.recovery.modes.table import Mode
 from kafkalog.recovery.results import nothing_done, refuse_any_declined, result_json
 from kafkalog.recovery.run import log_directory_of, recover, recover_into
+from kafkalog.words.commands import Given
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode, exit_code_of_change
 
@@ -125,12 +127,11 @@ def command(
     acted_on = paths if into is None else (into,)
     shown = paths if into is None else ()
     acting = Acting[Plan](
-        yes=yes, as_json=as_json, show=lambda made: print_plan(
-            made, words, every=every, acts=yes and (request.accept_loss or not made.needs_consent)
-        ),
+        yes=yes, as_json=as_json,
         reports=lambda error, plans: list(map(result_line, _reports(error, plans, shown))),
     )  # fmt: skip
-    with acting.on(acted_on, given["quarantine"]):
+    to_show = _Together(acting, words, every=every, accepts_loss=request.accept_loss)
+    with acting.on(acted_on, given["quarantine"]), to_show.at_the_latest():
         if dry_run:
             return plan_command.show(paths, request, jobs, as_json, words, every=every)
         if into is not None:
@@ -143,10 +144,11 @@ def command(
                     target=into,
                     jobs=jobs,
                     on_progress=progress.update,
-                    on_plan=progress.paused(acting.planned),
+                    on_plan=progress.paused(to_show.add),
                 )
             return _show([result], as_json, is_new=True)
-        expected = _agreed(acting, paths, request, jobs) if acting.asks else None
+        expected = _agreed(acting, to_show, paths, request, jobs) if acting.asks else None
+        to_show.expected = sum(not _unfinished(each[0], request.quarantine) for each in by_log_directory(paths))
         with RecoveryProgress("recovering") as progress:
             results = recover(
                 request,
@@ -154,7 +156,7 @@ def command(
                 expected=expected,
                 jobs=jobs,
                 on_progress=progress.update,
-                on_plan=progress.paused(acting.planned) if expected is None else None,
+                on_plan=progress.paused(to_show.add) if expected is None else None,
             )
         return _show(results, as_json)
 
@@ -168,16 +170,56 @@ def _with_tier(request: Recovery, remote_logs: RemoteLogSource, *, in_place: boo
     return structs.replace(request, remote_logs=remote_logs, mode=Mode.REMOTE)
 
 
-def _agreed(acting: Acting[Plan], paths: Sequence[str], request: Recovery, jobs: int) -> list[Plan | None]:
+class _Together:
+    """Plans that are printed as soon as all of them are made: the verdict on all of them comes first."""
+
+    def __init__(self, acting: Acting[Plan], words: Given, *, every: bool, accepts_loss: bool) -> None:
+        self.expected = 1
+        """number of plans that will be made"""
+        self._acting = acting
+        self._words = words
+        self._every = every
+        self._accepts_loss = accepts_loss
+        self._waiting: list[Plan] = []
+
+    def add(self, made: Plan) -> None:
+        """Receive a plan; print all of them if this is the last."""
+        self._acting.planned(made)
+        self._waiting.append(made)
+        if len(self._waiting) >= self.expected:
+            self.print()
+
+    def print(self, problems: Sequence[str] = ()) -> None:
+        """Print the plans that wait; `problems` are sentences about directories without a plan."""
+        plans, self._waiting = self._waiting, []
+        is_agreed = all(each.refusal is None and (self._accepts_loss or not each.needs_consent) for each in plans)
+        acts = is_agreed and not (self._acting.asks or problems) and len(plans) >= self.expected
+        if plans and not self._acting.as_json:
+            print_plans(plans, self._words, every=self._every, problems=problems, acts=acts)
+
+    @contextmanager
+    def at_the_latest(self) -> Iterator[None]:
+        """Context at whose end plans that still wait are printed, because a directory without a plan was refused."""
+        try:
+            yield
+        finally:
+            self.print()
+
+
+def _agreed(
+    acting: Acting[Plan], to_show: _Together, paths: Sequence[str], request: Recovery, jobs: int
+) -> list[Plan | None]:
     """The plans to which somebody has agreed; None for a directory of which a run is to be completed."""
     directories = by_log_directory(paths)
     unfinished = [_unfinished(each[0], request.quarantine) for each in directories]
     wanted = structs.replace(request, mark_clean=False)
     to_plan = [path for each, runs in zip(directories, unfinished, strict=True) if not runs for path in each]
     made_all = plan_command.make_all(to_plan, wanted, jobs)
-    for made in made_all:
-        if isinstance(made, Plan):
-            acting.planned(made)
+    plans = [made for made in made_all if isinstance(made, Plan)]
+    to_show.expected = len(plans) + 1  # printed at once below
+    for plan in plans:
+        to_show.add(plan)
+    to_show.print([made.sentence for made in made_all if isinstance(made, Unplanned)])
     for each in made_all:
         if isinstance(each, Unplanned) and each.error is not None:
             raise each.error

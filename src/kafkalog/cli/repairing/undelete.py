@@ -37,6 +37,7 @@ from kafkalog.log.directories.selection import is_glob, matcher
 from kafkalog.recovery.act.history import root_of_runs
 from kafkalog.recovery.facts.places import log_directories
 from kafkalog.words.advice import told
+from kafkalog.words.cut_names import cut_name_text
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode
 
@@ -170,9 +171,7 @@ def _outcome(each: Remains) -> str:
     if each.why_not is not None:
         return escape_controls(f"{where}: not restored: {told(each.why_not)}")
     if each.name_is_cut:
-        whose = f"topic id {each.topic_id}" if each.topic_id is not None else "it has no topic id"
-        cut = "such names end at 255 bytes, so the topic's may be longer: --as TOPIC gives the whole name"
-        return escape_controls(f"{where}: {whose}; {cut}")
+        return escape_controls(f"{where}: {cut_name_text(each.topic_id)}: --as TOPIC gives the whole name")
     return escape_controls(f"{where}: {told(each.outcome)}")
 
 

@@ -64,6 +64,8 @@ class RunLine(Struct, frozen=True, kw_only=True):
     """earlier runs that had been cut short and were completed first"""
     superseded_runs: Mapping[str, str]
     """earlier runs that no longer fit the directory, and why"""
+    never_starts: bool
+    """whether the node does not start on the directory as it is now"""
 
 
 class QuorumRecoverLine(Struct, frozen=True, kw_only=True):
@@ -139,7 +141,7 @@ def result_line(result: QuorumResult) -> QuorumRecoverLine:
     runs = [
         RunLine(
             path=run.root, run_id=run.run_id, quarantine=run.quarantine, completed_runs=run.earlier.completed,
-            superseded_runs=run.earlier.superseded,
+            superseded_runs=run.earlier.superseded, never_starts=run.never_starts,
         )
         for run in result.runs
     ]  # fmt: skip

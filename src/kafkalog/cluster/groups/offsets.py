@@ -58,6 +58,11 @@ class CommittedOffset(Struct, frozen=True):
     """node below which the cluster lies in ZooKeeper, empty at the root; only for offsets in ZooKeeper"""
 
     @property
+    def is_commit(self) -> bool:
+        """Whether the offset is not negative: Kafka's clients take a negative offset for no commit."""
+        return self.offset >= 0
+
+    @property
     def source(self) -> str:
         """Place of storage: `kafka` (in `__consumer_offsets`) or `zookeeper`."""
         return "kafka" if self.zxid is None else "zookeeper"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kafkalog.cluster.kraft.quorum_log import root_of_metadata
 from kafkalog.codec.errors import RecoveryRefused
@@ -27,6 +27,8 @@ from kafkalog.recovery.act.lock import refuse_if_locked
 from kafkalog.recovery.act.runner import CompletedRuns
 from kafkalog.recovery.act.transaction import Keeping, Transaction
 from kafkalog.recovery.act.working_copy import new_tree
+from kafkalog.recovery.broker.node.answer import NodeStart
+from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.facts.survey import survey
 
 __all__ = ["QuorumResult", "plan_quorum", "recover_quorum"]
@@ -39,6 +41,13 @@ class DirectoryRun(Struct, frozen=True):
     run_id: str | None
     quarantine: str | None
     earlier: CompletedRuns = msgspec.field(default_factory=CompletedRuns)
+    start: NodeStart | None = None
+    """forecast of the node's start on the directory as it is afterwards"""
+
+    @property
+    def never_starts(self) -> bool:
+        """Whether the node does not start on the directory, by any release."""
+        return self.start is not None and self.start.never_starts
 
 
 class QuorumResult(Struct, frozen=True):
@@ -153,6 +162,7 @@ class _QuorumJob(Job[DirectoryChange, DirectoryRun]):
         return DirectoryRun(opened.root, done.run_id, done.quarantine, done.earlier)
 
     def finish(self, results: list[DirectoryRun]) -> list[DirectoryRun]:
+        results = [structs.replace(run, start=node_start([run.root], loads_others=False)) for run in results]
         if self._wanted.way is QuorumWay.FROM_BROKER:
             self.into = _make_controller(self.whole)
         return results
