@@ -85,7 +85,7 @@ def span_of(
     """
     log_end = partition.log_end_offset()
     if known is None:
-        start = _first(partition, bounds.start_offset, bounds.start_timestamp, log_end)
+        start = _first(partition, bounds, log_end, findings)
     else:
         _require_not_rewritten(partition, known, masked=masked)
         start = known.next_offset
@@ -108,14 +108,14 @@ def span_of(
     elif asked is None or start < asked:
         walk = partition.batches(start_offset=start, on_damage=STOP)
         next(iter(walk), None)
-        findings += walk.findings
+        findings += [each for each in walk.findings if each not in findings]
     return None
 
 
 def _asked(partition: Partition, bounds: RecordFilter) -> int | None:
     asked = bounds.end_offset
     if bounds.end_timestamp is not None:
-        found = partition.offset_for_timestamp(bounds.end_timestamp, findings=[])
+        found = partition.offset_for_timestamp(bounds.end_timestamp, through_damage=True)
         asked = asked if found is None else min(found.offset, found.offset if asked is None else asked)
     return asked
 
@@ -129,10 +129,10 @@ def _missing(partition: Partition, start: int) -> RecoveryRefused:
     )
 
 
-def _first(partition: Partition, offset: int | None, timestamp: int | None, end: int) -> int:
-    start = max(partition.log_start_offset, offset or 0)
-    if timestamp is not None:
-        found = partition.offset_for_timestamp(timestamp, findings=[])
+def _first(partition: Partition, bounds: RecordFilter, end: int, findings: list[Finding]) -> int:
+    start = max(partition.log_start_offset, bounds.start_offset or 0)
+    if bounds.start_timestamp is not None:
+        found = partition.offset_for_timestamp(bounds.start_timestamp, findings=findings)
         start = end if found is None else max(start, found.offset)
     return start
 

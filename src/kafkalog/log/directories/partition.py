@@ -354,7 +354,8 @@ class Partition:
         """Return the first record, from the log start offset on, with this timestamp (ms) or a later one; None if there
         is none. Only batches that can hold the answer are read. The time index is used if the log confirms it, see
         `time_lookup`; otherwise batch headers are read. Facts about whole segments are kept for the next search. Damage
-        ends the search, unless `through_damage`; it is appended to `findings`, if that is a list.
+        before the record raises `FormatError`; it ends the search and is appended to `findings`, if that is a list.
+        With `through_damage` the search continues after it.
         """
         own = self._own(limits)
         return run_slices(looking_for_timestamp(self, timestamp, findings, through_damage=through_damage, limits=own))
