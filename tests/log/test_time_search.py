@@ -85,7 +85,8 @@ def test_a_time_in_a_batch_that_cannot_be_read_raises(reader: str, kind: str, di
     with pytest.raises(FormatError) as raised:
         READERS[reader](directory, limits, SINCE)
     assert raised.value.finding is not None
-    assert (raised.value.finding.code, raised.value.finding.offset) == (code, 10)
+    assert raised.value.finding.code == code
+    assert raised.value.finding.offset in (10, 19)  # of a wrong checksum it is the last one
     assert str(raised.value.finding.file).startswith(str(directory))
 
 
