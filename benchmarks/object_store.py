@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
@@ -41,8 +42,13 @@ def large(root: Path, mib: int) -> int:
     records = mib * 1024 * 1024 // VALUE_BYTES
     with Log.open(root / "large-0") as log:
         for each in range(records):
-            log.append([NewRecord(key=None, value=each.to_bytes(4, "big") * (VALUE_BYTES // 4), timestamp=START + each)])
+            value = each.to_bytes(4, "big") * (VALUE_BYTES // 4)
+            log.append([NewRecord(key=None, value=value, timestamp=START + each)])
     return records
+
+
+def _every_50th(status: int, number: int) -> int | None:
+    return None if number % 50 else status
 
 
 def row(name: str, root: Path, place: str, throttled: Callable[[int], int | None] | None = None, **given: str) -> None:
@@ -75,7 +81,8 @@ def main(count: int = 625, mib: int = 256) -> None:
         row(f"ten rows of {mib} MiB, by times", root, "one", startingTimestamp=since, endingTimestamp=until)
         row(f"{SMALL} partitions", root, "few")
         for status, what in ((503, "status 503"), (429, "status 429"), (CUT, "a short answer")):
-            row(f"{SMALL} partitions, {what} every 50th", root, "few", lambda number, s=status: None if number % 50 else s)
+            faults = partial(_every_50th, status)
+            row(f"{SMALL} partitions, {what} every 50th", root, "few", faults)
 
 
 if __name__ == "__main__":

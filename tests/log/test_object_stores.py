@@ -58,7 +58,9 @@ def test_one_partition_of_many_costs_few_requests(data: Path) -> None:
 
 @pytest.mark.parametrize("status", [503, 429, CUT])
 def test_failed_answers_are_asked_for_again(status: int, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every seventh is throttled or cut short; pyarrow's own client ends at one of them where the range is shorter than the answer's text."""
+    """Every seventh is throttled or cut short. pyarrow's own client ends at a throttled one if the range is shorter
+    than the answer's text.
+    """
     monkeypatch.setattr("kafkalog.log.disk.store_retries._FIRST_S", 0.001)
     with serving(data, throttled=lambda number: status if number % 7 == 3 else None) as store:
         table = kafkalog.KafkaTable(kafkalog.TableScan(storage=storage(store)), f"s3://{BUCKET}/data/many-0")

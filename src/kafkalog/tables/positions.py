@@ -57,12 +57,15 @@ class Span(Struct, frozen=True, kw_only=True):
         return self.partition.partition or 0
 
 
-def require_same_topic(recorded: str | None, partition: Partition) -> None:
-    """Raise `RecoveryRefused` if the table's topic was deleted and another topic has its name now."""
+def require_same_topic(recorded: str | None, partition: Partition, *, is_new: bool) -> None:
+    """Raise `RecoveryRefused` if a partition has another topic id than `recorded`, which is the table's, or that of the
+    first partition if the table is new.
+    """
     found = None if partition.metadata is None else partition.metadata.topic_id
     if recorded and found and recorded != found:
+        other = "another partition has" if is_new else "the table is of one with"
         raise RecoveryRefused(
-            f"{partition.path} is of a topic with id {found}, and the table is of one with id {recorded}: "
+            f"{partition.path} is of a topic with id {found}, and {other} id {recorded}: "
             "the topic was deleted and recreated, so that its offsets count from 0 again; "
             "export it into another directory",
             reason="another_topic",

@@ -88,11 +88,9 @@ def serving(root: Path, *, throttled: Callable[[int], int | None] | None = None)
                 self.send_header(name.replace("_", "-"), value)
             self.send_header("Content-Length", headers.get("length", str(len(body))))
             self.end_headers()
-            if with_body and self.is_cut:
-                self.wfile.write(body[: len(body) // 2])
-                self.close_connection = True
-            elif with_body:
-                self.wfile.write(body)
+            if with_body:
+                self.wfile.write(body[: len(body) // 2] if self.is_cut else body)
+            self.close_connection = self.close_connection or self.is_cut
 
         def _answer(self, *, with_body: bool) -> None:
             parts = urlsplit(self.path)
