@@ -335,7 +335,7 @@ def test_partitions_of_two_topics_of_one_name_are_refused_at_first(tmp_path: Pat
     metadata = data / "orders-1" / "partition.metadata"
     same = metadata.read_text()
     metadata.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg\n")
-    with pytest.raises(kafkalog.RecoveryRefused, match="orders-1 is of a topic with id .* another partition has id"):
+    with pytest.raises(kafkalog.RecoveryRefused, match=r"orders-1 is of a topic with id .* another partition has id"):
         kafkalog.export(kafkalog.Export(format="parquet"), data, target=out)
     metadata.write_text(same)
     kafkalog.export(kafkalog.Export(format="parquet"), data, target=out)

@@ -200,7 +200,7 @@ class Partition:
         *,
         batch_rows: int = 65_536,
         batch_bytes: int = 8 * MIB,
-        on_damage: str | None = None,
+        on_damage: str = RAISE,
         findings: list[Finding] | None = None,
         threads: int = 1,
         layout: str = "copy",
@@ -217,7 +217,7 @@ class Partition:
         Damage raises `FormatError` while the batches are read, after the rows before it; the error's `finding`
         describes it. `on_damage="stop"` ends the rows there, as damage ends a consumer's reading; `"skip"` leaves out
         the records that cannot be read and continues with the next sound batch. A list for `findings` receives the
-        faults, only the first of repeated offsets, and makes `"stop"` the default; without a list they become warnings.
+        faults, only the first of repeated offsets; without a list they become warnings.
 
         `threads`, with the caller's among them, read large logs in parallel. Rows and their order are the same, but the
         Arrow batches may differ. Each thread holds a few batches in memory.
