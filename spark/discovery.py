@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec.structs import replace
 
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding
 from kafkalog.codec.model import NO_END
 from kafkalog.codec.scanner import Scanner
 from kafkalog.log.directories.directory import Wants, every
@@ -24,14 +25,15 @@ from kafkalog.log.directories.inventory import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.looked_at import in_threads, looking_once
 from kafkalog.log.disk.remote_file import is_uri
-from kafkalog.log.reading.consumer_view import READ_COMMITTED, ConsumerView, consumer_view
+from kafkalog.log.reading.consumer_view import READ_COMMITTED, ConsumerView, consumer_view, hiding
+from kafkalog.log.reading.readable import OffsetAndTimestamp
 from kafkalog.log.walk.header_walk import Span, spans_from
 from kafkalog.log.walk.segment import Segment, index_of
 from kafkalog.log.walk.spans import spans
 from kafkalog.spark.bounds import EARLIEST, LATEST, Bound, TopicPartition
 from kafkalog.spark.options import Mode, ReadOptions
 from kafkalog.spark.planning import PartitionFacts, Piece, SegmentFacts, plan, target_bytes
-from kafkalog.spark.query_warnings import LOGGER
+from kafkalog.spark.query_warnings import LOGGER, tell
 from kafkalog.spark.unreadable_entries import check_left_out
 
 __all__ = [
@@ -139,7 +141,7 @@ class Range:
         first, bound = self._partition.log_start_offset, self._options.start
         timestamp = bound.timestamp_of(self._key)
         if timestamp is not None:
-            found = self._partition.offset_for_timestamp(timestamp)
+            found = self._since(timestamp)
             if found is not None:
                 return found.offset
             if self._options.latest_if_no_start:
@@ -159,8 +161,8 @@ class Range:
         """Offset after the last requested one."""
         bound = self._options.end
         timestamp = bound.timestamp_of(self._key)
-        if timestamp is not None:
-            found = self._partition.offset_for_timestamp(timestamp)
+        if timestamp is not None:  # damage before it is met by who reads
+            found = self._partition.offset_for_timestamp(timestamp, through_damage=True)
             return NO_END if found is None else found.offset
         offset = bound.offset_of(self._key)
         if offset in (None, LATEST):
@@ -168,6 +170,18 @@ class Range:
         asked = int(offset or 0)
         # not less than asked, even if the log ends before: where it ends in damage, that is to be met
         return max(asked, self._there(bound, asked, self._partition.log_start_offset))
+
+    def _since(self, timestamp: int) -> OffsetAndTimestamp | None:
+        """First record with at least this timestamp; None if there is none. Damage that may hide it raises
+        `FormatError` with FAILFAST, and is a warning in the other modes.
+        """
+        if self._options.mode is Mode.FAILFAST:
+            return self._partition.offset_for_timestamp(timestamp)
+        findings: list[Finding] = []
+        found = self._partition.offset_for_timestamp(timestamp, findings=findings, through_damage=True)
+        for finding in hiding(findings):
+            tell(f"{finding}; records from that time on may be missing")
+        return found
 
     @cached_property
     def _log_end(self) -> int:

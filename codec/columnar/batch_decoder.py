@@ -59,7 +59,7 @@ class BatchDecoder:
             if more == 0:
                 decoded = record_at(memoryview(part.payload), position, self._limits)
                 if isinstance(decoded, RecordFault):
-                    yield Fault(part.batch, record_finding(part.batch, done, decoded))
+                    yield Fault(part.batch, record_finding(part.batch, done, decoded), self._after(part, header, done))
                     return
                 raw, position = decoded
                 done += 1
@@ -67,7 +67,18 @@ class BatchDecoder:
                 yield self._plain.columns([row for row in rows if part.low <= to_int64(row[1].offset) < part.high])
         if position != size:
             fault = RecordFault(FindingCode.RECORDS_TRAILING_BYTES, position)
-            yield Fault(part.batch, record_finding(part.batch, done, fault))
+            yield Fault(part.batch, record_finding(part.batch, done, fault), self._after(part, header, done))
+
+    def _after(self, part: Part, header: BatchHeader, records: int) -> int | None:
+        """Return the offset after the first `records` records, which can be decoded; None for no records."""
+        data, position, offset = memoryview(part.payload), 0, None
+        for _ in range(records):
+            decoded = record_at(data, position, self._limits)
+            if isinstance(decoded, RecordFault):
+                break
+            record, position = decoded
+            offset = header.base_offset + record.offset_delta + 1
+        return offset
 
     def _decode_part(self, part: Part, headers: Table, position: int, records: int) -> tuple[int, int]:
         """Decode at most `records` records from `position` of the record bytes. Return the number of records decoded

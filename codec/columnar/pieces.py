@@ -30,6 +30,8 @@ class Fault(Struct, frozen=True):
 
     batch: RecordBatch
     finding: Finding
+    next_offset: int | None = None
+    """offset after the last record before the fault; None if there is none"""
 
 
 Piece: TypeAlias = pa.RecordBatch | Fault

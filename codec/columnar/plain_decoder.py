@@ -39,7 +39,8 @@ class PlainDecoder:
             if decoded.finding is not None:
                 yield self.columns(rows)
                 rows = []
-                yield Fault(batch, decoded.finding)
+                last = decoded.records[-1].offset if decoded.records else None
+                yield Fault(batch, decoded.finding, None if last is None else last + 1)
         yield self.columns(rows)
 
     def columns(self, rows: Sequence[tuple[RecordBatch, Record]]) -> pa.RecordBatch:

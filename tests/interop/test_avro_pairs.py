@@ -146,6 +146,14 @@ def has_later_default(schema: Any) -> bool:
     )
 
 
+_MISSING = object()
+
+
+def _is_default(default: Any, schema: Any) -> bool:
+    """Whether a default fits a type, a union's first one, at any depth."""
+    return _is_of(default, schema[0] if isinstance(schema, list) else schema)
+
+
 def _is_of(default: Any, schema: Any) -> bool:
     kind = schema if isinstance(schema, str) else schema["type"]
     kinds = {
@@ -153,7 +161,12 @@ def _is_of(default: Any, schema: Any) -> bool:
         "array": list, "map": dict, "record": dict,
     }  # fmt: skip
     if kind == "record" and isinstance(default, dict):
-        return bool({each["name"] for each in schema["fields"] if "default" not in each} <= default.keys())
+        given = {each["name"]: default.get(each["name"], each.get("default", _MISSING)) for each in schema["fields"]}
+        return all(_is_default(given[each["name"]], each["type"]) for each in schema["fields"])
+    if kind in ("array", "map") and isinstance(default, list | dict):
+        inner = default.values() if isinstance(default, dict) else default
+        fits = all(_is_default(each, schema["values" if kind == "map" else "items"]) for each in inner)
+        return fits and isinstance(default, kinds[kind])
     if kind in ("int", "long") and isinstance(default, int):
         return bool(abs(default) < 2 ** (31 if kind == "int" else 63))
     if kind == "fixed" and isinstance(default, str):

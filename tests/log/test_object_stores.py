@@ -14,7 +14,7 @@ from kafkalog.log import Log, LogConfig, NewRecord
 from kafkalog.log.disk import remote_file as mounts
 from kafkalog.log.disk.store_retries import Retries, ShortReadError
 from testkit.running.command import kafkalog as command
-from testkit.serving.tiny_s3 import BUCKET, KEY, SECRET, TinyS3, serving
+from testkit.serving.tiny_s3 import BUCKET, CUT, KEY, SECRET, TinyS3, serving
 
 PARTITIONS = 40
 
@@ -56,13 +56,16 @@ def test_one_partition_of_many_costs_few_requests(data: Path) -> None:
         assert all("/many-3/" in each for each in store.requests)
 
 
-@pytest.mark.parametrize("status", [503, 429])
-def test_throttled_answers_are_asked_for_again(status: int, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every seventh; pyarrow's own client ends at one of them where the range is shorter than the answer's text."""
+@pytest.mark.parametrize("status", [503, 429, CUT])
+def test_failed_answers_are_asked_for_again(status: int, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every seventh is throttled or cut short. pyarrow's own client ends at a throttled one if the range is shorter
+    than the answer's text.
+    """
     monkeypatch.setattr("kafkalog.log.disk.store_retries._FIRST_S", 0.001)
     with serving(data, throttled=lambda number: status if number % 7 == 3 else None) as store:
         table = kafkalog.KafkaTable(kafkalog.TableScan(storage=storage(store)), f"s3://{BUCKET}/data/many-0")
         assert sum(batch.num_rows for batch in table.read(["offset"])) == 20
+        assert len(store.requests) >= 7
 
 
 def test_a_store_that_only_throttles_is_left_after_the_last_try(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,7 +123,7 @@ def test_an_index_decides_a_damaged_marker_where_all_of_it_fits(
 
 
 MODES = {
-    "`Partition.records()`": "stops", "`Partition.to_arrow(findings=[])`": "stops", "`Partition.to_arrow()`": "stops",
+    "`Partition.records()`": "stops", "`Partition.to_arrow()`": "stops",
     "`Consumer` and `follow`": "stops", "`dump`": "stops", "`dump --all`": "goes on", "Spark, `FAILFAST`": "stops",
     "Spark, `PERMISSIVE`": "goes on", "Spark, `DROPMALFORMED`": "goes on", "`serve`": "",
     '`Partition.records(on_damage="skip")`': "goes on", '`Partition.to_arrow(on_damage="skip")`': "goes on",
@@ -150,7 +150,7 @@ def given_by(mode: str, directory: Path) -> tuple[list[int], bool]:
     choose = random.Random(1)
     by = {
         "`Partition.records()`": reading_pairs.by_records, "`Consumer` and `follow`": reading_pairs.by_consumer,
-        "`Partition.to_arrow()`": reading_pairs.by_arrow, "`Partition.to_arrow(findings=[])`": reading_pairs.by_arrow,
+        "`Partition.to_arrow()`": reading_pairs.by_arrow,
         "`dump`": reading_pairs.by_dump, "Spark, `FAILFAST`": reading_pairs.by_spark,
     }  # fmt: skip
     if mode == "`dump --all`":
@@ -308,7 +308,7 @@ def test_batches_that_come_too_late_are_told_and_not_given(
     reader = open_partition(directory).records(on_damage="stop")
     assert [each.offset for each in reader] == [0, 2, 3, 4]
     listed: list[Finding] = []
-    table = open_partition(directory).to_arrow(["offset"], findings=listed).read_all()
+    table = open_partition(directory).to_arrow(["offset"], findings=listed, on_damage="stop").read_all()
     assert table["offset"].to_pylist() == [0, 2, 3, 4]
     for findings in (reader.findings, listed, kafkalog.verify(directory).findings):
         told = [each for each in findings if each.code is FindingCode.OFFSET_DISPLACED]

@@ -75,7 +75,9 @@ def some(base: int, count: int = 5) -> bytes:
 
 def read(partition: Partition, threads: int, **options: Any) -> tuple[pa.Table, list[Finding]]:
     findings: list[Finding] = []
-    reader = partition.to_arrow(["offset", "key"], RecordFilter(**options), threads=threads, findings=findings)
+    reader = partition.to_arrow(
+        ["offset", "key"], RecordFilter(**options), threads=threads, findings=findings, on_damage="stop"
+    )
     return reader.read_all().combine_chunks(), findings
 
 
@@ -211,7 +213,9 @@ def test_offsets_that_go_back_are_told_of_once_and_end_nothing(
     assert told.severity is Severity.INFO
     for threads in (1, 2, 3):
         found: list[Finding] = []
-        rows = partition.to_arrow(["offset"], threads=threads, layout=layout, findings=found).read_all()
+        rows = partition.to_arrow(
+            ["offset"], threads=threads, layout=layout, findings=found, on_damage="stop"
+        ).read_all()
         assert rows["offset"].to_pylist() == offsets
         assert [(each.code, each.position, each.offset, each.file) for each in found] == [
             (told.code, told.position, told.offset, told.file)
@@ -239,7 +243,9 @@ def test_a_displaced_batch_is_damage_however_it_is_read(
     assert by_one.ended_by.code is code
     for threads in (1, 2, 3):
         found: list[Finding] = []
-        rows = partition.to_arrow(["offset"], threads=threads, layout=layout, findings=found).read_all()
+        rows = partition.to_arrow(
+            ["offset"], threads=threads, layout=layout, findings=found, on_damage="stop"
+        ).read_all()
         assert rows["offset"].to_pylist() == [*range(50)]
         assert [(each.code, each.position, each.severity) for each in found] == [
             (code, by_one.ended_by.position, Severity.ERROR)
@@ -276,10 +282,12 @@ def test_records_beyond_what_their_batch_claims_are_rows_however_they_are_read(
         assert len(expected) == len(set(expected)) >= 177
         told: list[Finding] = []
         for threads in (1, 2, 3):
-            found = partition.to_arrow(columns, threads=threads, findings=told).read_all()
+            found = partition.to_arrow(columns, threads=threads, findings=told, on_damage="stop").read_all()
             assert found["key"].to_pylist() == expected
         later = [record.key for record in partition.records(RecordFilter(start_offset=50), on_damage="stop")]
-        rest = partition.to_arrow(["key"], RecordFilter(start_offset=50), threads=2, findings=told).read_all()
+        rest = partition.to_arrow(
+            ["key"], RecordFilter(start_offset=50), threads=2, findings=told, on_damage="stop"
+        ).read_all()
         assert rest["key"].to_pylist() == later
 
 
@@ -363,7 +371,7 @@ def test_what_a_file_loses_while_it_is_read_is_missed(
     partition = open_partition(tmp_path / "t-0", limits=limits)
     (segment,) = partition.segments
     findings: list[Finding] = []
-    reader = partition.to_arrow(["offset"], threads=threads, batch_rows=5, findings=findings)
+    reader = partition.to_arrow(["offset"], threads=threads, batch_rows=5, findings=findings, on_damage="stop")
     offsets = reader.read_next_batch()["offset"].to_pylist()
     os.truncate(segment.path, kept)
     offsets += [offset for batch in reader for offset in batch["offset"].to_pylist()]

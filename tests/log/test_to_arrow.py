@@ -148,7 +148,12 @@ def test_damage_raises_or_is_a_finding_and_ends_the_stream(tmp_path: Path) -> No
     assert raised.value.code == FindingCode.CRC_MISMATCH
     assert raised.value.source == victim.path
     findings: list[Finding] = []
-    assert partition.to_arrow(["offset"], findings=findings).read_all()["offset"].to_pylist() == before
+    with pytest.raises(FormatError):
+        partition.to_arrow(findings=findings).read_all()
+    assert [finding.code for finding in findings] == [FindingCode.CRC_MISMATCH]
+    findings = []
+    stopped = partition.to_arrow(["offset"], findings=findings, on_damage="stop").read_all()
+    assert stopped["offset"].to_pylist() == before
     assert [finding.code for finding in findings] == [FindingCode.CRC_MISMATCH]
 
 

@@ -22,7 +22,9 @@ MIB = 1 << 20
 WORKS: dict[str, Work] = {
     "ls": lambda root: [summarize(each) for part in kafkalog.open(root).partitions for each in part.segments],
     "dump": lambda root: [list(each.records()) for each in kafkalog.open(root).partitions],
-    "to_arrow": lambda root: [each.to_arrow(findings=[]).read_all() for each in kafkalog.open(root).partitions],
+    "to_arrow": lambda root: [
+        each.to_arrow(findings=[], on_damage="stop").read_all() for each in kafkalog.open(root).partitions
+    ],
     "verify": kafkalog.verify,
     "plan": kafkalog.plan,
     "plan, salvage": lambda root: kafkalog.plan(kafkalog.Recovery(mode="salvage"), root)[0],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -24,13 +25,17 @@ def batch(first: int, codec: Codec) -> bytes:
 
 
 def broken(data: bytes, kind: str) -> bytes:
-    """A batch whose records cannot be opened under a right checksum, or whose checksum is wrong."""
+    """A batch whose records cannot be opened under a right checksum, or its last one, or whose checksum is wrong."""
+    if kind == "last record":
+        return damage.with_crc(data[:-8] + b"\xff" * 8)
     changed = data[:70] + bytes(each ^ 0xFF for each in data[70:80]) + data[80:]
     return changed if kind == "checksum" else damage.with_crc(changed)
 
 
-@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD, Codec.SNAPPY])
-@pytest.mark.parametrize("kind", ["checksum", "insides"])
+CASES = [*product((Codec.GZIP, Codec.LZ4, Codec.ZSTD, Codec.SNAPPY), ("checksum", "insides"))]
+
+
+@pytest.mark.parametrize(("codec", "kind"), [*CASES, (Codec.NONE, "checksum"), (Codec.NONE, "last record")])
 def test_it_has_the_first_offset_that_is_lost(codec: Codec, kind: str, tmp_path: Path) -> None:
     directory = tmp_path / "t-0"
     directory.mkdir()

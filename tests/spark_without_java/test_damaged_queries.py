@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 import damaged_queries
+from kafkalog.codec.encode.batch import build_batch
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.model import Codec, Record, TimestampType
 from kafkalog.log import open_partition
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogReader
 from kafkalog.spark.schema import Layout
+from testkit.made import damage
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.shares import EACH
 
@@ -58,3 +63,36 @@ def test_nothing_is_planned_for_a_start_at_the_end_of_a_sound_log() -> None:
     start = json.dumps({"trades-42": {"0": open_partition(directory).log_end_offset()}})
     options = parse_options({"path": str(directory), "startingOffsets": start})
     assert LogReader(options, Layout(names=("offset",), corrupt=None)).partitions() == []
+
+
+def offsets_of(directory: Path, **given: str) -> list[int]:
+    options = parse_options({"path": str(directory), **given})
+    reader = LogReader(options, Layout(names=("offset",), corrupt=None))
+    return [
+        offset for task in reader.partitions() for found in reader.read(task) for offset in found["offset"].to_pylist()
+    ]
+
+
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_times_that_damage_may_hide_are_an_error_or_a_warning(is_inside: bool, tmp_path: Path) -> None:
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    batches = [
+        build_batch([Record(n, 1000 + n, TimestampType.CREATE_TIME, None, b"v" * 50)], codec=Codec.GZIP)
+        for n in range(6)
+    ]
+    batches[2] = batches[2][:61] + b"\xff" * 14 + batches[2][75:]
+    if is_inside:
+        batches[2] = damage.with_crc(batches[2])
+    (directory / f"{0:020}.log").write_bytes(b"".join(batches))
+    with pytest.raises(FormatError) as raised:
+        offsets_of(directory, startingTimestamp="1002")
+    assert raised.value.finding is not None
+    assert raised.value.finding.offset == 2
+    with pytest.warns(RuntimeWarning) as told:
+        assert offsets_of(directory, startingTimestamp="1002", mode="DROPMALFORMED") == [3, 4, 5]
+    assert re.search("offset 2.*may be missing", str(told[0].message))
+    with pytest.warns(RuntimeWarning, match="left out 1 unreadable"):
+        assert offsets_of(directory, endingTimestamp="1004", mode="DROPMALFORMED") == [0, 1, 3]
+    with pytest.raises(FormatError, match="offset 2"):
+        offsets_of(directory, endingTimestamp="1004")

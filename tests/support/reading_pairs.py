@@ -310,7 +310,7 @@ def by_arrow(path: Path, level: str, start: int, end: int, choose: random.Random
     wanted = kafkalog.RecordFilter(
         isolation_level=level, start_offset=start or None, end_offset=None if end == NO_END else end
     )
-    reader = open_partition(path).to_arrow(COLUMNS, wanted, findings=findings, **options)
+    reader = open_partition(path).to_arrow(COLUMNS, wanted, findings=findings, on_damage="stop", **options)
     rows = list(_of_table(iter(reader)))
     raised = False
     again = []

@@ -330,6 +330,18 @@ def test_a_topic_that_was_made_anew(format: str, tmp_path: Path) -> None:
     assert len(places(out, format)) == 10
 
 
+def test_partitions_of_two_topics_of_one_name_are_refused_at_first(tmp_path: Path) -> None:
+    data, out = topic(tmp_path / "data", [20, 20]), tmp_path / "out"
+    metadata = data / "orders-1" / "partition.metadata"
+    same = metadata.read_text()
+    metadata.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg\n")
+    with pytest.raises(kafkalog.RecoveryRefused, match=r"orders-1 is of a topic with id .* another partition has id"):
+        kafkalog.export(kafkalog.Export(format="parquet"), data, target=out)
+    metadata.write_text(same)
+    kafkalog.export(kafkalog.Export(format="parquet"), data, target=out)
+    assert places(out, "parquet") == in_log(data)
+
+
 @every_format
 def test_copies_of_a_topic_are_one(format: str, tmp_path: Path) -> None:
     data, out = topic(tmp_path / "data", [60]), tmp_path / "out"

@@ -97,7 +97,7 @@ def test_every_recorded_value_is_the_same_in_each_engine(each: int, recorded: Pa
     found = kafkalog.open(recorded).partitions
     names = sorted({place.topic for place in found if place.topic and place.topic[0] != "_"})
     for topic in names[::each]:
-        scan = kafkalog.TableScan(topics=topic, values="auto")
+        scan = kafkalog.TableScan(topics=topic, values="auto", on_damage="stop")
         columns = ["partition", "offset", "key", "value"]
         lazy = kafkalog.polars.scan(scan, str(recorded), findings=[]).select(columns).sort("partition", "offset")
         connection = duckdb.connect()
@@ -261,3 +261,20 @@ def test_times_at_both_ends(recorded: Path, middle: datetime.datetime) -> None:
         some = [each.to_arrow(["offset"], records).read_all()["offset"].to_pylist() for each in table.partitions]
         wanted = [row for each in some for row in each]
         assert pa.table(table)["offset"].to_pylist() == wanted
+
+
+def test_an_upper_bound_of_time_hides_no_earlier_time_behind_it(tmp_path: Path) -> None:
+    """Producers set times: a filter is for every record, where `end_timestamp` ends at the first that is as late."""
+    (tmp_path / "data").mkdir()
+    with kafkalog.Log.open(tmp_path / "data" / "t-0") as log:
+        for time in (10, 30, 20, 40):
+            log.append([kafkalog.NewRecord(key=None, value=b"v", timestamp=1_700_000_000_000 + time)])
+    bound = datetime.datetime.fromtimestamp(1_700_000_000.025, datetime.UTC)
+    lazy = kafkalog.polars.scan(tmp_path / "data").filter(pl.col("timestamp") < bound)
+    assert lazy.collect()["offset"].to_list() == [0, 2]
+    connection = duckdb.connect()
+    connection.register("records", kafkalog.duckdb.dataset(tmp_path / "data"))
+    found = connection.execute('select "offset" from records where timestamp < ? order by 1', [bound]).fetchall()
+    assert found == [(0,), (2,)]
+    ended = kafkalog.TableScan(filter=kafkalog.RecordFilter(end_timestamp=1_700_000_000_025))
+    assert kafkalog.polars.scan(ended, tmp_path / "data").collect()["offset"].to_list() == [0]

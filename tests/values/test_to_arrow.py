@@ -31,7 +31,7 @@ def rows(directory: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any], pa.S
     for partition in kafkalog.open(directory).partitions:
         if partition.topic is None or partition.topic.startswith("_"):
             continue
-        reader = partition.to_arrow(findings=[], decoding=kafkalog.DecodedValues())
+        reader = partition.to_arrow(findings=[], on_damage="stop", decoding=kafkalog.DecodedValues())
         for batch in reader:
             names = [each for each in batch.schema.names if each not in ("timestamp", "headers")]
             columns = {name: pylist(batch.column(name)) for name in names}
@@ -170,7 +170,7 @@ def test_together_or_one_by_one_the_answer_is_the_same(tmp_path: Path, monkeypat
             monkeypatch.setattr(arrow_column, "TOGETHER", together)
             findings: list[Finding] = []
             decoding = kafkalog.DecodedValues(schemas=schemas)
-            answers.append(partition.to_arrow(findings=findings, decoding=decoding).read_all())
+            answers.append(partition.to_arrow(findings=findings, on_damage="stop", decoding=decoding).read_all())
             assert sum(each.code is FindingCode.VALUE_UNDECODABLE for each in findings) == bool(changed) * len(
                 set(answers[-1]["finding"].to_pylist()) - {None}
             )
@@ -232,7 +232,8 @@ def test_numbers_beyond_an_int_are_cut_by_nobody(bad: int, place: str, tmp_path:
         ("ten-value", 1): Schema(subject="ten-value", version=1, id=7, type="AVRO", text=json.dumps(NUMBERS))
     })  # fmt: skip
     partition = a_topic(tmp_path, [value(n, n, n) for n in range(40)] + [odd])
-    found = partition.to_arrow(findings=[], decoding=kafkalog.DecodedValues(schemas=schemas)).read_all()
+    decoding = kafkalog.DecodedValues(schemas=schemas)
+    found = partition.to_arrow(findings=[], on_damage="stop", decoding=decoding).read_all()
     values = found["value"].to_pylist()
     assert [each["i"] for each in values[:40]] == list(range(40))
     assert values[40] is None

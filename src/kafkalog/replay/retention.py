@@ -87,7 +87,7 @@ def _expired(old: Mapping[str, str], partitions: Iterable[Partition], now: int) 
         return 0
     gone = 0
     for each in partitions:
-        found = each.offset_for_timestamp(max(now - kept_ms, 0))
+        found = each.offset_for_timestamp(max(now - kept_ms, 0), through_damage=True)
         end = each.log_end_offset() if found is None else found.offset
         gone += max(end - each.log_start_offset, 0)
     return gone

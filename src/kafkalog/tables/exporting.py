@@ -222,8 +222,9 @@ class _TopicExport(Struct, kw_only=True):
             self._require_same(settings, replace(self._settings(by_day), topic_id=settings.topic_id))
         spans = []
         positions = self.table.positions([*left])
+        topic_id = (settings or self._settings(by_day)).topic_id
         for number, partition in left.items():
-            require_same_topic(None if settings is None else settings.topic_id, partition)
+            require_same_topic(topic_id, partition, is_new=settings is None)
             known = positions.get(number)
             reported[number].next_offset = partition.log_start_offset if known is None else known.next_offset
             span = span_of(

@@ -57,12 +57,15 @@ class Span(Struct, frozen=True, kw_only=True):
         return self.partition.partition or 0
 
 
-def require_same_topic(recorded: str | None, partition: Partition) -> None:
-    """Raise `RecoveryRefused` if the table's topic was deleted and another topic has its name now."""
+def require_same_topic(recorded: str | None, partition: Partition, *, is_new: bool) -> None:
+    """Raise `RecoveryRefused` if a partition has another topic id than `recorded`, which is the table's, or that of the
+    first partition if the table is new.
+    """
     found = None if partition.metadata is None else partition.metadata.topic_id
     if recorded and found and recorded != found:
+        other = "another partition has" if is_new else "the table is of one with"
         raise RecoveryRefused(
-            f"{partition.path} is of a topic with id {found}, and the table is of one with id {recorded}: "
+            f"{partition.path} is of a topic with id {found}, and {other} id {recorded}: "
             "the topic was deleted and recreated, so that its offsets count from 0 again; "
             "export it into another directory",
             reason="another_topic",
@@ -85,7 +88,7 @@ def span_of(
     """
     log_end = partition.log_end_offset()
     if known is None:
-        start = _first(partition, bounds.start_offset, bounds.start_timestamp, log_end)
+        start = _first(partition, bounds, log_end, findings)
     else:
         _require_not_rewritten(partition, known, masked=masked)
         start = known.next_offset
@@ -108,14 +111,14 @@ def span_of(
     elif asked is None or start < asked:
         walk = partition.batches(start_offset=start, on_damage=STOP)
         next(iter(walk), None)
-        findings += walk.findings
+        findings += [each for each in walk.findings if each not in findings]
     return None
 
 
 def _asked(partition: Partition, bounds: RecordFilter) -> int | None:
     asked = bounds.end_offset
     if bounds.end_timestamp is not None:
-        found = partition.offset_for_timestamp(bounds.end_timestamp, findings=[])
+        found = partition.offset_for_timestamp(bounds.end_timestamp, through_damage=True)
         asked = asked if found is None else min(found.offset, found.offset if asked is None else asked)
     return asked
 
@@ -129,10 +132,10 @@ def _missing(partition: Partition, start: int) -> RecoveryRefused:
     )
 
 
-def _first(partition: Partition, offset: int | None, timestamp: int | None, end: int) -> int:
-    start = max(partition.log_start_offset, offset or 0)
-    if timestamp is not None:
-        found = partition.offset_for_timestamp(timestamp, findings=[])
+def _first(partition: Partition, bounds: RecordFilter, end: int, findings: list[Finding]) -> int:
+    start = max(partition.log_start_offset, bounds.start_offset or 0)
+    if bounds.start_timestamp is not None:
+        found = partition.offset_for_timestamp(bounds.start_timestamp, findings=findings)
         start = end if found is None else max(start, found.offset)
     return start
 

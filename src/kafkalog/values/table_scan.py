@@ -11,7 +11,7 @@ from kafkalog.codec.arguments import check_fields
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.reading.record_filter import EVERY_RECORD, RecordFilter
-from kafkalog.log.walk.on_damage import check_on_damage
+from kafkalog.log.walk.on_damage import RAISE, check_on_damage
 from kafkalog.log.writing.choosing_partitions import Partitioner
 from kafkalog.values.column_schema import NamedSchema
 from kafkalog.values.registry import SchemaRegistry
@@ -38,7 +38,7 @@ class TableScan(Struct, frozen=True, kw_only=True):
     """schemas for `auto`; None: those in the log directories. This field and the next two are as in `DecodedValues`"""
     key_schema: NamedSchema | None = None
     values_schema: NamedSchema | None = None
-    on_damage: str | None = None
+    on_damage: str = RAISE
     """`raise`, `stop` or `skip`, as in `Partition.to_arrow`"""
     partitioner: Partitioner | None = None
     """how the producers assigned keys to `partition_count` partitions: `murmur2` (`kafkalog.partition_for_key`), `hash`
@@ -55,8 +55,7 @@ class TableScan(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_fields(self)
         check_values(self.values, self.schemas, self.key_schema, self.values_schema)
-        if self.on_damage is not None:
-            check_on_damage(self.on_damage)
+        check_on_damage(self.on_damage)
         if self.columns is not None:
             force_setattr(self, "columns", tuple(self.columns))
 

@@ -258,7 +258,7 @@ def _verb(count: int, of_several: str) -> str:
 def _older(partition: Partition, timestamp: int) -> int:
     """Number of the oldest segments without records from `timestamp` (ms) on. An empty last segment does not count."""
     segments = partition.segments
-    newer = partition.offset_for_timestamp(max(timestamp, 0))
+    newer = partition.offset_for_timestamp(max(timestamp, 0), through_damage=True)
     if newer is None:
         return len(segments) - (bool(segments) and segments[-1].size == 0)
     return sum(1 for segment in segments[1:] if segment.base_offset <= newer.offset)

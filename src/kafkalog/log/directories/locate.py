@@ -13,7 +13,7 @@ from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY, OffsetEntry, TimeEntry
 from kafkalog.codec.insides import Insides, look_inside
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import NO_TIMESTAMP, BatchHeader, RecordBatch
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.records import decode_batch
@@ -59,15 +59,16 @@ def locate(partition: Partition, offset: int, *, through_damage: bool = False) -
     reader = partition.batches(start_offset=offset, on_damage=SKIP if through_damage else STOP)
     for batch in reader:
         if batch.last_offset >= offset and reader.segment is not None:
-            insides, finding = look_inside(batch)
+            insides, finding = look_inside(batch, limits=partition.limits)
             found = [] if finding is None else [finding.in_file(reader.segment.path)]
-            return _located(reader.segment, batch, offset, insides), [*reader.findings, *found]
+            located = _located(reader.segment, batch, offset, insides, partition.limits)
+            return located, [*reader.findings, *found]
     return None, list(reader.findings)
 
 
-def _located(segment: Segment, batch: RecordBatch, offset: int, insides: Insides) -> Located:
+def _located(segment: Segment, batch: RecordBatch, offset: int, insides: Insides, limits: Limits) -> Located:
     header = batch.header
-    records = decode_batch(batch).records
+    records = decode_batch(batch, limits=limits).records
     found = next((record for record in records if record.offset == offset), None)
     is_v2 = isinstance(header, BatchHeader)
     first = header.base_offset if isinstance(header, BatchHeader) else min(
@@ -99,29 +100,32 @@ def looking_for_newest(
     partition: Partition, *, through_damage: bool = False, look: Look = first_since
 ) -> Sliced[tuple[OffsetAndTimestamp | None, list[Finding]]]:
     """Return the result of `newest` as a computation with pauses. `look` searches a batch for the record. At first only
-    the batch with the largest timestamp in its header is searched; if that is wrong, all are.
+    the batch with the largest timestamp in its header is searched; if that does not have it, all are. Batches that
+    cannot be read and may hold it are in the findings.
     """
     start = partition.log_start_offset
     reader = partition.batches(start_offset=start, on_damage=SKIP if through_damage else STOP)
-    newest_batch = None
+    newest_batch, largest = None, NO_TIMESTAMP
     for batch in reader:
         yield
-        if batch.header.max_timestamp > (NO_TIMESTAMP if newest_batch is None else newest_batch.header.max_timestamp):
-            newest_batch = batch
+        if batch.header.max_timestamp > largest:
+            newest_batch, largest = batch, batch.header.max_timestamp
     findings = list(reader.findings)
     if newest_batch is None:
         return None, findings
-    largest = newest_batch.header.max_timestamp
-    best = look(newest_batch, largest, start, DEFAULT_LIMITS)
-    if best is not None and best.timestamp == largest:
+    best = look(newest_batch, largest, start, partition.limits)
+    if isinstance(best, OffsetAndTimestamp) and best.timestamp == largest:
         return best, findings
-    best = None
-    for batch in partition.batches(start_offset=start, on_damage=SKIP if through_damage else STOP):
+    best, reader = None, partition.batches(start_offset=start, on_damage=SKIP if through_damage else STOP)
+    for batch in reader:
         yield
         largest = batch.header.max_timestamp
         if largest > (NO_TIMESTAMP if best is None else best.timestamp):
-            found = look(batch, largest, start, DEFAULT_LIMITS)
-            best = found if found is not None and found.timestamp == largest else best
+            found = look(batch, largest, start, partition.limits)
+            if isinstance(found, Finding):
+                findings.append(found if reader.segment is None else found.in_file(reader.segment.path))
+            elif found is not None and found.timestamp == largest:
+                best = found
     return best, findings
 
 

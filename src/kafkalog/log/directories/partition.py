@@ -200,7 +200,7 @@ class Partition:
         *,
         batch_rows: int = 65_536,
         batch_bytes: int = 8 * MIB,
-        on_damage: str | None = None,
+        on_damage: str = RAISE,
         findings: list[Finding] | None = None,
         threads: int = 1,
         layout: str = "copy",
@@ -217,7 +217,7 @@ class Partition:
         Damage raises `FormatError` while the batches are read, after the rows before it; the error's `finding`
         describes it. `on_damage="stop"` ends the rows there, as damage ends a consumer's reading; `"skip"` leaves out
         the records that cannot be read and continues with the next sound batch. A list for `findings` receives the
-        faults, only the first of repeated offsets, and makes `"stop"` the default; without a list they become warnings.
+        faults, only the first of repeated offsets; without a list they become warnings.
 
         `threads`, with the caller's among them, read large logs in parallel. Rows and their order are the same, but the
         Arrow batches may differ. Each thread holds a few batches in memory.
@@ -354,7 +354,8 @@ class Partition:
         """Return the first record, from the log start offset on, with this timestamp (ms) or a later one; None if there
         is none. Only batches that can hold the answer are read. The time index is used if the log confirms it, see
         `time_lookup`; otherwise batch headers are read. Facts about whole segments are kept for the next search. Damage
-        ends the search, unless `through_damage`; it is appended to `findings`, if that is a list.
+        before the record raises `FormatError`; it ends the search and is appended to `findings`, if that is a list.
+        With `through_damage` the search continues after it.
         """
         own = self._own(limits)
         return run_slices(looking_for_timestamp(self, timestamp, findings, through_damage=through_damage, limits=own))

@@ -11,15 +11,16 @@ from kafkalog.codec.model import BatchHeader, RecordBatch
 from kafkalog.codec.records import decode_batch
 from kafkalog.log.reading.readable import OffsetAndTimestamp, ReadablePartition
 from kafkalog.log.walk.batches import BatchReader
+from kafkalog.log.walk.on_damage import raised
 from kafkalog.log.walk.segment import index_of
 from kafkalog.log.walk.sliced import Sliced
 from kafkalog.log.walk.time_lookup import NewestTimestamps
 
 __all__ = ["Look", "first_since", "looking_for_timestamp"]
 
-Look = Callable[[RecordBatch, int, int, Limits], OffsetAndTimestamp | None]
+Look = Callable[[RecordBatch, int, int, Limits], OffsetAndTimestamp | Finding | None]
 """Function that searches a batch for the first record with at least a timestamp and an offset not below a bound; None
-if there is none.
+if there is none, a finding if a fault in the batch may hide it.
 """
 
 
@@ -40,8 +41,8 @@ def looking_for_timestamp(
     limits: Limits = DEFAULT_LIMITS,
     look: Look | None = None,
 ) -> Sliced[OffsetAndTimestamp | None]:
-    """Return the result of `Partition.offset_for_timestamp` as a computation with pauses. `look` searches a batch that
-    may hold the record.
+    """Return the result of `Partition.offset_for_timestamp` as a computation with pauses; raises as it does. `look`
+    searches a batch that may hold the record.
     """
     look = look or first_since
     start = partition.log_start_offset
@@ -50,27 +51,37 @@ def looking_for_timestamp(
         first = yield from partition.newest.first_with(timestamp)
     walk = BatchReader(
         partition.segments[first:], start_offset=start, start_timestamp=timestamp, through_damage=through_damage,
-        limits=limits, hold=False,
+        raises=findings is None and not through_damage, limits=limits, hold=False,
     )  # fmt: skip
-    found = None
+    found: OffsetAndTimestamp | None = None
+    inside: list[Finding] = []
     for batch in walk:
         yield
         # a v0 or v1 wrapper's own timestamp is the largest of its messages, as max_timestamp is in v2
         if batch.header.max_timestamp >= timestamp and not batch.header.is_control:
-            found = look(batch, timestamp, start, limits)
-        if found is not None:
+            answer = look(batch, timestamp, start, limits)
+            if isinstance(answer, Finding):
+                inside.append(answer if walk.segment is None else answer.in_file(walk.segment.path))
+            else:
+                found = answer
+        if found is not None or (inside and not through_damage):
             break
     if findings is not None:
-        findings.extend(walk.findings)
+        findings.extend([*walk.findings, *inside])
+    elif inside and not through_damage:
+        raise raised(inside[0])
     return found
 
 
-def first_since(batch: RecordBatch, timestamp: int, start: int, limits: Limits) -> OffsetAndTimestamp | None:
-    """Return the first record of a batch with at least this timestamp whose offset is not below `start`; None if there
-    is none.
+def first_since(
+    batch: RecordBatch, timestamp: int, start: int, limits: Limits
+) -> OffsetAndTimestamp | Finding | None:
+    """Return the first record of a batch with at least this timestamp whose offset is not below `start`; if there is
+    none, the finding about its first fault, or None.
     """
     epoch = batch.header.partition_leader_epoch if isinstance(batch.header, BatchHeader) else -1
-    for record in decode_batch(batch, limits=limits).records:
+    decoded = decode_batch(batch, limits=limits)
+    for record in decoded.records:
         if record.timestamp >= timestamp and record.offset >= start:
             return OffsetAndTimestamp(record.offset, record.timestamp, epoch)
-    return None
+    return decoded.finding

@@ -61,6 +61,7 @@ __all__ = [
     "Telling",
     "check_isolation_level",
     "consumer_view",
+    "hiding",
     "nothing_to_read",
     "wanted_offsets",
 ]
@@ -163,16 +164,17 @@ def wanted_offsets(
         first = partition.offset_for_timestamp(
             filter.start_timestamp, findings=findings, through_damage=True, limits=limits
         )
-        passed += [
-            each for each in findings
-            if each.severity is Severity.ERROR and each.code not in REPORTED_AND_READ
-            and (each.offset is None or each.offset >= (low or 0))
-        ]  # fmt: skip
+        passed += [each for each in hiding(findings) if each.offset is None or each.offset >= (low or 0)]
         low = max(low or 0, NO_END if first is None else first.offset)
     if filter.end_timestamp is not None:  # damage before it is met by who reads
         end = partition.offset_for_timestamp(filter.end_timestamp, through_damage=True, limits=limits)
         high = min(NO_END if high is None else high, NO_END if end is None else end.offset)
     return low, high
+
+
+def hiding(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Return the findings of a search that stand for records which were not read."""
+    return (each for each in findings if each.severity is Severity.ERROR and each.code not in REPORTED_AND_READ)
 
 
 def nothing_to_read(partition: ReadablePartition, limits: Limits) -> Finding | None:

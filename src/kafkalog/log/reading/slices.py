@@ -287,8 +287,8 @@ class SliceReader:
                 end = batch.position + batch.size
                 first = batch.header.first_offset
                 damage = self._damage(piece.finding, batch.position, end, first)
-                lost = first if piece.finding.offset is None else piece.finding.offset
-                yield replace(damage, next_offset=max(lost, self._slice.start_offset))
+                lost = piece.finding.offset if piece.next_offset is None else min(piece.next_offset, batch.last_offset)
+                yield replace(damage, next_offset=max(first if lost is None else lost, self._slice.start_offset))
             else:
                 yield piece
             del piece

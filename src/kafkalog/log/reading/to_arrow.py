@@ -69,7 +69,7 @@ def partition_to_arrow(
     *,
     batch_rows: int = _DEFAULT_ROWS,
     batch_bytes: int = 8 * MIB,
-    on_damage: str | None = None,
+    on_damage: str = RAISE,
     findings: list[Finding] | None = None,
     threads: int = 1,
     layout: str = COPY,
@@ -79,8 +79,7 @@ def partition_to_arrow(
         raise UsageError("batch_rows, batch_bytes and threads must be positive")
     limits = partition.limits
     schema = told = record_schema(columns, layout)
-    on_damage = check_on_damage(on_damage or (RAISE if findings is None else STOP))
-    skips = on_damage == SKIP
+    skips = check_on_damage(on_damage) == SKIP
     passed: list[Finding] = []
     low, high = wanted_offsets(partition, filter, passed, limits)
     view = consumer_view(

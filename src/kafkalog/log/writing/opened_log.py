@@ -342,7 +342,9 @@ class OpenedLog:
         return offsets_before(partition, timestamp, max_count, end_offset=end, now_ms=self._clock())
 
     def offset_for_timestamp(self, timestamp: int) -> OffsetAndTimestamp | None:
-        """Return the first record with at least this timestamp (ms); None if there is none."""
+        """Return the first record with at least this timestamp (ms); None if there is none. Raises `FormatError` if a
+        batch before it cannot be read.
+        """
         return self._live.offset_for_timestamp(timestamp)
 
     # -- rolling and flushing ----------------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ from xml.sax.saxutils import escape
 BUCKET = "volumes"
 KEY = "AKLOOPBACK"
 SECRET = "not-so-secret-9f3a"
+CUT = 0
+"""in place of a status: the answer ends after half of its bytes"""
 _TIME = "2026-01-02T03:04:05.000Z"
 _HTTP_TIME = "Fri, 02 Jan 2026 03:04:05 GMT"
 
@@ -63,11 +65,12 @@ def _listing(root: Path, prefix: str, delimiter: str) -> str:
 def serving(root: Path, *, throttled: Callable[[int], int | None] | None = None) -> Iterator[TinyS3]:
     """Serve the files below ``root`` as the objects of the bucket.
 
-    ``throttled`` gives for the number of a request the status that it is answered with instead, 503 or 429.
+    ``throttled`` gives for the number of a request the status that it is answered with instead: 503, 429 or `CUT`.
     """
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        is_cut = False
         disable_nagle_algorithm = True  # else the body waits 40 ms for the client to acknowledge the head
 
         def log_message(self, *_: Any) -> None:
@@ -86,7 +89,8 @@ def serving(root: Path, *, throttled: Callable[[int], int | None] | None = None)
             self.send_header("Content-Length", headers.get("length", str(len(body))))
             self.end_headers()
             if with_body:
-                self.wfile.write(body)
+                self.wfile.write(body[: len(body) // 2] if self.is_cut else body)
+            self.close_connection = self.close_connection or self.is_cut
 
         def _answer(self, *, with_body: bool) -> None:
             parts = urlsplit(self.path)
@@ -96,7 +100,8 @@ def serving(root: Path, *, throttled: Callable[[int], int | None] | None = None)
                 self._send(403, body, with_body=with_body)
                 return
             status = None if throttled is None else throttled(len(running.requests))
-            if status is not None:
+            self.is_cut = status == CUT
+            if status:
                 body = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Reduce your rate</Message></Error>"
                 self._send(status, body, with_body=with_body)
                 return
