@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import errno
-import shlex
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kafkalog.codec.common.advice import Advice, Sentence, said
+from kafkalog.codec.common.advice import Advice, Ask, Sentence, said
 
 if TYPE_CHECKING:
     from kafkalog.codec.findings import Finding
@@ -61,21 +60,15 @@ class UsageError(KafkaLogError, ValueError):
 class UnknownName(UsageError):
     """A topic, partition, group or broker that the caller named does not exist."""
 
+    findings: tuple[Finding, ...] = ()
+    """why it may exist although it was not found; empty if it certainly does not"""
+
 
 class ReplicaError(UsageError):
-    """A partition is in several directories and `replica` does not choose one of them. The message shows the argument
-    as Python and Spark write it; `with_flag` shows it for a command line.
-    """
+    """A partition is in several directories and `replica` does not choose one of them."""
 
-    def __init__(self, before: str, value: str, after: str) -> None:
-        self.before = before
-        self.value = value
-        self.after = after
-        super().__init__(f"{before} replica={value!r} {after}")
-
-    def with_flag(self, flag: str) -> str:
-        """Return the message with a command-line option in place of the argument."""
-        return f"{self.before} {flag} {shlex.quote(self.value)} {self.after}"
+    def __init__(self, before: str, replica: str, after: str) -> None:
+        super().__init__(Sentence(f"{before} ", Advice("{}", Ask.REPLICA_IS, {"replica": replica}), f" {after}"))
 
 
 class FormatError(KafkaLogError):
