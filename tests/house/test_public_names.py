@@ -41,6 +41,9 @@ HANDED_ON = {
     "RecoveryAction",
     "ModeSpec",
     "BatchRun",
+    "CoordinatorLogs",
+    "MetadataLog",
+    "MetadataState",
 }
 """Results keep these for other functions of the library; what they hold is nobody's business, and may change."""
 MADE_HERE = {"BatchReader", "ConsumerStream", "RecordReader"}
@@ -185,3 +188,33 @@ def test_a_docstring_names_each_parameter(name: str) -> None:
     text = inspect.getdoc(function) or ""
     lacking = [each for each in inspect.signature(function).parameters if not re.search(rf"`{each}`", text)]
     assert lacking == []
+
+
+MOST_PARAMETERS = 9
+"""Of a function or method; a call that needs more takes a request."""
+
+
+def functions(name: str) -> Iterator[Any]:
+    """The public functions and methods behind a name, and the constructor of a class that is no set of fields."""
+    yield from (each for each in signatures(name) if inspect.isfunction(each))
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_public_signature_is_short_and_says_what_it_takes_and_gives(name: str) -> None:
+    vague, long, open_ended = [], [], []
+    for function in functions(name):
+        parameters = inspect.signature(function).parameters.values()
+        given = [each for each in parameters if each.name not in ("self", "cls")]
+        open_ended += [function.__qualname__ for each in given if each.kind is each.VAR_KEYWORD]
+        if len(given) > MOST_PARAMETERS:
+            long.append(f"{function.__qualname__}: {len(given)}")
+        for parameter, hint in hints(function).items():
+            if mentions(hint, (Any, object)):
+                vague.append(f"{function.__qualname__}: {parameter}")
+    assert (vague, long, open_ended) == ([], [], [])
+
+
+def mentions(hint: object, types: tuple[object, ...]) -> bool:
+    """Whether an annotation is, or contains, one of the types."""
+    parts = hint if isinstance(hint, list) else typing.get_args(hint)
+    return any(hint is each for each in types) or any(mentions(part, types) for part in parts)

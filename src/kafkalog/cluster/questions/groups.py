@@ -15,11 +15,12 @@ from kafkalog.cluster.groups.old_group_lines import as_group
 from kafkalog.cluster.groups.rederive import Verdict, assignment_of, partition_counts, verdict
 from kafkalog.cluster.questions.chosen_names import chosen_names
 from kafkalog.cluster.questions.known_topics import groups_at_hand, known_topics
-from kafkalog.cluster.questions.moment import NOW, Moment
+from kafkalog.cluster.questions.moment import NOW, Moment, reading_until
 from kafkalog.cluster.questions.offsets import groups_in, refuse_without_logs
 from kafkalog.cluster.questions.opening import split_zookeeper
 from kafkalog.cluster.questions.zookeeper_groups import OldConsumers, old_consumers
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup
+from kafkalog.codec.arguments import check_fields
 from kafkalog.codec.common.advice import Advice, Ask, Sentence
 from kafkalog.codec.errors import UnknownName, UsageError
 from kafkalog.codec.findings import Finding
@@ -42,6 +43,9 @@ class Rebalance(Struct, frozen=True, kw_only=True):
     """topic -> its number of partitions from now on"""
     topics: Sequence[str] = ()
     """topics that all members subscribe to from now on"""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def growth(self) -> Growth | None:
@@ -123,7 +127,7 @@ def groups(
     counts = _counts(at_hand, topics)
     if rebalance.growth is not None:
         rebalance.growth.check(counts)
-    all_groups, why_unknown = groups_at_hand(at_hand, topics, offsets_partitions, as_of.until, findings)
+    all_groups, why_unknown = groups_at_hand(at_hand, topics, offsets_partitions, reading_until(as_of), findings)
     old_groups = () if old is None else old.below(chroot)
     alive = {group.group for group in old_groups if group.consumers}
     all_groups = [
@@ -155,11 +159,11 @@ def _topics(
     findings: list[Finding],
 ) -> Mapping[str, KnownTopic]:
     if old is None:
-        return known_topics(at_hand, metadata, as_of.until, findings, chroot)
+        return known_topics(at_hand, metadata, reading_until(as_of), findings, chroot)
     places = old.places if chroot is None else [old.place_of(chroot)]
     if metadata is None and len(places) == 1:
         return known_from_zookeeper(old.tree, places[0])
-    return known_topics(at_hand, metadata, as_of.until, findings)
+    return known_topics(at_hand, metadata, reading_until(as_of), findings)
 
 
 def _counts(at_hand: Iterable[Partition], topics: Mapping[str, KnownTopic]) -> dict[str, int]:

@@ -8,10 +8,11 @@ from kafkalog.cluster.kraft.metadata_log import MetadataLog, MetadataState
 from kafkalog.cluster.records.replay import Until
 from kafkalog.cluster.zookeeper import ZooKeeperDirectory
 from kafkalog.cluster.zookeeper.moments import zxid_at
+from kafkalog.codec.arguments import check_fields
 from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.errors import UsageError
 
-__all__ = ["NOW", "Moment", "metadata_offset", "refuse_beyond_end", "zookeeper_transaction"]
+__all__ = ["NOW", "Moment", "metadata_offset", "reading_until", "refuse_beyond_end", "zookeeper_transaction"]
 
 
 class Moment(Struct, frozen=True, kw_only=True):
@@ -31,13 +32,16 @@ class Moment(Struct, frozen=True, kw_only=True):
         """Whether this is the end of the logs."""
         return self.time is None and self.offset is None and self.zxid is None
 
-    @property
-    def until(self) -> Until:
-        """Where reading of `__consumer_offsets` stops."""
-        return Until(self.offset, self.time)
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 NOW = Moment()
+
+
+def reading_until(moment: Moment) -> Until:
+    """Where reading of `__consumer_offsets` stops."""
+    return Until(moment.offset, moment.time)
 
 
 def metadata_offset(log: MetadataLog, moment: Moment) -> int | None:

@@ -18,7 +18,7 @@ from kafkalog.cluster.groups.share_state import SharePartition
 from kafkalog.cluster.questions.chosen_names import chosen_names
 from kafkalog.cluster.questions.known_topics import groups_at_hand, known_topics
 from kafkalog.cluster.questions.log_ends import LogEnds
-from kafkalog.cluster.questions.moment import NOW, Moment
+from kafkalog.cluster.questions.moment import NOW, Moment, reading_until
 from kafkalog.cluster.questions.opening import partition_names, partitions_with, split_zookeeper
 from kafkalog.cluster.questions.zookeeper_groups import OldConsumers, old_consumers
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC
@@ -90,7 +90,7 @@ class StoredOffsets(Struct, frozen=True, kw_only=True):
 
     @property
     def all_committed(self) -> list[CommittedOffset]:
-        """Those of Kafka and of ZooKeeper, by group, topic, partition and cluster."""
+        """Commits in Kafka and in ZooKeeper, by group, topic, partition and cluster."""
         return sorted([*self.committed, *self.in_zookeeper], key=lambda each: (each.key, each.chroot or ""))
 
     def place(self, chroot: str | None) -> str:
@@ -185,7 +185,7 @@ def stored_offsets(
     findings = [*old.findings] if old is not None else []
     at_hand = groups_in(logs, replica, findings)
     topics = _topics(at_hand, old, as_of, findings)
-    all_groups, why_unknown = groups_at_hand(at_hand, topics, offsets_partitions, as_of.until, findings)
+    all_groups, why_unknown = groups_at_hand(at_hand, topics, offsets_partitions, reading_until(as_of), findings)
     old_groups = () if old is None else old.below(chroot)
     names = [*(group.group_id for group in all_groups), *(group.group for group in old_groups)]
     is_meant = chosen_names("group", groups, names, why_unknown, findings)
@@ -232,7 +232,7 @@ def _topics(
     """The topics of the metadata beside the groups."""
     if old is not None and len(old.places) == 1:
         return known_from_zookeeper(old.tree, old.places[0])
-    return known_topics(at_hand, None, as_of.until, findings) if at_hand else {}
+    return known_topics(at_hand, None, reading_until(as_of), findings) if at_hand else {}
 
 
 def refuse_several_clusters(in_zookeeper: Iterable[CommittedOffset]) -> None:
