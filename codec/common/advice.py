@@ -57,12 +57,12 @@ class Ask(enum.StrEnum):
     METADATA = "metadata"
     METADATA_AT = "metadata={path!r}"
     OFFSETS_PARTITIONS = "offsets_partitions"
+    SUBSCRIBED_TO = "topics=[{topic!r}]"
+    SUBSCRIBED = "topics"
     GROWN = "partitions"
     GROWN_TO = "partitions={{{topic!r}: N}}"
     HISTORY = "offset_history()"
     EFFECTIVE = "effective_settings()"
-    SUBSCRIBED = "topics"
-    SUBSCRIBED_TO = "topics=[{topic!r}]"
 
 
 class Advice(Struct, frozen=True):

@@ -53,9 +53,9 @@ from kafkalog.copies.preview import merge_preview as merge_preview
 from kafkalog.inspect.health import health as health
 from kafkalog.inspect.remote import inspect_remote as inspect_remote
 from kafkalog.inspect.retention import retention as retention
-from kafkalog.inspect.top import TopBy as TopBy
-from kafkalog.inspect.top import TopQuestion as TopQuestion
 from kafkalog.inspect.top import top as top
+from kafkalog.inspect.top_groups import TopBy as TopBy
+from kafkalog.inspect.top_groups import TopQuestion as TopQuestion
 from kafkalog.jobs.compact.cleaning import CompactionPlan as CompactionPlan
 from kafkalog.jobs.compact.run import Compaction as Compaction
 from kafkalog.jobs.compact.run import compact as compact

@@ -13,8 +13,8 @@ import pytest
 from kafkalog import UsageError
 from kafkalog.codec.records import decode_batch
 from kafkalog.inspect import top_counting as module
-from kafkalog.inspect.top import TopBy, TopGroup, TopQuestion
 from kafkalog.inspect.top_counting import count_groups
+from kafkalog.inspect.top_groups import TopBy, TopGroup, TopQuestion
 from kafkalog.log import Partition, open_all
 from testkit.recorded.broker_dirs import brokers, expected_records
 from testkit.recorded.fixture_data import broker_case

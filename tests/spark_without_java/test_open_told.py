@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import kafkalog
-from kafkalog.inspect.top import TopQuestion
 from kafkalog.inspect.top_counting import count_groups
+from kafkalog.inspect.top_groups import TopQuestion
 from kafkalog.server.catalog import Catalog
 from kafkalog.spark import followed
 from kafkalog.spark.options import parse_options

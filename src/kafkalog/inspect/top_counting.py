@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import NO_TIMESTAMP
-from kafkalog.inspect.top import TopBy, TopGroup, TopGroups, TopQuestion
+from kafkalog.inspect.top_groups import TopBy, TopGroup, TopGroups, TopQuestion
 from kafkalog.log import Partition
 from kafkalog.log.reading.record_filter import RecordFilter
 from kafkalog.log.reading.to_arrow import OPEN_TRANSACTION

@@ -95,8 +95,8 @@ from kafkalog.inspect.remote_rows import RemoteRow as RemoteRow
 from kafkalog.inspect.retention import PartitionRetention as PartitionRetention
 from kafkalog.inspect.retention import Retention as Retention
 from kafkalog.inspect.retention import SegmentRetention as SegmentRetention
-from kafkalog.inspect.top import TopGroup as TopGroup
-from kafkalog.inspect.top import TopGroups as TopGroups
+from kafkalog.inspect.top_groups import TopGroup as TopGroup
+from kafkalog.inspect.top_groups import TopGroups as TopGroups
 from kafkalog.jobs.compact.cleaning import CompactedPartition as CompactedPartition
 from kafkalog.jobs.compact.run import CompactionResult as CompactionResult
 from kafkalog.jobs.quorum.expiry import Expiry as Expiry
@@ -145,6 +145,7 @@ from kafkalog.recovery.act.purging import PurgeResult as PurgeResult
 from kafkalog.recovery.act.runner import CompletedRuns as CompletedRuns
 from kafkalog.recovery.act.unfinished_business import Standing as Standing
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun as UnfinishedRun
+from kafkalog.recovery.broker.node.answer import AnswerJson as AnswerJson
 from kafkalog.recovery.broker.node.answer import ConsequenceKind as ConsequenceKind
 from kafkalog.recovery.broker.node.answer import Fault as Fault
 from kafkalog.recovery.broker.node.answer import NodeAnswer as NodeAnswer

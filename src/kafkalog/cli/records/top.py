@@ -17,7 +17,8 @@ from kafkalog.cli.output import remark
 from kafkalog.cli.tables import Column, Kind, print_table, size_text
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.wording import counted
-from kafkalog.inspect.top import TopBy, TopGroup, TopQuestion, top
+from kafkalog.inspect.top import top
+from kafkalog.inspect.top_groups import TopBy, TopGroup, TopQuestion
 from kafkalog.log.directories.selection import Selection
 from kafkalog.words.escapes import escape_controls, text_of
 from kafkalog.words.times import unit_remarks

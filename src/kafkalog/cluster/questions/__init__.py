@@ -1,5 +1,4 @@
-"""Questions about a cluster, each a public call with a typed result: `offsets`, `groups`, `transactions`, `metadata`,
-`elections` and others.
+"""Questions about a cluster, each a public call with a typed result: `offsets`, `groups`, `metadata` and others.
 
-Each opens log directories and ZooKeeper's directories by their paths, and changes nothing.
+Each call opens log directories and ZooKeeper's directories by their paths, and changes nothing.
 """
