@@ -42,6 +42,9 @@ def _restored(kind: type[PortableError], arguments: tuple[Any, ...], state: dict
 class KafkaLogError(PortableError):
     """Base class of all exceptions that the library raises on purpose."""
 
+    directory: str | None = None
+    """log directory that was planned for or changed when it was raised; None if unknown"""
+
     @property
     def sentence(self) -> str:
         """Message with its advice kept as a value (`Sentence`), or the plain message if it has no advice."""
@@ -149,8 +152,6 @@ class RecoveryRefused(KafkaLogError):
     """
 
     is_unreadable = False
-    directory: str | None = None
-    """log directory concerned, if several were given; otherwise None"""
     each: tuple[RecoveryRefused, ...] = ()
     """one error for each refused directory, if several were refused"""
     reports: tuple[Any, ...] = ()
