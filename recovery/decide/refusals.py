@@ -33,7 +33,8 @@ from kafkalog.recovery.modes.table import Mode
 from kafkalog.recovery.safe.result import SafeResult
 
 __all__ = [
-    "CHECKPOINTS", "KEPT_BY_A_RUN", "REFUSALS", "WRITTEN_BESIDE", "Decision", "refusal_in_every_mode", "refusal_of", "refuse_unsafe",
+    "CHECKPOINTS", "KEPT_BY_A_RUN", "REFUSALS", "WRITTEN_BESIDE", "Decision", "refusal_in_every_mode", "refusal_of",
+    "refuse_unsafe",
 ]  # fmt: skip
 
 CHECKPOINTS = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT})
