@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from kafkalog.codec.common.advice import Advice, Ask, Sentence, said
 
@@ -42,14 +42,19 @@ def _restored(kind: type[PortableError], arguments: tuple[Any, ...], state: dict
 class KafkaLogError(PortableError):
     """Base class of all exceptions that the library raises on purpose."""
 
-    directory: str | None = None
-    """log directory that was planned for or changed when it was raised; None if unknown"""
+    directories: tuple[str, ...] = ()
+    """log directories that it is about; empty if unknown"""
 
     @property
     def sentence(self) -> str:
         """Message with its advice kept as a value (`Sentence`), or the plain message if it has no advice."""
         told = self.args[0] if len(self.args) == 1 else None
         return told if isinstance(told, Sentence) else str(self)
+
+    def concerning(self, *directories: str) -> Self:
+        """Set the log directories that the exception is about, unless they are known; return the exception itself."""
+        self.directories = self.directories or directories
+        return self
 
     def worded(self, words: Callable[[Advice], str]) -> str:
         """Return the message, with its advice put into words by `words`."""
@@ -175,7 +180,7 @@ class RecoveryRefused(KafkaLogError):
         """Return this error with the log directory named, unless the message already names it."""
         message = self.message if directory in str(self) else Sentence(f"{directory}: ", self.message)
         named = RecoveryRefused(message, reason=self.reason, report=self.report, advice=self.advice)
-        named.is_unreadable, named.directory = self.is_unreadable, directory
+        named.is_unreadable, named.directories = self.is_unreadable, (directory,)
         return named
 
     @classmethod

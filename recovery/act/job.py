@@ -202,7 +202,7 @@ def _about(job: Job[Planned, Result], root: str) -> Iterator[None]:
             raise
         raise refused.about(root) from refused
     except KafkaLogError as error:
-        error.directory = error.directory or root
+        error.concerning(root)
         raise
 
 

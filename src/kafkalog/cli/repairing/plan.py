@@ -66,7 +66,7 @@ def make_all(paths: Sequence[str], request: Recovery, jobs: int) -> list[Plan | 
                 )
             except (StorageError, RecoveryRefused, UsageError) as error:
                 root = os.path.realpath(path)
-                error.directory = error.directory or (root if path in failed else log_directory_of(path))
+                error.concerning(root if path in failed else log_directory_of(path))
                 if isinstance(error, UsageError) and path not in failed:
                     raise
                 plans.append(Unplanned(root, error, lost.get(path)))

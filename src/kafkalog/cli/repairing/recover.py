@@ -214,11 +214,11 @@ def _reports(error: Declined, plans: Sequence[Plan], paths: Sequence[str]) -> li
     if isinstance(error, RecoveryRefused):
         given = [*error.reports, *([error.report] if error.report is not None and not error.reports else [])]
         reports |= {report.path: report for report in given}
-        why = {each.directory: each for each in (*error.each, error) if each.directory is not None}
+        why = {root: each for each in (*error.each, error) for root in each.directories}
     roots = [_root(path) for path in paths]
     for root in roots:
         file = os.path.realpath(error.filename) if isinstance(error, StorageError) and error.filename else ""
-        is_about = root == error.directory or file == root or file.startswith(os.path.join(root, ""))
+        is_about = root in error.directories or file == root or file.startswith(os.path.join(root, ""))
         cause = why.get(root, error if is_about or len(roots) == 1 else None)
         reports.setdefault(root, Unplanned(root, cause).as_json())
     return list(reports.values())
