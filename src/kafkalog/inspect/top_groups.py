@@ -1,4 +1,4 @@
-"""Groups of records by topic, partition, key, producer or time: how they are formed, and what is known of each."""
+"""Groups of records by topic, partition, key, producer or time: the question, and its result."""
 
 from __future__ import annotations
 
