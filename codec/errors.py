@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import errno
-import shlex
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from kafkalog.codec.common.advice import Advice, Sentence, said
+from kafkalog.codec.common.advice import Advice, Ask, Sentence, said
 
 if TYPE_CHECKING:
     from kafkalog.codec.findings import Finding
@@ -43,11 +42,19 @@ def _restored(kind: type[PortableError], arguments: tuple[Any, ...], state: dict
 class KafkaLogError(PortableError):
     """Base class of all exceptions that the library raises on purpose."""
 
+    directories: tuple[str, ...] = ()
+    """log directories that it is about; empty if unknown"""
+
     @property
     def sentence(self) -> str:
         """Message with its advice kept as a value (`Sentence`), or the plain message if it has no advice."""
         told = self.args[0] if len(self.args) == 1 else None
         return told if isinstance(told, Sentence) else str(self)
+
+    def concerning(self, *directories: str) -> Self:
+        """Set the log directories that the exception is about, unless they are known; return the exception itself."""
+        self.directories = self.directories or directories
+        return self
 
     def worded(self, words: Callable[[Advice], str]) -> str:
         """Return the message, with its advice put into words by `words`."""
@@ -61,21 +68,15 @@ class UsageError(KafkaLogError, ValueError):
 class UnknownName(UsageError):
     """A topic, partition, group or broker that the caller named does not exist."""
 
+    findings: tuple[Finding, ...] = ()
+    """why it may exist although it was not found; empty if it certainly does not"""
+
 
 class ReplicaError(UsageError):
-    """A partition is in several directories and `replica` does not choose one of them. The message shows the argument
-    as Python and Spark write it; `with_flag` shows it for a command line.
-    """
+    """A partition is in several directories and `replica` does not choose one of them."""
 
-    def __init__(self, before: str, value: str, after: str) -> None:
-        self.before = before
-        self.value = value
-        self.after = after
-        super().__init__(f"{before} replica={value!r} {after}")
-
-    def with_flag(self, flag: str) -> str:
-        """Return the message with a command-line option in place of the argument."""
-        return f"{self.before} {flag} {shlex.quote(self.value)} {self.after}"
+    def __init__(self, before: str, replica: str, after: str) -> None:
+        super().__init__(Sentence(f"{before} ", Advice("{}", Ask.REPLICA_IS, {"replica": replica}), f" {after}"))
 
 
 class FormatError(KafkaLogError):
@@ -156,8 +157,6 @@ class RecoveryRefused(KafkaLogError):
     """
 
     is_unreadable = False
-    directory: str | None = None
-    """log directory concerned, if several were given; otherwise None"""
     each: tuple[RecoveryRefused, ...] = ()
     """one error for each refused directory, if several were refused"""
     reports: tuple[Any, ...] = ()
@@ -181,7 +180,7 @@ class RecoveryRefused(KafkaLogError):
         """Return this error with the log directory named, unless the message already names it."""
         message = self.message if directory in str(self) else Sentence(f"{directory}: ", self.message)
         named = RecoveryRefused(message, reason=self.reason, report=self.report, advice=self.advice)
-        named.is_unreadable, named.directory = self.is_unreadable, directory
+        named.is_unreadable, named.directories = self.is_unreadable, (directory,)
         return named
 
     @classmethod

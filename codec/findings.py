@@ -5,7 +5,7 @@ findings. Codes are part of the public interface: scripts match on them.
 from __future__ import annotations
 
 import enum
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -167,10 +167,10 @@ class Finding(Struct, frozen=True):
         offset: int | None = None,
         detail: str = "",
         file: str | None = None,
-        **more: Any,
+        unread: Unread | None = None,
     ) -> Finding:
-        """Return a finding with the severity that `SPECS` has for its code. `more` are values of other fields."""
-        return cls(code, SPECS[code].severity, position, offset, detail, file, **more)
+        """Return a finding with the severity that `SPECS` has for its code."""
+        return cls(code, SPECS[code].severity, position, offset, detail, file, unread=unread)
 
     def in_file(self, file: str) -> Finding:
         """Return a copy of the finding with `file` set."""

@@ -108,6 +108,28 @@ def clean(place: Path) -> None:
     kafkalog.compact_into(request, place, target=place.parent / "compacted")
 
 
+def ask(place: Path, controller: Path) -> None:
+    """What a group has read, who wrote, what fills the disk, what retention would delete, what a controller knew."""
+    (offset,) = kafkalog.offsets(place).committed
+    print("offset:", offset.commit.offset, "lag:", offset.lag)
+    assert len(kafkalog.offset_history(place).changes) == 1
+    (group,) = kafkalog.groups(place, groups=[offset.commit.key.group]).groups
+    print("group:", group.group_id, group.state)
+    assert kafkalog.transactions(place).open_transactions == ()
+    largest = kafkalog.top(kafkalog.TopQuestion(by=[kafkalog.TopBy.PARTITION], most=1), place).groups[0]
+    print("largest:", largest.topic, largest.partition)
+    segments = kafkalog.retention(place, at=WRITTEN, select=kafkalog.Selection.of(["orders"])).partitions
+    assert sum(each.segments_going for each in segments) == 0
+    known = kafkalog.metadata(controller, as_of=kafkalog.Moment())
+    history = kafkalog.metadata_history(controller).changes
+    settings = kafkalog.effective_settings(controller, defaults=False).settings
+    terms = kafkalog.elections(controller).terms
+    print("metadata:", len(known.topics), "topics,", len(history), "changes,", len(settings), "settings,", len(terms))
+    for broker in sorted(known.brokers):
+        left = kafkalog.departures(controller, brokers=[broker]).departures
+        print("without", broker, len(left))
+
+
 def bring_back(place: Path) -> None:
     """A topic that a broker has begun to delete, taken out and put back."""
     for directory in list(place.glob("names-*")):
@@ -169,6 +191,7 @@ def main(place: Path, controller: Path, broker: Path, remote: Path) -> None:
     retain(data)
     repair(data, copy)
     clean(data)
+    ask(data, controller)
     bring_back(data)
     lead(controller)
     see_both_tiers(place, broker, remote)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import kafkalog
-from kafkalog.cluster.groups.offsets import read_offsets
 from kafkalog.spark import verify_many
 
 if TYPE_CHECKING:
@@ -66,8 +65,8 @@ def plot(rates: list[tuple[int, int]], width: int = 800, height: int = 200) -> s
 
 def lag_per_group(spark: SparkSession, data: str) -> list[Lag]:
     """Records at or behind the committed offset, for each group and partition; what compaction removed is no lag."""
-    committed = read_offsets(kafkalog.open(data).partitions).committed
-    rows = [(*each.key, each.offset) for each in committed]
+    committed = kafkalog.offsets(data, log_ends=False).committed
+    rows = [(*each.commit.key, each.commit.offset) for each in committed]
     offsets = spark.createDataFrame(rows, "group string, topic string, partition int, committed bigint")
     records = (
         spark.read.format("kafkalog")

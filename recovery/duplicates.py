@@ -51,7 +51,8 @@ def _duplicates(roots: Sequence[str]) -> Iterator[_Duplicate]:
 def refuse_duplicates(roots: Sequence[str]) -> None:
     """Raise `RecoveryRefused` if a topic-partition is live in two of several log directories of one broker."""
     for found in _duplicates(roots):
-        raise RecoveryRefused(f"{found.sentence}; move one of them away", reason="duplicate")
+        refused = RecoveryRefused(f"{found.sentence}; move one of them away", reason="duplicate")
+        raise refused.concerning(*found.roots)
 
 
 def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:

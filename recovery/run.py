@@ -129,7 +129,7 @@ def _refuse_half_a_marker(places: Sequence[tuple[str, frozenset[str] | None]]) -
             raise UsageError(
                 f"a clean-shutdown marker vouches for every partition of {root}: to have one written, recover the "
                 "whole log directory"
-            )
+            ).concerning(root)
 
 
 def recover_into(

@@ -46,6 +46,23 @@ class Ask(enum.StrEnum):
     OTHERS_ARE_GONE = "others_are_gone=True"
     STANDALONE = "QuorumWay.STANDALONE"
     FROM_BROKER = "QuorumWay.FROM_BROKER"
+    REPLICA = "replica"
+    REPLICA_IS = "replica={replica!r}"
+    CHROOT = "chroot"
+    AS_OF = "as_of"
+    AT_OFFSET = "as_of.offset"
+    AT_ZXID = "as_of.zxid"
+    AGAINST = "against"
+    DEPARTED = "brokers"
+    METADATA = "metadata"
+    METADATA_AT = "metadata={path!r}"
+    OFFSETS_PARTITIONS = "offsets_partitions"
+    SUBSCRIBED_TO = "topics=[{topic!r}]"
+    SUBSCRIBED = "topics"
+    GROWN = "partitions"
+    GROWN_TO = "partitions={{{topic!r}: N}}"
+    HISTORY = "offset_history()"
+    EFFECTIVE = "effective_settings()"
 
 
 class Advice(Struct, frozen=True):

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Generic, TypeVar
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.errors import KafkaLogError, RecoveryRefused
 from kafkalog.log.directories.workers import Workers
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.journal import LossOfRun
@@ -194,13 +194,16 @@ def _agree(job: Job[Planned, Result], opened: Transaction, planned: Planned) -> 
 
 @contextmanager
 def _about(job: Job[Planned, Result], root: str) -> Iterator[None]:
-    """Name the directory that a refusal is about, if there are several."""
+    """Set the directory that an error is about; a refusal names it if there are several."""
     try:
         yield
     except RecoveryRefused as refused:
         if len(set(job.roots)) == 1:
             raise
         raise refused.about(root) from refused
+    except KafkaLogError as error:
+        error.concerning(root)
+        raise
 
 
 @contextmanager

@@ -104,6 +104,10 @@ class BrokerResult:
     is_before_logs: bool = False
     """whether it ended before any log was opened, so that its end does not depend on the logs"""
 
+    def message_in(self, root: str) -> str:
+        """Message with absolute paths, for the log directory `root`; empty if there is none."""
+        return self.message or "" if self.error is None else self.error.in_full(root)
+
     @property
     def is_loaded(self) -> bool:
         """Whether the broker starts."""
@@ -116,14 +120,15 @@ def read_topic_id(tree: Tree, directory: str) -> str | None:
     """
     path = f"{directory}/{PARTITION_METADATA}"
     if path in tree.directories:
-        raise KafkaStorageError(f"Error while reading partition metadata file {path}")
+        raise KafkaStorageError(f"Error while reading partition metadata file {path}", file=path)
     if path not in tree.files:
         return None
     try:
         data = tree.read(path)
         return _topic_id(data) if len(data) <= _SMALL_BYTES else _parse_metadata(java_lines(data))
     except JavaIOError as error:
-        raise KafkaStorageError(f"Error while reading partition metadata file {path}: {error}") from error
+        message = f"Error while reading partition metadata file {path}: {error}"
+        raise KafkaStorageError(message, file=path) from error
 
 
 def topic_id_or_none(tree: Tree, directory: str) -> str | None:
@@ -214,14 +219,15 @@ class _Directory:
     def checkpoint(self, name: str) -> dict[tuple[str, int], int]:
         """Return an offset checkpoint; empty if it is missing or cannot be read, which may set `offline`."""
         if name in self.tree.directories or name in self.tree.links:
-            self.offline = self.offline or KafkaStorageError(f"Error while reading checkpoint file {name}")
+            self.offline = self.offline or KafkaStorageError(f"Error while reading checkpoint file {name}", file=name)
             return {}
         if name not in self.tree.files:
             return {}
         try:
             return read_offset_checkpoint(self.tree.read(name))
         except JavaIOError as error:
-            self.offline = self.offline or KafkaStorageError(f"Error while reading checkpoint file {name}: {error}")
+            message = f"Error while reading checkpoint file {name}: {error}"
+            self.offline = self.offline or KafkaStorageError(message, file=name)
             return {}
         except TooLargeError:
             raise
@@ -378,7 +384,7 @@ def _partitions(tree: Tree, cluster_metadata: bool) -> list[tuple[str, Partition
         parsed = parse_partition_directory(name)
         if parsed is None:
             form = "topic-partition or topic-partition.uniqueId-delete (if marked for deletion)"
-            raise KafkaError(f"Found directory {name}, '{name}' is not in the form of {form}")
+            raise KafkaError(f"Found directory {name}, '{name}' is not in the form of {form}", file=name)
         if parsed.topic != CLUSTER_METADATA_TOPIC or (cluster_metadata and parsed.state is DirectoryState.LIVE):
             partitions.append((name, parsed))
     return partitions

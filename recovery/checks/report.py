@@ -68,6 +68,8 @@ class BrokerStart(Struct, frozen=True):
     message: str | None = None
     node: NodeStart | None = None
     """forecast of the whole node's start; None if it was not requested"""
+    is_in_use: bool = False
+    """whether there is no forecast because another process has the directory open"""
 
 
 IN_USE = "another process, such as a running broker, has the directory open"
@@ -94,7 +96,7 @@ class DirectoryReport(Struct):
     @property
     def is_in_use(self) -> bool:
         """Whether another process, such as a running broker, had the directory open."""
-        return self.broker is not None and self.broker.message == IN_USE
+        return self.broker is not None and self.broker.is_in_use
 
     @property
     def is_clean(self) -> bool:

@@ -158,7 +158,7 @@ def _look(
             by_path = {each.path: each for each in partitions}
             for report in reports:
                 report.findings = settled_findings(report.findings, by_path[report.path])
-            start = BrokerStart(None, None, IN_USE)
+            start = BrokerStart(None, message=IN_USE, is_in_use=True)
         directories.append(DirectoryReport(log_dir.path, reports, found, start))
         if log_dir.path in loadings:
             unasked.append((directories[-1], own))
@@ -167,7 +167,7 @@ def _look(
         found, reports = _among(together, [partition.path]), checked_all([partition])
         start = None
         if is_in_use(os.path.dirname(partition.path)):
-            found, start = settled_findings(found), BrokerStart(None, None, IN_USE)
+            found, start = settled_findings(found), BrokerStart(None, message=IN_USE, is_in_use=True)
             reports[0].findings = settled_findings(reports[0].findings, partition)
         directories.append(DirectoryReport(partition.path, reports, found, start))
     return VerifyReport(inventory.paths, directories)

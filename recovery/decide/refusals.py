@@ -33,7 +33,8 @@ from kafkalog.recovery.modes.table import Mode
 from kafkalog.recovery.safe.result import SafeResult
 
 __all__ = [
-    "CHECKPOINTS", "REFUSALS", "WRITTEN_BESIDE", "Decision", "refusal_in_every_mode", "refusal_of", "refuse_unsafe",
+    "CHECKPOINTS", "KEPT_BY_A_RUN", "REFUSALS", "WRITTEN_BESIDE", "Decision", "refusal_in_every_mode", "refusal_of",
+    "refuse_unsafe",
 ]  # fmt: skip
 
 CHECKPOINTS = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT})
@@ -42,6 +43,9 @@ WRITTEN_BESIDE = frozenset(name + TEMPORARY for name in CHECKPOINTS)
 """Temporary files of these checkpoints, which every clean stop removes."""
 _OWN_FILES = CHECKPOINTS | WRITTEN_BESIDE | {CLEAN_SHUTDOWN_FILE}
 """Files of the log directory itself that are read and written here."""
+
+KEPT_BY_A_RUN = "kept_by_a_run"
+"""Reason that is gone once the unfinished run is completed or undone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +125,10 @@ def _log_directory_inside(decision: Decision) -> str | None:
     return _inside(decision.survey, decision.actions, decision.rules.facts)
 
 
+def _kept_by_a_run(decision: Decision) -> str | None:
+    return _linked_by_a_run(decision.survey, decision.actions)
+
+
 def _unsafe(decision: Decision) -> str | None:
     return _not_its_own(decision.survey, decision.actions)
 
@@ -144,6 +152,7 @@ REFUSALS: Mapping[str, Callable[[Decision], str | None]] = {
     "unreadable": _unreadable,
     "no_start": _no_start,
     "log_directory_inside": _log_directory_inside,
+    KEPT_BY_A_RUN: _kept_by_a_run,
     "unsafe": _unsafe,
     "marker_in_mode_kafka": _marker_in_mode_kafka,
     "marker_for_some": _marker_for_some,
@@ -209,18 +218,33 @@ def _inside(survey: Survey, actions: Sequence[RecoveryAction], facts: TopicFacts
     return None
 
 
-def _not_its_own(survey: Survey, actions: Sequence[RecoveryAction]) -> str | None:
-    """Why acting could change bytes that are not the directory's own (hard links, special files); None if it cannot."""
+def _changed_links(survey: Survey, actions: Sequence[RecoveryAction]) -> tuple[str, int] | None:
+    """First file with several hard links that would be changed, and their number; None if there is none."""
     for action in actions:
         facts = survey.files.get(action.path)
         if facts is not None and facts.links > 1 and action.kind in (ActionKind.TRUNCATE, ActionKind.WRITE):
-            for unfinished in half_done(survey.root):  # which keeps what it replaces under a second name
-                rest = f"; until then {action.path} has {facts.links} hard links: if neither can be, work on a copy"
-                return Sentence(unfinished, rest)
-            return (
-                f"{action.path} has {facts.links} hard links (from a snapshot or backup?), so a change would affect "
-                "those too; work on a copy instead"
-            )
+            return action.path, facts.links
+    return None
+
+
+def _linked_by_a_run(survey: Survey, actions: Sequence[RecoveryAction]) -> str | None:
+    """Why a file cannot be changed: an unfinished run keeps it under a second name. None if there is no such file."""
+    changed = _changed_links(survey, actions)
+    unfinished = () if changed is None else half_done(survey.root)
+    if changed is None or not unfinished:
+        return None
+    rest = f"; until then {changed[0]} has {changed[1]} hard links: if neither can be, work on a copy"
+    return Sentence(unfinished[0], rest)
+
+
+def _not_its_own(survey: Survey, actions: Sequence[RecoveryAction]) -> str | None:
+    """Why acting could change bytes that are not the directory's own (hard links, special files); None if it cannot."""
+    changed = _changed_links(survey, actions)
+    if changed is not None:
+        return _linked_by_a_run(survey, actions) or (
+            f"{changed[0]} has {changed[1]} hard links (from a snapshot or backup?), so a change would affect "
+            "those too; work on a copy instead"
+        )
     for path, what in survey.special.items():
         if "/" in path or path in _OWN_FILES.union(READ_BY_A_BROKER):
             return f"{path} is {what}; recovery does not follow it: put the file itself in its place"

@@ -25,6 +25,14 @@ def root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
     given = os.fspath(path)
     if "\0" in given:
         raise UsageError("a path cannot hold a NUL")
+    try:
+        return _root_of(given)
+    except KafkaLogError as error:
+        error.concerning(os.path.realpath(given))
+        raise
+
+
+def _root_of(given: str) -> tuple[str, frozenset[str] | None]:
     if not exists(given):
         raise UsageError(f"{given} does not exist")
     if not os.path.isdir(given):

@@ -12,7 +12,7 @@ import kafkalog as library
 from kafkalog.cli.clusters.reset_csv import reset_lines
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey
 from kafkalog.cluster.transactions.abort_command import abort_command, abort_command_before_3_0
-from kafkalog.cluster.transactions.producers import Producer
+from kafkalog.cluster.transactions.producers import PartitionProducer
 from kafkalog.cluster.transactions.transactions import OpenTransaction
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
@@ -87,7 +87,7 @@ def test_names_that_kafka_would_read_otherwise_are_refused(name: str, *, is_topi
 
 
 def hanging(topic: str, epoch: int | None) -> OpenTransaction:
-    producer = Producer(
+    producer = PartitionProducer(
         producer_id=7000,
         producer_epoch=3,
         last_sequence=12,

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from kafkalog.cluster.transactions.lost_markers import Decided, Decision, Listed, decision_of
-from kafkalog.cluster.transactions.producers import LastMarker, Producer, read_producers
+from kafkalog.cluster.transactions.producers import LastMarker, PartitionProducer, read_producers
 from kafkalog.cluster.transactions.transactions import TransactionState, open_transactions, read_transactions
 from kafkalog.codec.model import BatchHeader, ControlType
 from kafkalog.codec.scanner import scan
@@ -18,7 +18,7 @@ from kafkalog.recovery import plan
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
-OPEN = Producer(
+OPEN = PartitionProducer(
     producer_id=7,
     producer_epoch=3,
     last_sequence=0,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kafkalog.cluster.kraft import starts as kraft_starts
 from kafkalog.cluster.kraft.departures import TopicRules
 from kafkalog.cluster.kraft.election import NO_LEADER
-from kafkalog.cluster.kraft.metadata_image import MIGRATING, Broker, MetadataImage, PartitionImage
+from kafkalog.cluster.kraft.metadata_image import MIGRATING, BrokerImage, MetadataImage, PartitionImage
 from kafkalog.cluster.kraft.starts import Starts, possible_leaders
 from kafkalog.cluster.zookeeper.starts import leaders_in_any_order, leaders_in_order
 
@@ -27,7 +27,7 @@ def only(*nodes: int) -> frozenset[int]:
 def image(*, elr: bool, fenced: bool = False) -> MetadataImage:
     made = MetadataImage()
     made.features = {"metadata.version": 30, "eligible.leader.replicas.version": int(elr)}
-    made.brokers = {each: Broker(each, 100 + each, MIGRATING, (), None, fenced, False, ()) for each in (1, 2, 3)}
+    made.brokers = {each: BrokerImage(each, 100 + each, MIGRATING, (), None, fenced, False, ()) for each in (1, 2, 3)}
     return made
 
 

@@ -41,6 +41,9 @@ HANDED_ON = {
     "RecoveryAction",
     "ModeSpec",
     "BatchRun",
+    "CoordinatorLogs",
+    "MetadataLog",
+    "MetadataState",
 }
 """Results keep these for other functions of the library; what they hold is nobody's business, and may change."""
 MADE_HERE = {"BatchReader", "ConsumerStream", "RecordReader"}
@@ -185,3 +188,38 @@ def test_a_docstring_names_each_parameter(name: str) -> None:
     text = inspect.getdoc(function) or ""
     lacking = [each for each in inspect.signature(function).parameters if not re.search(rf"`{each}`", text)]
     assert lacking == []
+
+
+MOST_PARAMETERS = 9
+"""Of a function or method; a call that needs more takes a request, and constructors of requests have a field each."""
+VALUES = {
+    "PayloadDecoder.decode", "Plan.as_dict", "RecoveryResult.as_dict", "ValueDecoder.avro_references",
+    "VerifyReport.as_dicts",
+    "Producer.__init__", "Producer.send",
+    "RecoveryRefused.__init__", "RemoteLogSource.beginnings",
+}  # fmt: skip
+"""Any JSON value; keys and values as a caller's encoders take them; reports and plans, which these are below of."""
+
+
+MADE_OF_FIELDS = {
+    f"{name}.__init__" for name in PUBLIC if dataclasses.is_dataclass(public(name)) and name not in MADE_HERE
+}
+
+
+def test_a_public_signature_is_short_and_says_which_types_it_takes_and_returns() -> None:
+    vague, long, open_ended = set(), [], []
+    for function in {each for name in PUBLIC for each in signatures(name) if inspect.isfunction(each)}:
+        if function.__name__ == "_no_init_or_replace_init" or function.__qualname__ in MADE_OF_FIELDS:
+            continue
+        name, given = function.__qualname__, inspect.signature(function).parameters.values()
+        open_ended += [name for each in given if each.kind is each.VAR_KEYWORD]
+        if len([each for each in given if each.name not in ("self", "cls")]) > MOST_PARAMETERS:
+            long += [] if function.__name__ == "__init__" else [name]
+        vague |= {name for hint in hints(function).values() if mentions(hint, (Any, object))}
+    assert (vague, long, open_ended) == (VALUES, [], [])
+
+
+def mentions(hint: object, types: tuple[object, ...]) -> bool:
+    """Whether an annotation is, or contains, one of the types."""
+    parts = hint if isinstance(hint, list) else typing.get_args(hint)
+    return any(hint is each for each in types) or any(mentions(part, types) for part in parts)

@@ -15,7 +15,7 @@ from msgspec import structs
 from kafkalog.cluster.kraft.departures import kraft_departures
 from kafkalog.cluster.kraft.election import ElectionRules, after_unclean_restart, with_live_replica
 from kafkalog.cluster.kraft.fencing import fencing_order
-from kafkalog.cluster.kraft.metadata_image import MIGRATING, Broker, MetadataImage, PartitionImage, TopicImage
+from kafkalog.cluster.kraft.metadata_image import MIGRATING, BrokerImage, MetadataImage, PartitionImage, TopicImage
 from kafkalog.cluster.rules.configuration import TOPIC_SYNONYMS, effective_of_topic
 from kafkalog.cluster.zookeeper.election import offline_leader
 from kafkalog.cluster.zookeeper.removal import removal_order
@@ -257,7 +257,7 @@ class Case:
         image = MetadataImage()
         image.topics["t"] = TopicImage("t", "AAAAAAAAAAAAAAAAAAAAAQ", {0: self.partition})
         for number in {*self.partition.replicas, *self.partition.elr, *self.partition.last_known_elr, *self.live}:
-            image.brokers[number] = Broker(number, 1, MIGRATING, (), None, number not in self.live, False, ())
+            image.brokers[number] = BrokerImage(number, 1, MIGRATING, (), None, number not in self.live, False, ())
         image.features = {"metadata.version": self.level, "eligible.leader.replicas.version": int(self.elr)}
         image.configs = {
             "topic:t": {"min.insync.replicas": str(self.min_isr)},
@@ -346,7 +346,7 @@ def test_brokers_are_fenced_in_the_order_of_the_controllers_table(version: str, 
     ]
     known = 0
     for case, line in zip(cases, answers(version, "org.apache.kafka.controller.Fencing", FENCING, lines), strict=True):
-        brokers = [Broker(each, epoch, MIGRATING, (), None, False, False, ()) for each, epoch in case.items()]
+        brokers = [BrokerImage(each, epoch, MIGRATING, (), None, False, False, ()) for each, epoch in case.items()]
         order = [int(each) for each in line.split(",")]
         for group in fencing_order(brokers, level):
             assert frozenset(order[: len(group)]) == group, (case, line)

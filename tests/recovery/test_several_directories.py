@@ -77,7 +77,7 @@ def test_every_directory_is_planned_for_whichever_is_declined(words: list[str], 
 def test_python_names_all_of_them(roots: list[Path]) -> None:
     with pytest.raises(RecoveryRefused) as refused:
         recover(*roots)
-    assert [each.directory for each in refused.value.each] == list(map(str, roots[:2]))
+    assert [each.directories for each in refused.value.each] == [(str(root),) for root in roots[:2]]
     assert [report.path for report in refused.value.reports] == list(map(str, roots))
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import kafkalog
-from kafkalog.inspect.top import top
+from kafkalog.inspect.top_counting import count_groups
+from kafkalog.inspect.top_groups import TopQuestion
 from kafkalog.server.catalog import Catalog
 from kafkalog.spark import followed
 from kafkalog.spark.options import parse_options
@@ -91,7 +92,8 @@ def by_dump(asked: Asked) -> str:
 
 
 def by_top(asked: Asked) -> str:
-    told = top([kafkalog.open_partition(asked.path)], isolation_level=asked.level).open_transactions
+    question = TopQuestion(isolation_level=asked.level)
+    told = count_groups(question, [kafkalog.open_partition(asked.path)], 1).open_transactions
     done = command("top", asked.path, "--isolation-level", asked.level)
     assert (done.code, all(each in done.err for each in told)) == (0, True), done.err
     return "".join(told)

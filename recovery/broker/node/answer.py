@@ -217,7 +217,7 @@ class NodeStart:
         return [(named(releases, self.releases), answer) for answer, releases in by_answer.items()]
 
     @property
-    def answers_by_release(self) -> Sequence[object]:
+    def answers_by_release(self) -> Sequence[AnswerJson]:
         """Different answers as `AnswerJson`, the oldest release first."""
         return [
             AnswerJson(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafkalog.codec.errors import PortableError
 from kafkalog.recovery.broker.node.answer import Fault, NodeAnswer, Part, StartOutcome
 
-__all__ = ["RUNTIME", "StartEndsError", "ends", "in_full", "without_cause"]
+__all__ = ["RUNTIME", "StartEndsError", "ends", "without_cause"]
 
 RUNTIME = "java.lang.RuntimeException"
 
@@ -26,14 +26,6 @@ def ends(
     """
     fault = Fault(part, kind, file, detail or message)
     return StartEndsError(NodeAnswer(StartOutcome.FAILS, exception, message, file, faults=(fault,)))
-
-
-def in_full(message: str, root: str) -> str:
-    """Replace file names relative to the log directory in a message of the model by absolute paths."""
-    for before in ("reading checkpoint file ", "metadata file ", "Found directory "):
-        if before in message:
-            return message.replace(before, f"{before}{root}/", 1)
-    return message
 
 
 def without_cause(message: str) -> str:

@@ -26,7 +26,7 @@ from kafkalog.log.disk.files import FileSource
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import StartResult, load_log_directory, topic_id_or_none
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
-from kafkalog.recovery.broker.node.ending import ends, in_full, without_cause
+from kafkalog.recovery.broker.node.ending import ends, without_cause
 from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.reading import MetaBatch, ReaderError, metadata_batches
 
@@ -124,7 +124,7 @@ def load_metadata_log(files: NodeFiles, now_ms: int) -> LoadedMetadata:
         checkpoints=({}, {}),  # of the partitions, and read later
     )
     if result.outcome != StartResult.LOADED:
-        message = in_full(result.message or "", files.metadata_root)
+        message = result.message_in(files.metadata_root)
         words = without_cause(message) if result.outcome == StartResult.DIR_OFFLINE else message
         raise ends(Part.METADATA_LOG, "unreadable", directory, result.exception or "", words, detail=message)
     log = result.partitions.get(_NAME)

@@ -30,7 +30,7 @@ from kafkalog.log.storage.java import JavaError, JavaIOError, TooLargeError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult, load_log_directory, topic_id_or_none
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
-from kafkalog.recovery.broker.node.ending import ends, in_full, without_cause
+from kafkalog.recovery.broker.node.ending import ends, without_cause
 from kafkalog.recovery.broker.node.moves import consequences_of_moves
 from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
@@ -136,10 +136,9 @@ def open_partitions(
     messages: list[str] = []
     for root, result in results.items():  # all logs are loaded before a checkpoint of `_READ_LATER` is read
         if result.outcome == StartResult.START_FAILS:
-            message = in_full(result.message or "", root)
-            raise ends(Part.LOGS, "unreadable", root, result.exception or "", message)
+            raise ends(Part.LOGS, "unreadable", root, result.exception or "", result.message_in(root))
     for root, result in results.items():
-        message = in_full(result.message or "", root)
+        message = result.message_in(root)
         closed = files.closed(root)
         if closed is not None:
             user, paths = closed

@@ -150,6 +150,7 @@ def run(arguments: Sequence[str]) -> int:
 
             traceback.print_exc()
         known = _is_expected(error)
+        _report_findings(error)
         text = sentence_of(error) if known else f"unexpected {type(error).__name__}: {sentence_of(error)}"
         code = exit_code_of(error)
         if _wants_json(arguments) and code not in _WITHOUT_OBJECT and _blocks_printed() == printed:
@@ -157,6 +158,16 @@ def run(arguments: Sequence[str]) -> int:
         _complain(text)
         return code
     return int(result) if isinstance(result, int) else ExitCode.CLEAN
+
+
+def _report_findings(error: BaseException) -> None:
+    """Print why a name that was not found may exist."""
+    from kafkalog.codec.errors import UnknownName
+
+    if isinstance(error, UnknownName) and error.findings:
+        from kafkalog.cli.output import report_findings
+
+        report_findings(error.findings)
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

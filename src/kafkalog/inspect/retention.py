@@ -7,21 +7,26 @@ high watermark is deleted, but that follows the end of a log within moments, so 
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from kafkalog.cluster.rules.internal_topics import INTERNAL_TOPIC_SETTINGS
+from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
-from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
-from kafkalog.log import LogDir, Partition
-from kafkalog.log.directories.selection import ALL, Selection
-from kafkalog.log.storage import retention
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DELETED, FileKind
+from kafkalog.log import LogDir, Partition, open_all
+from kafkalog.log.directories.selection import ALL, Selection, unreadable_names
+from kafkalog.log.disk.files import PathLike
+from kafkalog.log.storage.retention import below_start, beyond_size
 from kafkalog.log.walk.summary import summarize
+from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.cleaner_settings import CleanerConfig, known_settings
 from kafkalog.recovery.facts.topic_facts import TopicFacts
 
-__all__ = ["PartitionRetention", "SegmentRetention", "foresee_retention"]
+__all__ = ["PartitionRetention", "Retention", "SegmentRetention", "foresee_retention", "retention"]
 
 NEVER = 2**63 - 1
 
@@ -90,6 +95,63 @@ class PartitionRetention(Struct, frozen=True):
         """
         times = [each.goes_at for each in self.segments if each.size]
         return None if not times or None in times else max([self.at, *(each for each in times if each is not None)])
+
+
+class Retention(Struct, frozen=True, kw_only=True):
+    """Prediction for the chosen partitions, in the order of the directories."""
+
+    at: int
+    """time to treat as now, ms since 1970"""
+    partitions: tuple[PartitionRetention, ...]
+    deleted: tuple[str, ...]
+    """paths of segments that were deleted before; the next start removes them"""
+    findings: tuple[Finding, ...]
+
+
+def retention(
+    *paths: PathLike,
+    select: Selection = ALL,
+    at: int | None = None,
+    started_with: Mapping[str, str] | None = None,
+    instead: Mapping[str, str] | None = None,
+) -> Retention:
+    """Return which segments a running broker would delete now, when the others go, and what holds them. Reads only.
+
+    Raises `UsageError` if no path is a log directory or a setting does not exist, `UnknownName` for a topic or
+    partition that does not exist, `StorageError` for I/O.
+
+    * `paths`: log directories
+    * `select`: the topic-partitions to predict
+    * `at`: time to treat as now, ms since 1970; None: the clock's
+    * `started_with`: settings of the broker's server.properties, used if the metadata has none
+    * `instead`: settings of topics to try out, which take precedence over everything
+    """
+    inventory = open_all(*paths, tolerant=True)
+    if not inventory.log_dirs:
+        raise UsageError("retention looks at log directories, because settings belong to topics of a broker")
+    keys = [key for log_dir in inventory.log_dirs for key in log_dir]
+    select.check([*keys, *unreadable_names(inventory.all_unreadable)])
+    known = facts_of_each([log_dir.path for log_dir in inventory.log_dirs])
+    now = time.time_ns() // 1_000_000 if at is None else at
+    found = tuple(
+        foreseen
+        for log_dir in inventory.log_dirs
+        for foreseen in foresee_retention(
+            log_dir, at=now, facts=known[os.path.realpath(log_dir.path)], given=started_with, instead=instead,
+            select=select,
+        )
+    )  # fmt: skip
+    logs = [each for log_dir in inventory.log_dirs for each in log_dir.partitions]
+    left = [path for each in logs if select.takes(each.topic, each.partition) for path in each.unfinished]
+    return Retention(
+        at=now,
+        partitions=found,
+        deleted=tuple(path for path in left if path.endswith(f"{FileKind.LOG}{DELETED}")),
+        findings=(
+            *inventory.half_done, *select.of_unreadable(inventory.all_unreadable),
+            *(finding for each in found for finding in each.findings),
+        ),
+    )  # fmt: skip
 
 
 def foresee_retention(
@@ -176,10 +238,10 @@ def _of(
 
 
 def _foreseen(facts: Sequence[_Facts], settings: CleanerConfig, log_start: int, at: int) -> list[SegmentRetention]:
-    by_start = retention.below_start(facts, log_start)
+    by_start = below_start(facts, log_start)
     by_size = by_start
     if settings.deletes_old:
-        by_size += retention.beyond_size(facts[by_start:], settings.retention_bytes)
+        by_size += beyond_size(facts[by_start:], settings.retention_bytes)
     found: list[SegmentRetention] = []
     waits_until, holder = 0, None
     for place, each in enumerate(facts):

@@ -33,7 +33,7 @@ class DecodedValue(Struct, frozen=True, kw_only=True):
     """its bytes if it cannot be decoded; else None"""
 
     @property
-    def schema_words(self) -> dict[str, object] | None:
+    def schema_words(self) -> dict[str, int | str | None] | None:
         """Id, type and subject of the schema for JSON; None without a schema."""
         if self.schema is None:
             return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -35,6 +35,7 @@ from kafkalog.values.table_scan import TableScan
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     from kafkalog.values.decoded_values import DecodedValues
     from kafkalog.values.pushdown import Reach
@@ -150,7 +151,9 @@ class KafkaTable:
             )
         return next(iter(found))
 
-    def read(self, columns: Sequence[str] | None = None, filter: Any = None) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Batches of these columns, in the schema's order, with at least the rows that pass a pyarrow `filter`.
 
         Files are left out, and offsets and times passed over, where the filter shows that no row of them passes.
@@ -207,7 +210,7 @@ class KafkaTable:
             "partition" not in names or reach.holds("partition", partition.partition)
         )
 
-    def reader(self, columns: Sequence[str] | None = None, filter: Any = None) -> pa.RecordBatchReader:
+    def reader(self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None) -> pa.RecordBatchReader:
         """The batches of `read` as an Arrow reader."""
         import pyarrow as pa
 

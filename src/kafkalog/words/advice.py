@@ -41,13 +41,33 @@ WORDS: Mapping[Ask, str] = {
     Ask.OTHERS_ARE_GONE: "--others-are-gone",
     Ask.STANDALONE: "--standalone",
     Ask.FROM_BROKER: "--from-broker",
+    Ask.REPLICA: "--replica",
+    Ask.REPLICA_IS: "--replica {replica}",
+    Ask.CHROOT: "--chroot",
+    Ask.AS_OF: "--as-of",
+    Ask.AT_OFFSET: "--at-offset",
+    Ask.AT_ZXID: "--zxid",
+    Ask.AGAINST: "--against",
+    Ask.DEPARTED: "--without",
+    Ask.METADATA: "--metadata",
+    Ask.METADATA_AT: "--metadata {path}",
+    Ask.OFFSETS_PARTITIONS: "--offsets-partitions",
+    Ask.GROWN: "--partitions",
+    Ask.GROWN_TO: "--partitions {topic}=N",
+    Ask.HISTORY: "--history",
+    Ask.EFFECTIVE: "--effective",
+    Ask.SUBSCRIBED: "--subscribe",
+    Ask.SUBSCRIBED_TO: "--subscribe {topic}",
 }
+
+_WORDS = ("root", "replica")
+"""values that are quoted for a shell"""
 
 
 def in_options(advice: Advice) -> str:
     """Advice with options and commands in place of the library's names."""
     if advice.ask is not Ask.WAY:
-        values = {name: shell_word(str(value)) if name == "root" else value for name, value in advice.values.items()}
+        values = {name: shell_word(str(value)) if name in _WORDS else value for name, value in advice.values.items()}
         return advice.text.replace("{}", WORDS[advice.ask].format(**values), 1)
     from kafkalog.recovery.decide.ways_json import WayJson  # with a table of ways: most advice is of no way
     from kafkalog.words.ways import needs_in

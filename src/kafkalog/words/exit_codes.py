@@ -92,10 +92,8 @@ def sentence_of(error: BaseException) -> str:
         return str(cause or "") or "interrupted"
     if isinstance(error, click.ClickException):
         return " ".join(error.format_message().split())
-    from kafkalog.codec.errors import KafkaLogError, ReplicaError
+    from kafkalog.codec.errors import KafkaLogError
 
-    if isinstance(error, ReplicaError):
-        return error.with_flag("--replica")
     if isinstance(error, MemoryError):
         why = f" ({error})" if str(error) else ""
         return f"there is not enough memory{why}: give this process more (ulimit -v, or the limit of its container)"

@@ -24,7 +24,8 @@ from testkit.recorded.recovery_settings import given
 
 ORDER = [
     "damaged_log", "link_in_the_way", "through_a_link", "every_partition_declined", "nobody_named", "beyond_strict",
-    "unreadable", "no_start", "log_directory_inside", "unsafe", "marker_in_mode_kafka", "marker_for_some",
+    "unreadable", "no_start", "log_directory_inside", "kept_by_a_run", "unsafe", "marker_in_mode_kafka",
+    "marker_for_some",
 ]  # fmt: skip
 RECORDED = {
     "safe": {"every_partition_declined": 11},

@@ -3,71 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
-from copy import copy
-from itertools import chain
+from collections.abc import Sequence
 from typing import Any
 
 import click
 from msgspec import structs
-from msgspec.structs import replace
 
-from kafkalog.cli.clusters.against import compared
-from kafkalog.cli.clusters.effective import Configured, print_effective
-from kafkalog.cli.clusters.zookeeper_paths import one_chroot
-from kafkalog.cli.lines import finish, partitions_with, print_lines
+from kafkalog.cli.clusters.effective import print_effective
+from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import CHROOT, JSON, REPLICA, SHOW_SECRETS
 from kafkalog.cli.options.numbers import BROKER_ID
-from kafkalog.cli.options.past import AS_OF_POSITION, Position
+from kafkalog.cli.options.past import AS_OF_POSITION
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for, settings_in
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import print_json
 from kafkalog.cli.shapes.metadata_lines import PartitionLine
 from kafkalog.cli.tables import Column, Kind, print_table
-from kafkalog.cluster.cross_check import known_from_image, known_from_zookeeper
-from kafkalog.cluster.kraft.metadata_history import PartitionChange, partition_changes
+from kafkalog.cluster.kraft.metadata_history import PartitionChange
 from kafkalog.cluster.kraft.metadata_json import partition_json, state_json
-from kafkalog.cluster.kraft.metadata_log import MetadataLog, MetadataState
-from kafkalog.cluster.kraft.registrations import unregistered_brokers
+from kafkalog.cluster.kraft.metadata_log import MetadataState
+from kafkalog.cluster.questions.effective import effective_settings
+from kafkalog.cluster.questions.metadata import metadata, metadata_history
+from kafkalog.cluster.questions.moment import NOW, Moment
 from kafkalog.cluster.rules.access_control import named
-from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
-from kafkalog.cluster.zookeeper.cluster_id import bad_cluster_ids
-from kafkalog.cluster.zookeeper.configs import zookeeper_configs
-from kafkalog.cluster.zookeeper.directory import ZooKeeperDirectory
-from kafkalog.cluster.zookeeper.kafka_nodes import chroots
-from kafkalog.cluster.zookeeper.moments import zxid_at
-from kafkalog.cluster.zookeeper.tree import Tree
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.words.times import time_text
 
-__all__ = ["command", "metadata_log", "offset_of", "refuse_beyond_end", "zxid_of"]
-
-
-def metadata_log(paths: tuple[str, ...], replica: str | None, findings: list[Finding]) -> MetadataLog:
-    """The one metadata partition below the paths; `UsageError` if there is none, or several without a choice."""
-    at_hand = partitions_with(paths, CLUSTER_METADATA_TOPIC, replica, findings)
-    found = [each for each in at_hand if each.topic == CLUSTER_METADATA_TOPIC]
-    if len(found) != 1:
-        raise UsageError(f"{', '.join(paths)} holds {len(found) or 'no'} partitions of {CLUSTER_METADATA_TOPIC}")
-    return MetadataLog(found[0])
-
-
-def offset_of(log: MetadataLog, as_of: Position | None) -> int | None:
-    """The offset of the metadata log that `--as-of` names; None for its end."""
-    if as_of is None:
-        return None
-    if as_of.is_hexadecimal:
-        raise UsageError("--as-of is an offset of the metadata log here, or a time, not a ZooKeeper transaction")
-    return as_of.number if as_of.time is None else log.offset_at(as_of.time)
-
-
-def refuse_beyond_end(until: int | None, state: MetadataState) -> None:
-    """`UsageError` for a moment that the log has not reached, of which the state as of its end says nothing."""
-    if until is not None and until > state.next_offset:
-        raise UsageError(f"--as-of {until} is beyond the end of the metadata log, which is offset {state.next_offset}")
+__all__ = ["CHANGE_COLUMNS", "command", "print_changes"]
 
 
 def _numbers(values: object) -> str:
@@ -78,26 +41,6 @@ def _entity(resource: str) -> tuple[str, str]:
     """`broker:` -> ("broker", "(default)")."""
     kind, _, name = resource.partition(":")
     return kind, name or "(default)"
-
-
-def _only(state: MetadataState, chosen: Selection) -> MetadataState:
-    """The state with the chosen partitions alone, and of configurations of topics theirs; `UnknownName` for others."""
-    chosen.check([(name, number) for name, topic in state.image.topics.items() for number in topic.partitions])
-    if chosen == ALL:
-        return state
-    topics = {
-        name: replace(topic, partitions=kept)
-        for name, topic in state.image.topics.items()
-        if (kept := {number: each for number, each in topic.partitions.items() if chosen.takes(name, number)})
-    }
-    configs = {
-        resource: values
-        for resource, values in state.image.configs.items()
-        if not resource.startswith("topic:") or resource.removeprefix("topic:") in topics
-    }
-    image = copy(state.image)
-    image.topics, image.configs = topics, configs
-    return replace(state, image=image)
 
 
 def _print_partitions(state: MetadataState) -> None:
@@ -228,7 +171,7 @@ CHANGE_COLUMNS: list[str | Column] = [
 """What KRaft and ZooKeeper both know of a partition's change."""
 
 
-def print_changes(changes: list[PartitionChange], *, as_json: bool) -> None:
+def print_changes(changes: Sequence[PartitionChange], *, as_json: bool) -> None:
     """Changes of partitions as lines or as a table."""
     if as_json:
         print_lines(map(_change_line, changes))
@@ -245,56 +188,12 @@ def print_changes(changes: list[PartitionChange], *, as_json: bool) -> None:
     print_table("history", columns, rows)
 
 
-def _of_zookeeper(
-    directory: ZooKeeperDirectory, until: int | None, chroot: str | None, findings: list[Finding]
-) -> Configured:
-    found = tree_at(directory, until)
-    findings += found.findings
-    place = one_chroot(chroots(found.tree.nodes), chroot, "--effective")
-    findings += bad_cluster_ids(found.tree, place, directory.paths[0])
-    resources = zookeeper_configs(found.tree, place)
-    topics = _children(found.tree, f"{place}/brokers/topics")
-    brokers = {int(each) for each in _children(found.tree, f"{place}/brokers/ids") if _is_number(each)}
-    named = {resource.partition(":")[2] for resource in resources if resource.startswith("broker:")}
-    brokers.update(int(each) for each in named if _is_number(each))
-    known = known_from_zookeeper(found.tree, place).values()
-    replicas = frozenset(number for topic in known for each in topic.partitions.values() for number in each.replicas)
-    return Configured(resources, tuple(sorted(topics)), tuple(sorted(brokers)), replicas)
-
-
-def _children(tree: Tree, path: str) -> Collection[str]:
-    node = tree.nodes.get(path)
-    return node.children if node is not None else ()
-
-
-def _is_number(text: str) -> bool:
-    return text.isdecimal() and len(text) < 11
-
-
-def _of_image(state: MetadataState) -> Configured:
-    image = state.image
-    replicas = (each.replicas for topic in image.topics.values() for each in topic.partitions.values())
-    named = (resource.partition(":")[2] for resource in image.configs if resource.startswith("broker:"))
-    others = {*image.controllers, *chain.from_iterable(replicas), *(int(each) for each in named if _is_number(each))}
-    levels = {number: high for number, each in image.brokers.items()
-              for name, _, high in each.features if name == "metadata.version"}  # fmt: skip
-    topics, brokers = tuple(sorted(image.topics)), tuple(sorted(image.brokers))
-    return Configured(image.configs, topics, brokers, frozenset(others), levels)
-
-
-def _zookeeper(paths: tuple[str, ...]) -> ZooKeeperDirectory | None:
-    try:
-        return open_zookeeper(*paths)
-    except UsageError:
-        return None
-
-
 def _refuse_together(
     *,
     history: bool,
     effective: bool,
     against: tuple[str, ...],
-    as_of: Position | None,
+    as_of: Moment | None,
     broker: int | None,
     no_defaults: bool,
     show_secrets: bool,
@@ -339,7 +238,7 @@ def command(
     ctx: click.Context,
     /,
     paths: tuple[str, ...],
-    as_of: Position | None,
+    as_of: Moment | None,
     history: bool,
     chosen: Selection,
     against: tuple[str, ...],
@@ -359,48 +258,33 @@ def command(
         history=history, effective=effective, against=against, as_of=as_of, broker=given["broker"],
         no_defaults=given["no_defaults"], show_secrets=show_secrets, chosen=chosen,
     )  # fmt: skip
-    findings: list[Finding] = []
-    directory = _zookeeper(paths) if effective else None
-    if directory is not None:
-        if given["replica"] is not None:
-            raise UsageError("--replica chooses among log directories, and this is ZooKeeper's directory")
-        configured = _of_zookeeper(directory, zxid_of(directory, as_of), given["chroot"], findings)
-    elif given["chroot"] is not None:
-        raise UsageError("--chroot is a ZooKeeper node, and this is not --effective of a directory of its logs")
-    else:
-        log = metadata_log(paths, given["replica"], findings)
-        if history:
-            changes = list(partition_changes(log, findings))
-            known = [(name, number) for name, topic in log.state().image.topics.items() for number in topic.partitions]
-            chosen.check([*known, *((each.topic, each.partition) for each in changes)])
-            print_changes([each for each in changes if chosen.takes(each.topic, each.partition)], as_json=as_json)
-            return finish(findings)
-        until = offset_of(log, as_of)
-        state = log.state(until)
-        refuse_beyond_end(until, state)
-        findings += state.findings
-        findings += unregistered_brokers(state.image, log.partition.path)
-        configured = _of_image(state)
+    replica, chroot = given["replica"], given["chroot"]
     if effective:
-        static = settings_in(given["server_properties"])
-        print_effective(
-            configured, static, chosen=chosen, broker=given["broker"], as_json=as_json, show_secrets=show_secrets,
+        settings = effective_settings(
+            *paths,
+            as_of=as_of or NOW,
+            select=chosen,
+            broker=given["broker"],
+            started_with=settings_in(given["server_properties"]),
             defaults=not given["no_defaults"],
-        )  # fmt: skip
-    elif as_json:
-        shown = state_json(_only(state, chosen), show_secrets=show_secrets)
-        print_json(structs.replace(shown, quorum_state=log.quorum_state(findings)))
+            chroot=chroot,
+            replica=replica,
+        )
+        print_effective(settings.settings, as_json=as_json, show_secrets=show_secrets)
+        return finish(settings.findings)
+    if chroot is not None:
+        raise UsageError("--chroot is a ZooKeeper node, and this is not --effective of a directory of its logs")
+    if history:
+        found = metadata_history(*paths, select=chosen, replica=replica)
+        print_changes(found.changes, as_json=as_json)
+        return finish(found.findings)
+    known = metadata(*paths, as_of=as_of or NOW, select=chosen, against=against, replica=replica)
+    findings = [*known.findings]
+    if as_json:
+        shown = state_json(known.state, show_secrets=show_secrets)
+        print_json(structs.replace(shown, quorum_state=known.log.quorum_state(findings)))
     elif chosen != ALL:
-        _print_topics(_only(state, chosen), show_secrets=show_secrets)
+        _print_topics(known.state, show_secrets=show_secrets)
     else:
-        _print_state(state, show_secrets=show_secrets)
-    if against:
-        findings += compared(against, known_from_image(state.image), state.image.next_producer_id)
+        _print_state(known.state, show_secrets=show_secrets)
     return finish(findings)
-
-
-def zxid_of(directory: ZooKeeperDirectory, as_of: Position | None) -> int | None:
-    """The ZooKeeper transaction that `--as-of` names; None for the last."""
-    if as_of is None or as_of.time is None:
-        return None if as_of is None else as_of.number
-    return zxid_at(directory, as_of.time)

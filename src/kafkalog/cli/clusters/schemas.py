@@ -10,11 +10,11 @@ from msgspec import Struct
 
 from kafkalog.cli.lines import finish, half_done_in, print_lines
 from kafkalog.cli.options.common import JSON, REPLICA
-from kafkalog.cli.options.names import chosen_names
 from kafkalog.cli.options.past import as_of_time
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import Column, print_table
+from kafkalog.cluster.questions.chosen_names import chosen_names
 from kafkalog.cluster.records.replay import Until
 from kafkalog.codec.errors import UnknownName, UsageError
 from kafkalog.codec.findings import Finding

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import click
-from msgspec.structs import replace
 
-from kafkalog.cli.lines import finish, partitions_at, print_lines
+from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import JSON, REPLICA
-from kafkalog.cli.options.names import chosen_names
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
-from kafkalog.cli.options.selection import selected, selection_options
+from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.cluster.questions.transactions import ClusterTransactions, transactions
 from kafkalog.cluster.transactions.abort_command import abort_command, abort_command_before_3_0
-from kafkalog.cluster.transactions.producers import PartitionProducers, read_producers
 from kafkalog.cluster.transactions.transaction_lines import (
     producer_lines,
     transaction_partitions,
     transactional_id_line,
 )
-from kafkalog.cluster.transactions.transactions import (
-    OpenTransaction,
-    TransactionalId,
-    open_transactions,
-    read_transactions,
-)
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
-from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.cluster.transactions.transactions import OpenTransaction
+from kafkalog.log.directories.selection import Selection
 from kafkalog.words.escapes import escape_controls
 
 __all__ = ["command"]
@@ -51,9 +41,7 @@ def _state_of(opened: OpenTransaction) -> str:
     return f"{opened.decision.decided} marker lost"
 
 
-def _print(
-    ids: Sequence[TransactionalId], places: Sequence[PartitionProducers], opened: Sequence[OpenTransaction]
-) -> None:
+def _print(found: ClusterTransactions) -> None:
     print_table(
         "transactional ids",
         [
@@ -75,12 +63,12 @@ def _print(
                 each.start_timestamp if each.start_timestamp >= 0 else None,
                 " ".join(transaction_partitions(each)),
             ]
-            for each in ids
+            for each in found.transactional_ids
         ],
     )
     stable = {
         (place.partition.topic, place.partition.partition): (place.last_stable_offset, place.log_end_offset)
-        for place in places
+        for place in found.producers
     }
     print_table(
         "open transactions",
@@ -108,7 +96,7 @@ def _print(
                 _state_of(each),
                 *stable[each.topic, each.partition],
             ]
-            for each in opened
+            for each in found.open_transactions
         ],
     )
 
@@ -153,42 +141,11 @@ def command(
 
     With --json, prints a line for every producer of every partition, then one for every transactional id.
     """
-    left_out: list[Finding] = []
-    at_hand = [each for each in partitions_at(paths, replica, left_out) if each.topic != CLUSTER_METADATA_TOPIC]
-    coordinator = read_transactions(at_hand)
-    findings = [*left_out, *coordinator.findings]
-    known = [each.transactional_id for each in coordinator.ids]
-    is_meant = chosen_names("transactional id", names, known, coordinator.why_unknown, findings)
-    places = read_producers(selected(chosen, at_hand))
-    chosen_paths = {each.partition.path for each in places}
-    opened, hanging = open_transactions(
-        places, coordinator, lambda: read_producers(each for each in at_hand if each.path not in chosen_paths)
-    )
-    ids = [
-        each
-        for each in coordinator.ids
-        if is_meant(each.transactional_id) and (chosen == ALL or any(chosen.takes(*place) for place in each.partitions))
-    ]
-    if names:
-        opened = [each for each in opened if each.transactional_id is not None and is_meant(each.transactional_id)]
-        hanging = [finding for finding in hanging if _is_of(finding, opened)]
-        places = _of_producers(places, {each.producer_id for each in ids})
+    found = transactions(*paths, select=chosen, transactional_ids=names, replica=replica)
     if as_json:
-        print_lines(producer_lines(places, opened, bootstrap_server))
-        print_lines(map(transactional_id_line, ids))
+        print_lines(producer_lines(found.producers, found.open_transactions, bootstrap_server))
+        print_lines(map(transactional_id_line, found.transactional_ids))
     else:
-        _print(ids, places, opened)
-        _print_commands(opened, bootstrap_server)
-    of_places = [found for place in places for found in place.findings]
-    return finish([*findings, *of_places, *hanging])
-
-
-def _is_of(finding: Finding, opened: Sequence[OpenTransaction]) -> bool:
-    begun = [each for each in opened if each.producer.transaction_start == finding.offset]
-    return os.path.basename(finding.file or "") in {f"{each.topic}-{each.partition}" for each in begun}
-
-
-def _of_producers(places: Sequence[PartitionProducers], ids: set[int]) -> list[PartitionProducers]:
-    return [
-        replace(place, producers=tuple(each for each in place.producers if each.producer_id in ids)) for place in places
-    ]
+        _print(found)
+        _print_commands(found.open_transactions, bootstrap_server)
+    return finish(found.findings)

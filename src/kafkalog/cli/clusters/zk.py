@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import click
 
-from kafkalog.cli.clusters.zookeeper_paths import chosen_chroot
 from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import CHROOT, JSON, SHOW_SECRETS
 from kafkalog.cli.options.past import Zxid
 from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.cluster.questions.opening import chosen_chroot
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.brokers import broker_registration, config_entity
 from kafkalog.cluster.zookeeper.cluster_id import bad_cluster_ids

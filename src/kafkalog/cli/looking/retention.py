@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Sequence
 from typing import Literal
 
@@ -18,14 +16,10 @@ from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import remark
 from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.tables import Column, Kind, print_table, size_text
-from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import FindingJson
-from kafkalog.codec.names import DELETED, FileKind
 from kafkalog.codec.wording import counted
-from kafkalog.inspect.retention import PartitionRetention, SegmentRetention, foresee_retention
-from kafkalog.log import open_all
-from kafkalog.log.directories.selection import Selection, unreadable_names
-from kafkalog.recovery.facts.brokers import facts_of_each
+from kafkalog.inspect.retention import PartitionRetention, SegmentRetention, retention
+from kafkalog.log.directories.selection import Selection
 from kafkalog.words.times import time_text
 
 __all__ = ["command"]
@@ -100,34 +94,18 @@ def command(
 
     Exit code 0, 1 if a log is damaged, 4 if something could not be read.
     """
-    inventory = open_all(*paths, tolerant=True)
-    if not inventory.log_dirs:
-        raise UsageError("retention looks at log directories, because settings belong to topics of a broker")
-    keys = [key for each in inventory.log_dirs for key in each]
-    chosen.check([*keys, *unreadable_names(inventory.all_unreadable)])
-    known = facts_of_each([each.path for each in inventory.log_dirs])
-    now = time.time_ns() // 1_000_000 if at is None else at
-    given, instead = settings_in(server_properties), parse_settings(config)
-    found = [
-        foreseen
-        for each in inventory.log_dirs
-        for facts in [known[os.path.realpath(each.path)]]
-        for foreseen in foresee_retention(each, at=now, facts=facts, given=given, instead=instead, select=chosen)
-    ]
+    started_with, instead = settings_in(server_properties), parse_settings(config)
+    found = retention(*paths, select=chosen, at=at, started_with=started_with, instead=instead)
     if as_json:
-        print_lines(found, RetentionLine)
+        print_lines(found.partitions, RetentionLine)
     else:
-        _print(found, now)
-    logs = [each for log_dir in inventory.log_dirs for each in log_dir.partitions]
-    left = [path for each in logs if chosen.takes(each.topic, each.partition) for path in each.unfinished]
-    deleted = [path for path in left if path.endswith(f"{FileKind.LOG}{DELETED}")]
-    if deleted:
+        _print(found.partitions, found.at)
+    if found.deleted:
         remark(
-            f"deleted before, and removed at the next start: {counted(len(deleted), 'segment')}, the first "
-            f"{deleted[0]}; `kafkalog undelete` lists them"
+            f"deleted before, and removed at the next start: {counted(len(found.deleted), 'segment')}, the first "
+            f"{found.deleted[0]}; `kafkalog undelete` lists them"
         )
-    damage = (one for each in found for one in each.findings)
-    return finish([*inventory.half_done, *chosen.of_unreadable(inventory.all_unreadable), *damage])
+    return finish(found.findings)
 
 
 def _print(found: Sequence[PartitionRetention], now: int) -> None:

@@ -13,7 +13,7 @@ from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at
 from kafkalog.log.disk.files import real
 from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.broker.node.sentences import node_sentences
-from kafkalog.recovery.checks.report import IN_USE, BrokerStart, DirectoryReport, PartitionReport, VerifyReport
+from kafkalog.recovery.checks.report import BrokerStart, DirectoryReport, PartitionReport, VerifyReport
 from kafkalog.recovery.facts.brokers import of_one_broker
 from kafkalog.words.first_screen import FirstScreen, Loss, paths_text
 from kafkalog.words.outlook import out_of_service_sentence
@@ -120,7 +120,7 @@ def _starts(directories: Sequence[DirectoryReport], *, are_alone: bool) -> Itera
 
 
 def _sentences(broker: BrokerStart) -> list[str]:
-    if broker.message == IN_USE:
+    if broker.is_in_use:
         return [f"{IN_USE}; only what stayed wrong is reported"]
     if broker.node is not None:
         return node_sentences(broker.node)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from kafkalog.cli.options.numbers import OFFSET
 from kafkalog.cli.options.times import TIME_METAVAR, Timestamp
+from kafkalog.cluster.questions.moment import Moment
 
-__all__ = ["AS_OF_POSITION", "AT_ZXID", "Position", "Zxid", "as_of_time"]
+__all__ = ["AS_OF_POSITION", "AT_ZXID", "Zxid", "as_of_time"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 if TYPE_CHECKING:
     _NumberType = click.ParamType[int]
-    _PositionType = click.ParamType["Position"]
+    _PositionType = click.ParamType[Moment]
 else:
     _NumberType = _PositionType = click.ParamType  # not generic before click 8.4
 
@@ -43,34 +44,19 @@ def _number(text: str) -> int | None:
     return number if text.isascii() and "_" not in text and 0 <= number < 1 << 63 else None
 
 
-class Position(NamedTuple):
-    """A moment: one of the two is given."""
-
-    number: int | None = None
-    """an offset of the metadata log, or a ZooKeeper transaction"""
-    time: int | None = None
-    """ms since 1970"""
-    text: str = ""
-    """as it was given"""
-
-    @property
-    def is_hexadecimal(self) -> bool:
-        """Only a ZooKeeper transaction is written like that."""
-        return self.text.lower().startswith("0x")
-
-
 class _PositionOrTime(_PositionType):
     name = "moment"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Position:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Moment:
+        """A hexadecimal number is a ZooKeeper transaction, a decimal one an offset or a transaction."""
         text = str(value).strip()
         number = _number(text)
         if number is not None:
-            return Position(number=number, text=text)
+            return Moment(zxid=number) if text.lower().startswith("0x") else Moment(offset=number)
         if text.lstrip("+-").isdecimal():
             detail = "is neither an offset nor a transaction: those are 0 or more, in 63 bits"
             self.fail(f"{text[:60]!r} {detail}", param, ctx)
-        return Position(time=Timestamp().convert(text, param, ctx), text=text)
+        return Moment(time=Timestamp().convert(text, param, ctx))
 
 
 AS_OF_POSITION = click.option(
@@ -80,7 +66,7 @@ AS_OF_POSITION = click.option(
     help="The state before this offset of the metadata log, after this ZooKeeper transaction, or at this time "
     "(ISO 8601, or a span from now such as -2h).",
 )
-"""As `as_of`, a `Position`."""
+"""As `as_of`, a `Moment`."""
 
 AT_ZXID = click.option("--zxid", type=Zxid(), metavar="N", help="The state after this ZooKeeper transaction.")
 

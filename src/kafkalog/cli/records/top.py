@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from binascii import b2a_base64
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from msgspec import UNSET, Struct, UnsetType
@@ -11,24 +11,20 @@ from msgspec import UNSET, Struct, UnsetType
 from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import JOBS, JSON, REPLICA
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
-from kafkalog.cli.options.selection import selected, selection_options
+from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import time_range_options
 from kafkalog.cli.output import remark
 from kafkalog.cli.tables import Column, Kind, print_table, size_text
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.extras import needed
 from kafkalog.codec.wording import counted
-from kafkalog.log import open_all
+from kafkalog.inspect.top import top
+from kafkalog.inspect.top_groups import TopBy, TopGroup, TopQuestion
 from kafkalog.log.directories.selection import Selection
 from kafkalog.words.escapes import escape_controls, text_of
 from kafkalog.words.times import unit_remarks
 
-if TYPE_CHECKING:
-    from kafkalog.inspect.top import Group
-
 __all__ = ["command"]
 
-_WAYS = ("topic", "partition", "key", "producer", "hour", "minute", "repeat")
 _LONGEST_KEY = 60
 
 
@@ -67,7 +63,8 @@ class TopLine(Struct, frozen=True, kw_only=True):
 
 @click.command(name="top")
 @PATHS
-@click.option("--by", "ways", type=click.Choice(_WAYS), multiple=True, default=("topic",), show_default=True,
+@click.option("--by", "ways", type=click.Choice([by.value for by in TopBy]), multiple=True, default=("topic",),
+              show_default=True,
               help="What to group by; may be repeated.  repeat: the same key and value in a topic.")  # fmt: skip
 @click.option("--sort", "order", type=click.Choice(["bytes", "records"]), default="bytes", show_default=True,
               help="What counts.")  # fmt: skip
@@ -99,18 +96,18 @@ def command(
     """
     if {"hour", "minute"} <= set(ways):
         raise UsageError("--by hour and --by minute are two ways to group by time: give one of them")
-    with needed("top", "fast"):
-        from kafkalog.inspect.top import By, top
-    inventory = open_all(*paths, tolerant=True)
-    partitions = selected(chosen, inventory.readable(given["replica"], chosen), inventory.all_unreadable)
     found = top(
-        partitions,
-        [By(each) for each in ways],
-        start_time=given["start_time"],
-        end_time=given["end_time"],
-        order=given["order"],
-        most=given["most"],
-        isolation_level=given["isolation_level"],
+        TopQuestion(
+            by=[TopBy(each) for each in ways],
+            order=given["order"],
+            most=given["most"],
+            start_time=given["start_time"],
+            end_time=given["end_time"],
+            isolation_level=given["isolation_level"],
+        ),
+        *paths,
+        select=chosen,
+        replica=given["replica"],
         threads=given["jobs"],
     )
     if as_json:
@@ -137,10 +134,10 @@ def command(
         )  # fmt: skip
     for each in [*found.open_transactions, *unit_remarks(map(_times, found.groups))]:
         remark(each)
-    return finish([*inventory.half_done, *chosen.of_unreadable(inventory.all_unreadable), *found.findings])
+    return finish(found.findings)
 
 
-def _times(group: Group) -> tuple[str, int | None, int | None]:
+def _times(group: TopGroup) -> tuple[str, int | None, int | None]:
     """Name of a group in a sentence, and its smallest and largest time."""
     place = "-".join(str(each) for each in (group.topic, group.partition) if each is not None)
     return place or "the records", group.first_timestamp, group.last_timestamp
@@ -152,7 +149,7 @@ def _share(size: int, of: int, on_disk: int | None, of_disk: int | None) -> str:
     return f"{100 * part / whole:.1f} %" if whole else ""
 
 
-def _line(group: Group, missed_bytes: int) -> TopLine:
+def _line(group: TopGroup, missed_bytes: int) -> TopLine:
     key, key_b64 = _key(group.key)
     return TopLine(
         topic=group.topic,

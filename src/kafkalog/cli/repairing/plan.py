@@ -28,6 +28,7 @@ from kafkalog.recovery.act.unfinished_business import Standing, StandingJson, st
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
 from kafkalog.recovery.decide.node_part import with_nodes
 from kafkalog.recovery.decide.plan import plan_json
+from kafkalog.recovery.decide.refusals import KEPT_BY_A_RUN
 from kafkalog.recovery.duplicates import tell_duplicates
 from kafkalog.recovery.facts.places import by_log_directory, holding, log_directories
 from kafkalog.recovery.facts.recovery_request import Recovery
@@ -64,9 +65,11 @@ def make_all(paths: Sequence[str], request: Recovery, jobs: int) -> list[Plan | 
                     plan_one(path, wanted, also=also, jobs=jobs, on_progress=progress.update, is_one_of_several=True)
                 )
             except (StorageError, RecoveryRefused, UsageError) as error:
+                root = os.path.realpath(path)
+                error.concerning(root if path in failed else log_directory_of(path))
                 if isinstance(error, UsageError) and path not in failed:
                     raise
-                plans.append(Unplanned(os.path.realpath(path), error, lost.get(path)))
+                plans.append(Unplanned(root, error, lost.get(path)))
     whole = [made for made in plans if isinstance(made, Plan)]
     told = iter(tell_duplicates(with_nodes(whole, rules)))
     return [next(told) if isinstance(made, Plan) else made for made in plans]
@@ -126,8 +129,7 @@ def _outcome(made: Plan | Unplanned, stands: Standing) -> ExitCode:
         if not isinstance(made.error, UsageError):
             return ExitCode.REFUSED
         return ExitCode.USAGE if made.finding is None else ExitCode.FINDINGS
-    is_halfway = made.refusal is not None and made.refusal.startswith(tuple(run.detail for run in stands.unfinished))
-    if made.refusal is not None and not is_halfway:
+    if made.refusal is not None and made.refused_by != KEPT_BY_A_RUN:
         return ExitCode.REFUSED
     return ExitCode.FINDINGS if made.is_worth_a_look or stands.unfinished else ExitCode.CLEAN
 

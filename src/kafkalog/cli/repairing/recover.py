@@ -22,7 +22,7 @@ from kafkalog.cli.repairing.result_text import print_result
 from kafkalog.cli.repairing.unplanned import Unplanned
 from kafkalog.cli.settings import EVERY, given_words, planning_options, recovery_asked, request_option
 from kafkalog.cli.shapes.plan_lines import result_line
-from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
+from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun, standing
@@ -256,13 +256,12 @@ def _reports(error: Declined, plans: Sequence[Plan], paths: Sequence[str]) -> li
     if isinstance(error, RecoveryRefused):
         given = [*error.reports, *([error.report] if error.report is not None and not error.reports else [])]
         reports |= {report.path: report for report in given}
-        why = {each.directory: each for each in (*error.each, error) if each.directory is not None}
+        why = {root: each for each in (*error.each, error) for root in each.directories}
     roots = [_root(path) for path in paths]
-    for root, path in zip(roots, paths, strict=True):
-        file = str(getattr(error, "filename", None) or "")
-        named = root in str(error) or path in str(error)
-        is_about = file == root or file.startswith(os.path.join(root, "")) or named or len(roots) == 1
-        cause = why.get(root, error if is_about else None)
+    for root in roots:
+        file = os.path.realpath(error.filename) if isinstance(error, StorageError) and error.filename else ""
+        is_about = root in error.directories or file == root or file.startswith(os.path.join(root, ""))
+        cause = why.get(root, error if is_about or len(roots) == 1 else None)
         reports.setdefault(root, Unplanned(root, cause).as_json())
     return list(reports.values())
 

@@ -13,7 +13,6 @@ from msgspec import structs
 
 from kafkalog.cli.acting import Acting
 from kafkalog.cli.options.common import JSON, YES
-from kafkalog.cli.options.names import chosen_names
 from kafkalog.cli.options.numbers import PARTITION
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.times import AT
@@ -23,6 +22,7 @@ from kafkalog.cli.settings import parse_settings, request_option
 from kafkalog.cli.shapes.shared_lines import UnreadableLine
 from kafkalog.cli.shapes.undelete_lines import RemainsLine, RemainsOfDirectoryLine, put_back_line, taken_out_line
 from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.cluster.questions.chosen_names import chosen_names
 from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError

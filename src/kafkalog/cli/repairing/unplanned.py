@@ -33,12 +33,14 @@ class Unplanned(Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """Why, with the directory's name."""
-        if self.finding is not None and not self.is_unreadable:
-            return f"{self.root}: {self.finding.detail}"
+        if self.finding is not None:
+            file = self.finding.file or self.root
+            is_inside = file == self.root or file.startswith(os.path.join(self.root, ""))
+            where = file if is_inside else f"{self.root}: {file}"
+            return f"{where if self.is_unreadable else self.root}: {self.finding.detail}"
         blocked = "another directory was declined before this one was examined"
         why = blocked if self.error is None else sentence_of(self.error)
-        lost = "" if self.finding is None else f"; {self.finding.detail.partition('; ')[2]}"
-        return f"{why if self.root in why else f'{self.root}: {why}'}{lost}"
+        return why if self.root in why else f"{self.root}: {why}"
 
     def as_json(self) -> ResultJson:
         """A result of nothing."""

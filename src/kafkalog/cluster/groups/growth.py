@@ -13,6 +13,7 @@ from msgspec import Struct
 from kafkalog.cluster.assignors.assignors import Assignment
 from kafkalog.cluster.groups.groups import Group
 from kafkalog.cluster.groups.rederive import assignment_of
+from kafkalog.codec.common.advice import Advice, Ask, Sentence
 from kafkalog.codec.errors import UsageError
 
 __all__ = ["Growth"]
@@ -31,7 +32,8 @@ class Growth(Struct, frozen=True):
                 raise UsageError(f"{topic} has {counts[topic]} partitions or more, and a topic never gets fewer")
         for topic in self.topics:
             if topic not in self.partitions and topic not in counts:
-                raise UsageError(f"how many partitions {topic} has is not known here: give --partitions {topic}=N")
+                given = Advice("{}", Ask.GROWN_TO, {"topic": topic})
+                raise UsageError(Sentence(f"how many partitions {topic} has is not known here: give ", given))
 
     def concerns(self, group: Group) -> bool:
         """Whether a member of the group will subscribe to one of the topics."""

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kafkalog.cluster.kraft.election import ElectionRules, without_replica
-from kafkalog.cluster.kraft.metadata_image import MIGRATING, Broker, MetadataImage, PartitionImage, TopicImage
+from kafkalog.cluster.kraft.metadata_image import MIGRATING, BrokerImage, MetadataImage, PartitionImage, TopicImage
 from kafkalog.cluster.rules.configuration import effective_of_topic
 from kafkalog.cluster.rules.departures import MIN_ISR, UNCLEAN, Departure, departure_result, refuse_unregistered
 from kafkalog.codec.names import parse_java_long
@@ -27,14 +27,14 @@ _NO_EPOCH_ON_SHRINK_SINCE = 12
 _ELR_FEATURE = "eligible.leader.replicas.version"
 
 
-def directory_is_online(broker: Broker, directory: str) -> bool:
+def directory_is_online(broker: BrokerImage, directory: str) -> bool:
     """Whether a broker has a log directory online (`DirectoryId.isOnline`)."""
     if directory in (MIGRATING, _UNASSIGNED):
         return True
     return directory != _LOST and (not broker.directories or directory in broker.directories)
 
 
-def _acceptable(brokers: Mapping[int, Broker], partition: PartitionImage) -> frozenset[int]:
+def _acceptable(brokers: Mapping[int, BrokerImage], partition: PartitionImage) -> frozenset[int]:
     """Brokers that may lead a partition: active, with the replica's directory online."""
     place = dict(zip(partition.replicas, partition.directories, strict=False))
     found = set()

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from kafkalog.cluster.kraft.metadata_image import Broker, MetadataImage
+from kafkalog.cluster.kraft.metadata_image import BrokerImage, MetadataImage
 
 __all__ = ["fencing_order", "software_level"]
 
@@ -41,20 +41,20 @@ def software_level(image: MetadataImage) -> int:
     return min(of_controllers or of_brokers, default=image.features.get("metadata.version", 1))
 
 
-def _hash(broker: Broker, level: int) -> int:
+def _hash(broker: BrokerImage, level: int) -> int:
     """Hash code of a broker in the table (`BrokerIdAndEpoch.hashCode`)."""
     epoch = broker.epoch & 0xFFFFFFFFFFFFFFFF
     seed = 31 * 31 if level <= _OBJECTS_HASH_UNTIL else 0
     return (seed + 31 * broker.id + (epoch ^ epoch >> 32)) & _MASK
 
 
-def fencing_order(brokers: Iterable[Broker], level: int) -> tuple[frozenset[int], ...]:
+def fencing_order(brokers: Iterable[BrokerImage], level: int) -> tuple[frozenset[int], ...]:
     """Unfenced brokers in groups, fenced in the order of the groups; the order within a group is unknown.
 
     `level` is the controllers' release (`software_level`).
     """
     registered = list(brokers)
-    unfenced: Sequence[Broker] = [each for each in registered if not each.fenced]
+    unfenced: Sequence[BrokerImage] = [each for each in registered if not each.fenced]
     if not unfenced:
         return ()
     if level < _IN_A_TABLE_SINCE or _OBJECTS_HASH_UNTIL < level < _RECORD_SINCE:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from kafkalog.cluster.records.framed_records import FramedRecord
 
-__all__ = ["MIGRATING", "Broker", "MetadataImage", "PartitionImage", "TopicImage", "resource_name"]
+__all__ = ["MIGRATING", "BrokerImage", "MetadataImage", "PartitionImage", "TopicImage", "resource_name"]
 
 MIGRATING = "A" * 22
 """directory id of a replica whose directory is unknown"""
@@ -57,7 +57,7 @@ class TopicImage(Struct):
     partitions: dict[int, PartitionImage] = field(default_factory=dict)
 
 
-class Broker(Struct, frozen=True):
+class BrokerImage(Struct, frozen=True):
     """A broker's registration (`BrokerRegistration`)."""
 
     id: int
@@ -100,7 +100,7 @@ class MetadataImage:
         self.topics: dict[str, TopicImage] = {}
         self.topic_names: dict[str, str] = {}
         """id -> name"""
-        self.brokers: dict[int, Broker] = {}
+        self.brokers: dict[int, BrokerImage] = {}
         self.controllers: dict[int, dict[str, Any]] = {}
         self.configs: dict[str, dict[str, str]] = {}
         self.features: dict[str, int] = {}
@@ -275,7 +275,7 @@ class MetadataImage:
             self.problems.append(
                 f"the epoch of broker {known.id} goes back from {known.epoch} to {fields['broker_epoch']}"
             )
-        self.brokers[fields["broker_id"]] = Broker(
+        self.brokers[fields["broker_id"]] = BrokerImage(
             id=fields["broker_id"],
             epoch=fields["broker_epoch"],
             incarnation_id=fields["incarnation_id"],
@@ -293,7 +293,7 @@ class MetadataImage:
             cordoned_directories=tuple(sorted(fields.get("cordoned_log_dirs") or (), key=_uuid_order)),
         )
 
-    def _known_broker(self, number: int, epoch: int) -> Broker | None:
+    def _known_broker(self, number: int, epoch: int) -> BrokerImage | None:
         broker = self.brokers.get(number)
         if broker is None or broker.epoch != epoch:
             self.problems.append(f"broker {number} of epoch {epoch} changes, but is not registered")

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from kafkalog.cluster.kraft.metadata_image import Broker, PartitionImage
+from kafkalog.cluster.kraft.metadata_image import BrokerImage, PartitionImage
 from kafkalog.cluster.kraft.metadata_log import MetadataState
 from kafkalog.cluster.rules.secrets import HIDDEN, is_secret_config
 
@@ -153,7 +153,7 @@ def partition_json(partition: PartitionImage) -> PartitionStateJson:
     )
 
 
-def _broker(broker: Broker) -> BrokerJson:
+def _broker(broker: BrokerImage) -> BrokerJson:
     return BrokerJson(
         epoch=broker.epoch,
         incarnation_id=broker.incarnation_id,

@@ -30,7 +30,7 @@ from kafkalog.log.disk.files import read_small
 from kafkalog.log.reading.record_filter import RecordFilter
 from kafkalog.log.walk.on_damage import STOP
 
-__all__ = ["UNCOMMITTED_TAILS", "ControllerTerm", "MetadataEvent", "MetadataLog", "MetadataState"]
+__all__ = ["UNCOMMITTED_TAILS", "MetadataEvent", "MetadataLog", "MetadataState", "QuorumTerm"]
 
 UNCOMMITTED_TAILS = codes_with(Trait.TAIL)
 """Findings about an unfinished end of the log; nothing in it was committed."""
@@ -51,7 +51,7 @@ class MetadataEvent(Struct, frozen=True):
         return None if decoded is None else decoded.fields
 
 
-class ControllerTerm(Struct, frozen=True):
+class QuorumTerm(Struct, frozen=True):
     """A leadership of the quorum, from its LeaderChange record on."""
 
     leader: int
@@ -176,9 +176,9 @@ class MetadataLog:
             first = False
         return None
 
-    def terms(self, findings: list[Finding]) -> list[ControllerTerm]:
+    def terms(self, findings: list[Finding]) -> list[QuorumTerm]:
         """All elections that the log still has a record of, in order."""
-        found: list[ControllerTerm] = []
+        found: list[QuorumTerm] = []
         for event in self.events(findings):
             fields = event.says(ControlType.LEADER_CHANGE)
             if fields is None:
@@ -189,7 +189,7 @@ class MetadataLog:
                 tuple(each["voter_id"] for each in fields[name]) for name in ("voters", "granting_voters")
             )
             leader = fields["leader_id"]
-            found.append(ControllerTerm(leader, event.epoch, event.offset, event.timestamp, voters, granting))
+            found.append(QuorumTerm(leader, event.epoch, event.offset, event.timestamp, voters, granting))
         return found
 
     def quorum_state(self, findings: list[Finding]) -> dict[str, Any] | None:

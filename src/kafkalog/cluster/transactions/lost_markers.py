@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from kafkalog.cluster.transactions.producers import LastMarker, Producer
+from kafkalog.cluster.transactions.producers import LastMarker, PartitionProducer
 
 __all__ = ["Decided", "Decision", "Listed", "decided_by", "decision_of", "markers_of"]
 
@@ -59,7 +59,7 @@ def decided_by(status: int) -> Decided | None:
 
 
 def decision_of(
-    producer: Producer,
+    producer: PartitionProducer,
     listed: Listed | None,
     last_state: Listed | None,
     elsewhere: Mapping[TopicPartition, LastMarker],
@@ -82,7 +82,7 @@ def decision_of(
     return _by_markers(producer, elsewhere)
 
 
-def _by_markers(producer: Producer, elsewhere: Mapping[TopicPartition, LastMarker]) -> Decision | None:
+def _by_markers(producer: PartitionProducer, elsewhere: Mapping[TopicPartition, LastMarker]) -> Decision | None:
     """Decision shown by markers of the same transaction in other partitions, None if there are none; a commit outweighs
     an abort.
     """
@@ -99,21 +99,21 @@ def _by_markers(producer: Producer, elsewhere: Mapping[TopicPartition, LastMarke
     return None
 
 
-def _is_of(producer: Producer, epoch: int) -> bool:
+def _is_of(producer: PartitionProducer, epoch: int) -> bool:
     """Whether a marker with this epoch can end the producer's transaction; since KIP-890 the marker's epoch is one
     higher.
     """
     return epoch in (producer.producer_epoch, producer.producer_epoch + 1)
 
 
-def _had_begun(producer: Producer, timestamp: int) -> bool:
+def _had_begun(producer: PartitionProducer, timestamp: int) -> bool:
     """Whether the transaction had begun at `timestamp` (ms since 1970); True if its first timestamp is unknown."""
     begun = producer.transaction_started_at
     return begun is None or begun <= timestamp
 
 
 def markers_of(
-    producer_id: int, places: Iterable[tuple[TopicPartition, Iterable[Producer]]]
+    producer_id: int, places: Iterable[tuple[TopicPartition, Iterable[PartitionProducer]]]
 ) -> dict[TopicPartition, LastMarker]:
     """Last marker of a producer by partition, for partitions that have one."""
     return {

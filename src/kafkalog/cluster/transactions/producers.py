@@ -25,7 +25,7 @@ from kafkalog.log.storage.java import InvalidTxnStateError
 from kafkalog.log.storage.producers.state import AppendOrigin, ProducerAppendInfo, ProducerStateEntry
 from kafkalog.log.walk.on_damage import STOP
 
-__all__ = ["LastMarker", "PartitionProducers", "Producer", "read_producers"]
+__all__ = ["LastMarker", "PartitionProducer", "PartitionProducers", "read_producers"]
 
 
 class LastMarker(Struct, frozen=True):
@@ -37,7 +37,7 @@ class LastMarker(Struct, frozen=True):
     producer_epoch: int
 
 
-class Producer(Struct, frozen=True, kw_only=True):
+class PartitionProducer(Struct, frozen=True, kw_only=True):
     """A producer in a partition; `coordinator_epoch` and `transaction_start` are None if there is none."""
 
     producer_id: int
@@ -57,7 +57,7 @@ class PartitionProducers(Struct, frozen=True, kw_only=True):
     """The producers of one partition, ascending by id."""
 
     partition: Partition
-    producers: tuple[Producer, ...]
+    producers: tuple[PartitionProducer, ...]
     last_stable_offset: int
     log_end_offset: int
     last_timestamp: int
@@ -100,13 +100,13 @@ class _Tracker:
         if append.started:
             self._started_at[header.producer_id] = header.base_timestamp
 
-    def producers(self) -> tuple[Producer, ...]:
+    def producers(self) -> tuple[PartitionProducer, ...]:
         """All producers, by id."""
         return tuple(self._producer(self.known[each]) for each in sorted(self.known))
 
-    def _producer(self, state: ProducerStateEntry) -> Producer:
+    def _producer(self, state: ProducerStateEntry) -> PartitionProducer:
         start = state.current_txn_first_offset
-        return Producer(
+        return PartitionProducer(
             producer_id=state.producer_id,
             producer_epoch=state.producer_epoch,
             last_sequence=state.last_batch.last_sequence,

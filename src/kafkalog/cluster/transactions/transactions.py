@@ -18,7 +18,7 @@ from kafkalog.cluster.records.coordinator_records import TRANSACTION_STATE_TOPIC
 from kafkalog.cluster.records.replay import Entry, Until, partitions_of, replay
 from kafkalog.cluster.rules.java import coordinator_partition, hash_order, topic_partition_hash
 from kafkalog.cluster.transactions.lost_markers import Decided, Decision, Listed, decision_of, markers_of
-from kafkalog.cluster.transactions.producers import PartitionProducers, Producer
+from kafkalog.cluster.transactions.producers import PartitionProducer, PartitionProducers
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.directories.partition import Partition
@@ -176,7 +176,7 @@ class OpenTransaction(Struct, frozen=True, kw_only=True):
 
     topic: str
     partition: int
-    producer: Producer
+    producer: PartitionProducer
     transactional_id: str | None
     hanging: bool | None
     age_ms: int | None
@@ -267,7 +267,7 @@ def open_transactions(
 
 def _decision(
     place: TopicPartition,
-    producer: Producer,
+    producer: PartitionProducer,
     known: TransactionalId | None,
     coordinator: TransactionalIds,
     everywhere: Iterable[PartitionProducers],

@@ -26,7 +26,7 @@ _ENDS = (TransactionType.CLOSE_SESSION, TransactionType.DELETE)
 _NO_LEADER = -1
 
 
-class Span(Struct, frozen=True, kw_only=True):
+class ZxidSpan(Struct, frozen=True, kw_only=True):
     """Time from one transaction to another; the end is None while it lasts."""
 
     from_zxid: int
@@ -43,7 +43,7 @@ class ControllerTerm(Struct, frozen=True):
     broker: int | None
     epoch: int | None
     session: int
-    span: Span
+    span: ZxidSpan
 
 
 class BrokerLife(Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class BrokerLife(Struct, frozen=True, kw_only=True):
     broker: str
     epoch: int
     session: int
-    span: Span
+    span: ZxidSpan
 
 
 class LeaderChange(Struct, frozen=True, kw_only=True):
@@ -159,7 +159,7 @@ class _Watcher:
             return
         if term is None:
             self.terms[chroot] = len(self.found.terms)
-            span = Span(from_zxid=node.czxid, from_time=node.ctime)
+            span = ZxidSpan(from_zxid=node.czxid, from_time=node.ctime)
             self.found.terms.append(ControllerTerm(chroot, controller_id(node.data), epoch, node.ephemeral_owner, span))
         elif at is not None:  # up to 2.0 the epoch follows in a transaction of its own, from 2.2 on the data
             self.found.terms[at] = replace(term, broker=controller_id(node.data), epoch=epoch)
@@ -176,7 +176,7 @@ class _Watcher:
             del self.lives[chroot, name]
         if node is not None:
             self.lives[chroot, name] = len(self.found.brokers)
-            span = Span(from_zxid=node.czxid, from_time=node.ctime)
+            span = ZxidSpan(from_zxid=node.czxid, from_time=node.ctime)
             self.found.brokers.append(
                 BrokerLife(chroot=chroot, broker=name, epoch=node.czxid, session=node.ephemeral_owner, span=span)
             )

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from kafkalog.cluster.kraft.departures import TopicRules, topic_rules
 from kafkalog.cluster.kraft.fencing import fencing_order, software_level
-from kafkalog.cluster.kraft.metadata_image import Broker, MetadataImage, PartitionImage
+from kafkalog.cluster.kraft.metadata_image import BrokerImage, MetadataImage, PartitionImage
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.kraft.quorum import Quorum, best_first, read_quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
@@ -102,7 +102,7 @@ class KRaftMemory(Memory):
         for image in self.images:
             level = software_level(image)
             groups = fencing_order(image.brokers.values(), level)
-            there: dict[int, Broker] = dict(image.brokers)
+            there: dict[int, BrokerImage] = dict(image.brokers)
             for node, each in disks.items():
                 if node in there and (ids := each.directory_ids) is not None:
                     there[node] = replace(there[node], directories=ids)
@@ -158,7 +158,7 @@ class KRaftMemory(Memory):
         return tuple(node for node in order if node not in racing and node in starts.running)
 
 
-def _with_brokers(image: MetadataImage, brokers: dict[int, Broker]) -> MetadataImage:
+def _with_brokers(image: MetadataImage, brokers: dict[int, BrokerImage]) -> MetadataImage:
     """Return an image with other registrations, and only what elections depend on."""
     after = MetadataImage()
     after.brokers = brokers

@@ -55,6 +55,16 @@ class JavaError(PortableError):
     segment_path: str | None = None
     """path of the log file with the batch; None if unknown"""
 
+    def __init__(self, message: str = "", *, file: str | None = None) -> None:
+        super().__init__(message)
+        self.file = file
+        """path that the message names, relative to the log directory; None if it names none"""
+
+    def in_full(self, root: str) -> str:
+        """Message with the file's absolute path; `root` is the log directory."""
+        message = str(self)
+        return message if self.file is None else message.replace(self.file, f"{root}/{self.file}", 1)
+
     def at(self, position: int | None, segment_path: str | None = None) -> JavaError:
         """Set position and path unless they are already known; return the exception itself."""
         self.position = position if self.position is None else self.position

@@ -37,7 +37,8 @@ class LeaderEpochCheckpointFile:
             data = self._disk.read(self.path)
             return list(_parsed_before(data)) if len(data) <= _SMALL_BYTES else _parse(data)
         except JavaIOError as error:
-            raise KafkaStorageError(f"Error while reading checkpoint file {self.path}: {error}") from error
+            message = f"Error while reading checkpoint file {self.path}: {error}"
+            raise KafkaStorageError(message, file=self.path) from error
 
     @property
     def is_blocked(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from threading import Lock
 
-from kafkalog.cluster.transactions.producers import Producer, read_producers
+from kafkalog.cluster.transactions.producers import PartitionProducer, read_producers
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.log.walk.sliced import Sliced
 from kafkalog.server.catalog import Served
@@ -69,7 +69,7 @@ class ProducersHandler:
         return {**answer, "active_producers": kept[1]}
 
 
-def _fields(producer: Producer) -> Fields:
+def _fields(producer: PartitionProducer) -> Fields:
     epoch, start = producer.coordinator_epoch, producer.transaction_start
     return {
         "producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch,

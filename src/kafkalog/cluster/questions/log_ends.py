@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafkalog.cluster.groups.offsets import CommittedOffset
+from kafkalog.codec.common.advice import Sentence
 from kafkalog.codec.errors import ReplicaError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.log.directories.inventory import chosen_replica
 from kafkalog.log.directories.partition import Partition
-from kafkalog.log.disk.files import unreadable
-from kafkalog.words.exit_codes import sentence_of
+from kafkalog.log.disk.files import PathLike, unreadable
 
 __all__ = ["LogEnds"]
 
@@ -20,7 +20,7 @@ _Key = tuple[str | None, int | None]
 class LogEnds:
     """The log end offsets of partitions that are at hand, each read when it is first asked for."""
 
-    def __init__(self, at_hand: Iterable[Partition], replica: str | None, findings: list[Finding]) -> None:
+    def __init__(self, at_hand: Iterable[Partition], replica: PathLike | None, findings: list[Finding]) -> None:
         self._at_hand: dict[_Key, list[Partition]] = {}
         for each in at_hand:
             self._at_hand.setdefault((each.topic, each.partition), []).append(each)
@@ -71,7 +71,7 @@ class LogEnds:
             partition = found[0] if len(found) == 1 else chosen_replica(name, found, self._replica)
             return partition.log_end_offset()
         except ReplicaError as error:
-            detail = f"the end of the log is not known: {sentence_of(error)}"
+            detail = Sentence("the end of the log is not known: ", error.sentence)
             self._findings.append(Finding(FindingCode.DUPLICATE_PARTITION, Severity.WARNING, None, None, detail))
             return None
         except StorageError as error:

@@ -1,8 +1,8 @@
-"""`--against`: the cluster's metadata beside the log directories of its brokers."""
+"""The cluster's metadata beside the log directories of its brokers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kafkalog.cluster.cross_check import KnownTopic, cross_check
 from kafkalog.cluster.transactions.producer_ids import not_given_out
@@ -10,12 +10,13 @@ from kafkalog.cluster.transactions.producers import read_producers
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
 from kafkalog.log import open_all
+from kafkalog.log.disk.files import PathLike
 
 __all__ = ["compared"]
 
 
 def compared(
-    against: tuple[str, ...],
+    against: Sequence[PathLike],
     known: Mapping[str, KnownTopic],
     next_block: int | None,
     clusters: Mapping[str, str] | None = None,

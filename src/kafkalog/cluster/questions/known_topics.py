@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from kafkalog.cli.clusters.zookeeper_paths import one_chroot
-from kafkalog.cli.options.names import WhyUnknown
 from kafkalog.cluster.cross_check import KnownTopic, known_from_image, known_from_zookeeper
 from kafkalog.cluster.groups.group_places import GroupPlaces
 from kafkalog.cluster.groups.groups import Group, read_groups
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.cluster.questions.chosen_names import WhyUnknown
+from kafkalog.cluster.questions.opening import one_chroot, zookeeper_at
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC
 from kafkalog.cluster.records.replay import Until
-from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
+from kafkalog.cluster.zookeeper import tree_at
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
 from kafkalog.cluster.zookeeper.moments import zxid_at
+from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import open_all
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import PathLike
 
 __all__ = ["groups_at_hand", "known_topics"]
 
@@ -32,7 +35,7 @@ def _metadata_partitions(partitions: Sequence[Partition]) -> list[Partition]:
 
 def known_topics(
     at_hand: Sequence[Partition],
-    path: str | None,
+    path: PathLike | None,
     until: Until,
     findings: list[Finding],
     chroot: str | None = None,
@@ -50,17 +53,16 @@ def known_topics(
             detail = f"who coordinated the groups, and the topics there were, is not known: {error}"
             findings.append(Finding.of(FindingCode.PAST_REMOVED, None, None, detail, logs[0].path))
             return {}
-    try:
-        directory = open_zookeeper(path)
-    except UsageError:
+    directory = zookeeper_at(path)
+    if directory is None:
         logs = _metadata_partitions(open_all(path).readable(None))
         if len(logs) != 1:
             detail = f"{path} is neither ZooKeeper's dataDir nor a directory with {CLUSTER_METADATA_TOPIC}"
-            raise UsageError(detail) from None
+            raise UsageError(detail)
         return _known_from_log(logs[0], until, findings)
     tree = tree_at(directory, None if until.timestamp is None else zxid_at(directory, until.timestamp))
     findings += tree.findings
-    place = one_chroot(chroots(tree.tree.nodes), chroot, f"--metadata {path}")
+    place = one_chroot(chroots(tree.tree.nodes), chroot, Advice("{}", Ask.METADATA_AT, {"path": os.fspath(path)}))
     return _as_of(until, known_from_zookeeper(tree.tree, place))
 
 

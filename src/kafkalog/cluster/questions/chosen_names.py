@@ -1,0 +1,49 @@
+"""Choice among names that are not topics, such as groups: names or patterns, each of which must exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from kafkalog.codec.errors import UnknownName
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.unknown import not_known, quoted, unknown
+from kafkalog.log.directories.selection import is_glob, matcher
+
+__all__ = ["WhyUnknown", "chosen_names"]
+
+WhyUnknown = Callable[[str | None], str | None]
+"""Reason why a name that was not found, or with None any name, may exist all the same; None if it does not."""
+
+
+def _is_complete(name: str | None) -> str | None:
+    return None
+
+
+def chosen_names(
+    kind: str,
+    patterns: Sequence[str],
+    known: Iterable[str],
+    why_unknown: WhyUnknown = _is_complete,
+    findings: Iterable[Finding] = (),
+) -> Callable[[str], bool]:
+    """Predicate for the known names that are chosen, all without a pattern.
+
+    Raises `UnknownName` for a pattern without a match.  If `why_unknown` returns a reason why the names may be
+    incomplete, the error contains it, with `findings`.
+    """
+    if not patterns:
+        return lambda name: True
+    names = set(known)
+    for pattern in dict.fromkeys(patterns):
+        if pattern in names or (is_glob(pattern) and any(map(matcher(frozenset({pattern})), names))):
+            continue
+        why = why_unknown(None if is_glob(pattern) else pattern)
+        if why is not None:
+            kinds = f"{kind}s that match" if is_glob(pattern) else kind
+            error = not_known(kinds, pattern, why, () if is_glob(pattern) else names)
+            error.findings = tuple(dict.fromkeys(findings))
+            raise error
+        if is_glob(pattern):
+            raise UnknownName(f"no {kind} matches {quoted(pattern)}")
+        raise unknown(kind, pattern, names)
+    return matcher(frozenset(patterns))

@@ -1,0 +1,165 @@
+"""Settings in effect for topics and brokers, and where each comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
+
+from msgspec import Struct
+
+from kafkalog.cluster.cross_check import known_from_zookeeper
+from kafkalog.cluster.kraft.metadata_log import MetadataState
+from kafkalog.cluster.questions.metadata import state_at
+from kafkalog.cluster.questions.moment import NOW, Moment, zookeeper_transaction
+from kafkalog.cluster.questions.opening import metadata_log, one_chroot, zookeeper_at
+from kafkalog.cluster.rules.config_defaults import default_settings
+from kafkalog.cluster.rules.configuration import Setting, effective_of_broker, effective_of_topic
+from kafkalog.cluster.zookeeper import ZooKeeperDirectory, tree_at
+from kafkalog.cluster.zookeeper.cluster_id import bad_cluster_ids
+from kafkalog.cluster.zookeeper.configs import zookeeper_configs
+from kafkalog.cluster.zookeeper.kafka_nodes import chroots
+from kafkalog.cluster.zookeeper.tree import Tree
+from kafkalog.codec.common.advice import Ask, Sentence
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.unknown import unknown_number
+from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.disk.files import PathLike
+
+__all__ = ["EffectiveSetting", "EffectiveSettings", "effective_settings"]
+
+_NO_PARTITION = -1
+"""Settings are a topic's: a partition of it is not among what can be chosen or left out."""
+
+
+class EffectiveSetting(Struct, frozen=True):
+    """A setting of a resource."""
+
+    resource: str
+    """`topic:NAME` or `broker:ID`"""
+    setting: Setting
+
+
+class EffectiveSettings(Struct, frozen=True):
+    """Settings of the chosen topics, then of the brokers, secrets included."""
+
+    settings: tuple[EffectiveSetting, ...]
+    findings: tuple[Finding, ...]
+
+
+class _Configured(Struct, frozen=True):
+    """The resources of a cluster and the settings that were made for them."""
+
+    resources: Mapping[str, Mapping[str, str]]
+    topics: tuple[str, ...]
+    brokers: tuple[int, ...]
+    others: frozenset[int] = frozenset()
+    """nodes that are not registered and yet known: controllers, and replicas of brokers that are away"""
+    levels: Mapping[int, int] = {}
+    """registered broker -> the highest metadata.version that it supports, which tells its release"""
+
+    def defaults(self, kind: str, broker: int | None) -> dict[str, str]:
+        """Kafka's own for `topic` or `broker`: of the release of one broker, else those that all have alike."""
+        levels = self.levels.values() if broker is None else [self.levels[broker]] if broker in self.levels else []
+        return default_settings(kind, levels)
+
+
+def effective_settings(
+    *paths: PathLike,
+    as_of: Moment = NOW,
+    select: Selection = ALL,
+    broker: int | None = None,
+    started_with: Mapping[str, str] | None = None,
+    defaults: bool = True,
+    chroot: str | None = None,
+    replica: PathLike | None = None,
+) -> EffectiveSettings:
+    """Return the settings in effect, from a KRaft metadata log or a ZooKeeper directory, each with its source. Reads
+    only.
+
+    Raises `UsageError` if the paths hold neither, `UnknownName` for a topic or broker that does not exist,
+    `StorageError` for I/O.
+
+    * `paths`: log directories, or ZooKeeper's dataDir and dataLogDir
+    * `as_of`: a past moment
+    * `select`: only settings of these topics, and none of brokers
+    * `broker`: only settings of this broker, or with `select` of the topics on this broker; None: of all
+    * `started_with`: settings of the broker's server.properties
+    * `defaults`: False: without settings that nobody has made
+    * `chroot`: ZooKeeper node of the cluster, if several are below one ZooKeeper
+    * `replica`: which directory counts if the metadata log is in several: `"longest"`, or its path
+    """
+    findings: list[Finding] = []
+    directory = zookeeper_at(*paths)
+    if directory is not None and replica is not None:
+        raise UsageError(Sentence(Ask.REPLICA, " chooses among log directories, and this is ZooKeeper's directory"))
+    if directory is None and chroot is not None:
+        about = Sentence(Ask.CHROOT, " is a ZooKeeper node, and this is not ", Ask.EFFECTIVE)
+        raise UsageError(Sentence(about, " of a directory of its logs"))
+    if directory is not None:
+        configured = _of_zookeeper(directory, as_of, chroot, findings)
+    else:
+        configured = _of_image(state_at(metadata_log(paths, replica, findings), as_of, findings))
+    found = _settings(configured, started_with or {}, select, broker, defaults=defaults)
+    return EffectiveSettings(tuple(found), tuple(findings))
+
+
+def _settings(
+    configured: _Configured, static: Mapping[str, str], select: Selection, broker: int | None, *, defaults: bool
+) -> Iterator[EffectiveSetting]:
+    select.check((name, _NO_PARTITION) for name in configured.topics)
+    topics = [name for name in configured.topics if select.takes_topic(name)]
+    if broker is not None and broker not in {*configured.brokers, *configured.others}:
+        raise unknown_number("broker", broker, {*configured.brokers, *configured.others})
+    of_topics = configured.defaults("topic", broker) if defaults else None
+    for name in topics if select != ALL or broker is None else ():
+        for setting in effective_of_topic(
+            configured.resources, name, broker=broker, static=static, defaults=of_topics
+        ).values():
+            yield EffectiveSetting(f"topic:{name}", setting)
+    if select != ALL:
+        return
+    for number in configured.brokers if broker is None else [broker]:
+        own = configured.defaults("broker", number) if defaults else None
+        for setting in effective_of_broker(configured.resources, number, static, own).values():
+            yield EffectiveSetting(f"broker:{number}", setting)
+
+
+def _of_zookeeper(
+    directory: ZooKeeperDirectory, as_of: Moment, chroot: str | None, findings: list[Finding]
+) -> _Configured:
+    found = tree_at(directory, zookeeper_transaction(directory, as_of))
+    findings += found.findings
+    place = one_chroot(chroots(found.tree.nodes), chroot, Ask.EFFECTIVE)
+    findings += bad_cluster_ids(found.tree, place, directory.paths[0])
+    resources = zookeeper_configs(found.tree, place)
+    topics = _children(found.tree, f"{place}/brokers/topics")
+    brokers = {int(each) for each in _children(found.tree, f"{place}/brokers/ids") if _is_number(each)}
+    brokers.update(_brokers_with_settings(resources))
+    known = known_from_zookeeper(found.tree, place).values()
+    replicas = frozenset(number for topic in known for each in topic.partitions.values() for number in each.replicas)
+    return _Configured(resources, tuple(sorted(topics)), tuple(sorted(brokers)), replicas)
+
+
+def _children(tree: Tree, path: str) -> Collection[str]:
+    node = tree.nodes.get(path)
+    return node.children if node is not None else ()
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) < 11
+
+
+def _brokers_with_settings(resources: Mapping[str, Mapping[str, str]]) -> set[int]:
+    named = (resource.partition(":")[2] for resource in resources if resource.startswith("broker:"))
+    return {int(each) for each in named if _is_number(each)}
+
+
+def _of_image(state: MetadataState) -> _Configured:
+    image = state.image
+    replicas = (each.replicas for topic in image.topics.values() for each in topic.partitions.values())
+    others = {*image.controllers, *chain.from_iterable(replicas), *_brokers_with_settings(image.configs)}
+    levels = {number: high for number, each in image.brokers.items()
+              for name, _, high in each.features if name == "metadata.version"}  # fmt: skip
+    topics, brokers = tuple(sorted(image.topics)), tuple(sorted(image.brokers))
+    return _Configured(image.configs, topics, brokers, frozenset(others), levels)

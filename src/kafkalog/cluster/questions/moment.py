@@ -1,0 +1,74 @@
+"""A past moment of a cluster, as callers name it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from kafkalog.cluster.kraft.metadata_log import MetadataLog, MetadataState
+from kafkalog.cluster.records.replay import Until
+from kafkalog.cluster.zookeeper import ZooKeeperDirectory
+from kafkalog.cluster.zookeeper.moments import zxid_at
+from kafkalog.codec.arguments import check_fields
+from kafkalog.codec.common.advice import Ask, Sentence
+from kafkalog.codec.errors import UsageError
+
+__all__ = ["NOW", "Moment", "metadata_offset", "reading_until", "refuse_beyond_end", "zookeeper_transaction"]
+
+
+class Moment(Struct, frozen=True, kw_only=True):
+    """A moment of the past; without any field it is the end of the logs. If several fields are given, the earliest of
+    these moments counts.
+    """
+
+    time: int | None = None
+    """ms since 1970"""
+    offset: int | None = None
+    """the state before this offset, of `__consumer_offsets` for groups and of `__cluster_metadata` for metadata"""
+    zxid: int | None = None
+    """the state after this ZooKeeper transaction"""
+
+    @property
+    def is_now(self) -> bool:
+        """Whether this is the end of the logs."""
+        return self.time is None and self.offset is None and self.zxid is None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+NOW = Moment()
+
+
+def reading_until(moment: Moment) -> Until:
+    """Where reading of `__consumer_offsets` stops."""
+    return Until(moment.offset, moment.time)
+
+
+def metadata_offset(log: MetadataLog, moment: Moment) -> int | None:
+    """Offset of the metadata log at a moment; None for its end. Raises `UsageError` for a ZooKeeper transaction."""
+    if moment.zxid is not None:
+        detail = " is an offset of the metadata log here, or a time, not a ZooKeeper transaction"
+        raise UsageError(Sentence(Ask.AS_OF, detail))
+    at_time = None if moment.time is None else log.offset_at(moment.time)
+    return _earlier(moment.offset, at_time)
+
+
+def refuse_beyond_end(offset: int | None, state: MetadataState) -> None:
+    """Raise `UsageError` for an offset that the metadata log has not reached: the state as of its end says nothing of
+    it.
+    """
+    if offset is not None and offset > state.next_offset:
+        detail = f" {offset} is beyond the end of the metadata log, which is offset {state.next_offset}"
+        raise UsageError(Sentence(Ask.AS_OF, detail))
+
+
+def zookeeper_transaction(directory: ZooKeeperDirectory, moment: Moment) -> int | None:
+    """Last ZooKeeper transaction at a moment; None for the last one of all. An offset counts as a transaction, because
+    ZooKeeper has no offsets.
+    """
+    at_time = None if moment.time is None else zxid_at(directory, moment.time)
+    return _earlier(moment.offset if moment.zxid is None else moment.zxid, at_time)
+
+
+def _earlier(one: int | None, other: int | None) -> int | None:
+    return min((each for each in (one, other) if each is not None), default=None)

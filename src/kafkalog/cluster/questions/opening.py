@@ -1,0 +1,112 @@
+"""Open the directories that a question is about: Kafka's log directories, and ZooKeeper's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from kafkalog.cluster.cross_check import KnownTopic
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.cluster.zookeeper import ZooKeeperDirectory, open_zookeeper
+from kafkalog.codec.common.advice import Advice, Ask, Sentence
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
+from kafkalog.codec.unknown import unknown
+from kafkalog.log import Partition, open_all
+from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.disk.files import PathLike
+
+__all__ = [
+    "chosen_chroot", "metadata_log", "one_chroot", "partition_names", "partitions_at", "partitions_with",
+    "split_zookeeper", "unique", "zookeeper_at",
+]  # fmt: skip
+
+
+def unique(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings without duplicates, in order."""
+    return tuple(dict.fromkeys(findings))
+
+
+def partitions_at(
+    paths: Sequence[PathLike], replica: PathLike | None, findings: list[Finding], select: Selection = ALL
+) -> tuple[Partition, ...]:
+    """Partitions as a consumer would read them.
+
+    Unreadable files and directories are left out and reported as findings, as are directories with an unfinished
+    recovery.
+    """
+    inventory = open_all(*paths, tolerant=True)
+    findings += [*inventory.half_done, *inventory.all_unreadable]
+    return inventory.readable(replica, select)
+
+
+def partitions_with(
+    paths: Sequence[PathLike],
+    topic: str,
+    replica: PathLike | None,
+    findings: list[Finding],
+    *,
+    or_topic: str | None = None,
+) -> tuple[Partition, ...]:
+    """All partitions, provided that one of `topic` (or of `or_topic`) is among them.
+
+    Raises `UsageError` if none is, `StorageError` if something that could not be read may be the reason.
+    """
+    topics = [topic] if or_topic is None else [topic, or_topic]
+    found = partitions_at(paths, replica, findings, Selection.of(topics))
+    if not any(each.topic in topics for each in found):
+        open_all(*paths)  # raises what was left out
+        raise UsageError(f"no partition of {topic} in {', '.join(map(str, paths))}")
+    return found
+
+
+def metadata_log(paths: Sequence[PathLike], replica: PathLike | None, findings: list[Finding]) -> MetadataLog:
+    """The metadata log in log directories. Raises `UsageError` if there is none, or several without a choice."""
+    at_hand = partitions_with(paths, CLUSTER_METADATA_TOPIC, replica, findings)
+    found = [each for each in at_hand if each.topic == CLUSTER_METADATA_TOPIC]
+    if len(found) != 1:
+        places = ", ".join(map(str, paths))
+        raise UsageError(f"{places} holds {len(found) or 'no'} partitions of {CLUSTER_METADATA_TOPIC}")
+    return MetadataLog(found[0])
+
+
+def split_zookeeper(paths: Iterable[PathLike]) -> tuple[tuple[PathLike, ...], ZooKeeperDirectory | None]:
+    """Kafka's paths, and ZooKeeper's dataDir and dataLogDir if they are among the paths, else None."""
+    kafka: list[PathLike] = []
+    zookeeper: list[PathLike] = []
+    for path in paths:
+        (kafka if zookeeper_at(path) is None else zookeeper).append(path)
+    return tuple(kafka), open_zookeeper(*zookeeper) if zookeeper else None
+
+
+def zookeeper_at(*paths: PathLike) -> ZooKeeperDirectory | None:
+    """ZooKeeper's directory at the paths; None if they are anything else."""
+    try:
+        return open_zookeeper(*paths)
+    except UsageError:
+        return None
+
+
+def chosen_chroot(places: Collection[str], chroot: str) -> str:
+    """The place of a cluster in ZooKeeper's tree that `chroot` names. Raises `UnknownName` if there is none."""
+    place = chroot.rstrip("/")
+    if place not in places:
+        raise unknown("chroot", chroot, (each or "/" for each in places))
+    return place
+
+
+def one_chroot(places: Sequence[str], chroot: str | None, what: Ask | Advice) -> str:
+    """The one cluster that `what` is about. Raises `UsageError` if there are none, or several and no `chroot`."""
+    if chroot is not None:
+        return chosen_chroot(places, chroot)
+    if len(places) != 1:
+        names = ", ".join(place or "/" for place in places)
+        several = [f" ({names}); ", Ask.CHROOT, " chooses one"] if places else []
+        count = len(places) or "none"
+        raise UsageError(Sentence(what, f" is about one Kafka cluster, and ZooKeeper knows {count}", *several))
+    return places[0]
+
+
+def partition_names(topics: Mapping[str, KnownTopic]) -> list[tuple[str, int]]:
+    """Topic and number of every partition in the metadata."""
+    return [(name, number) for name, topic in topics.items() for number in topic.partitions]

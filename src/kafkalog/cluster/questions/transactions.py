@@ -1,0 +1,95 @@
+"""Producers of every partition, transactional ids, and transactions that are open or hang."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from kafkalog.cluster.questions.chosen_names import chosen_names
+from kafkalog.cluster.questions.opening import partitions_at
+from kafkalog.cluster.transactions.producers import PartitionProducers, read_producers
+from kafkalog.cluster.transactions.transactions import (
+    OpenTransaction,
+    TransactionalId,
+    open_transactions,
+    read_transactions,
+)
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
+from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.disk.files import PathLike
+
+__all__ = ["ClusterTransactions", "transactions"]
+
+
+class ClusterTransactions(Struct, frozen=True, kw_only=True):
+    """Transactions as the chosen partitions and the coordinator's logs have them."""
+
+    producers: tuple[PartitionProducers, ...]
+    """by partition"""
+    transactional_ids: tuple[TransactionalId, ...]
+    """ascending"""
+    open_transactions: tuple[OpenTransaction, ...]
+    """transactions without their marker in a partition; one that hangs is a finding too"""
+    findings: tuple[Finding, ...]
+
+
+def transactions(
+    *paths: PathLike,
+    select: Selection = ALL,
+    transactional_ids: Sequence[str] = (),
+    replica: PathLike | None = None,
+) -> ClusterTransactions:
+    """Return producers, transactional ids and open transactions, from partitions and `__transaction_state`. Reads only.
+
+    A transaction hangs if its coordinator has forgotten it. Raises `UsageError` if the paths hold nothing of Kafka's,
+    `UnknownName` for a transactional id, topic or partition that does not exist, `StorageError` for I/O.
+
+    * `paths`: log directories or partition directories
+    * `select`: only producers of these topic-partitions, and transactional ids with one of them in their transaction
+    * `transactional_ids`: names or patterns; empty for all, and for producers without one
+    * `replica`: which directory counts if a partition is in several: `"longest"`, or its path
+    """
+    findings: list[Finding] = []
+    at_hand = [each for each in partitions_at(paths, replica, findings) if each.topic != CLUSTER_METADATA_TOPIC]
+    coordinator = read_transactions(at_hand)
+    findings += coordinator.findings
+    known = [each.transactional_id for each in coordinator.ids]
+    is_meant = chosen_names("transactional id", transactional_ids, known, coordinator.why_unknown, findings)
+    select.check((each.topic, each.partition) for each in at_hand
+                 if each.topic is not None and each.partition is not None)  # fmt: skip
+    producers = read_producers(each for each in at_hand if select.takes(each.topic, each.partition))
+    read = {each.partition.path for each in producers}
+    opened, hanging = open_transactions(
+        producers, coordinator, lambda: read_producers(each for each in at_hand if each.path not in read)
+    )
+    ids = tuple(
+        each
+        for each in coordinator.ids
+        if is_meant(each.transactional_id) and (select == ALL or any(select.takes(*place) for place in each.partitions))
+    )
+    if transactional_ids:
+        opened = [each for each in opened if each.transactional_id is not None and is_meant(each.transactional_id)]
+        hanging = [finding for finding in hanging if _is_of(finding, opened)]
+        producers = _of_producers(producers, {each.producer_id for each in ids})
+    findings += [finding for each in producers for finding in each.findings]
+    return ClusterTransactions(
+        producers=tuple(producers),
+        transactional_ids=ids,
+        open_transactions=tuple(opened),
+        findings=(*findings, *hanging),
+    )
+
+
+def _is_of(finding: Finding, opened: Sequence[OpenTransaction]) -> bool:
+    begun = [each for each in opened if each.producer.transaction_start == finding.offset]
+    return os.path.basename(finding.file or "") in {f"{each.topic}-{each.partition}" for each in begun}
+
+
+def _of_producers(places: Sequence[PartitionProducers], ids: set[int]) -> list[PartitionProducers]:
+    return [
+        replace(place, producers=tuple(each for each in place.producers if each.producer_id in ids)) for place in places
+    ]

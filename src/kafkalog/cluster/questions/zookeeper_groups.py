@@ -1,0 +1,71 @@
+"""Consumer groups in ZooKeeper's directory, as of a moment."""
+
+from __future__ import annotations
+
+import os
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from kafkalog.cluster.questions.moment import Moment, zookeeper_transaction
+from kafkalog.cluster.questions.opening import chosen_chroot
+from kafkalog.cluster.zookeeper import ZooKeeperDirectory, tree_at
+from kafkalog.cluster.zookeeper.cluster_id import bad_cluster_ids
+from kafkalog.cluster.zookeeper.kafka_nodes import chroots
+from kafkalog.cluster.zookeeper.old_consumers import OldGroup, old_groups
+from kafkalog.cluster.zookeeper.tree import Tree
+from kafkalog.codec.common.advice import Ask, Sentence
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding, FindingCode
+
+__all__ = ["OldConsumers", "old_consumers"]
+
+
+class OldConsumers(Struct, frozen=True):
+    """Consumer groups in ZooKeeper's directory."""
+
+    tree: Tree
+    groups: tuple[OldGroup, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def places(self) -> list[str]:
+        """The nodes below which brokers have registered: one for each cluster, empty at the root."""
+        return chroots(self.tree.nodes)
+
+    def place_of(self, chroot: str) -> str:
+        """The place of the cluster that `chroot` names. Raises `UnknownName` if there is none."""
+        return chosen_chroot({*self.places, *(group.chroot for group in self.groups)}, chroot)
+
+    def below(self, chroot: str | None) -> tuple[OldGroup, ...]:
+        """The groups of one cluster, or all with None. Raises `UnknownName` if there is no such cluster."""
+        if chroot is None:
+            return self.groups
+        place = self.place_of(chroot)
+        return tuple(group for group in self.groups if group.chroot == place)
+
+
+def old_consumers(
+    directory: ZooKeeperDirectory | None, moment: Moment, chroot: str | None = None
+) -> OldConsumers | None:
+    """The old consumers at a moment; None without a directory. Raises `UsageError` for a ZooKeeper transaction without
+    a ZooKeeper directory.
+
+    With `chroot`, findings about groups of other clusters are left out.
+    """
+    if directory is None:
+        if moment.zxid is not None:
+            detail = " is a ZooKeeper transaction, but none of the paths is a directory of its logs"
+            raise UsageError(Sentence(Ask.AT_ZXID, detail))
+        return None
+    found = tree_at(directory, zookeeper_transaction(directory, replace(moment, offset=None)))
+    groups = tuple(old_groups(found.tree))
+    place = os.path.commonpath([os.path.abspath(each) for each in directory.paths])
+    invalid = [
+        Finding.of(FindingCode.ZK_NODE_INVALID, None, None, problem, place)
+        for group in groups
+        for problem in (*group.problems, *group.unregistered_owners())
+        if chroot is None or group.chroot == chroot.rstrip("/")
+    ]
+    ids = bad_cluster_ids(found.tree, chroot, place)
+    return OldConsumers(found.tree, groups, (*found.findings, *invalid, *ids))

@@ -1,0 +1,102 @@
+"""The public calls about a cluster: answers that Kafka gave, and errors in the words of Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kafkalog
+from kafkalog import Moment, Rebalance, Selection, UsageError
+from kafkalog.codec.errors import UnknownName
+from kafkalog.types import KRaftElections, ZooKeeperElections
+from testkit.recorded.broker_dirs import STOPPED, brokers
+from testkit.recorded.fixture_data import BrokerCase, broker_case
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return broker_case("2.8.2", "zkhist").unpack(tmp_path_factory.mktemp("zk")) / "zookeeper"
+
+
+@pytest.fixture(scope="module")
+def data() -> Path:
+    return brokers("4.1.1/groups")[0]
+
+
+@pytest.mark.parametrize("case", [case for case in STOPPED if case.has("committed")], ids=lambda case: case.id)
+def test_offsets_are_those_of_kafkas_consumer(case: BrokerCase) -> None:
+    committed = [each.commit for root in brokers(case.id) for each in kafkalog.offsets(root).committed]
+    found = {each.key: each.offset for each in committed}
+    for line in case.expected("committed"):
+        assert found[line["group"], line["topic"], line["partition"]] == line["offset"]
+
+
+@pytest.mark.parametrize("case", [case for case in STOPPED if case.has("groups")], ids=lambda case: case.id)
+def test_groups_have_the_states_that_kafkas_admin_client_gives(case: BrokerCase) -> None:
+    found = {each.group_id: each.state for root in brokers(case.id) for each in kafkalog.groups(root).groups}
+    assert found == {line["group"]: line["state"] for line in case.expected("groups")}
+
+
+def test_a_rebalance_is_answered_for_each_group(data: Path) -> None:
+    found = kafkalog.groups(data, groups=["alive-68"], rebalance=Rebalance(joining="new", topics=["clicks-21"]))
+    (group,) = found.groups
+    joined, grown = found.after_joining(group), found.after_growth(group)
+    assert joined is not None
+    assert grown is not None
+    assert set(joined) == {*(each.member_id for each in group.members), "new"}
+    assert {topic for places in grown.values() for topic, _number in places} == {"clicks-21", "visits-0"}
+
+
+def test_the_earliest_of_several_moments_counts(data: Path, zookeeper: Path) -> None:
+    known = kafkalog.metadata(data)
+    early = kafkalog.metadata(data, as_of=Moment(offset=133))
+    assert early.next_offset == 133 < known.next_offset
+    late = known.state.timestamp
+    assert kafkalog.metadata(data, as_of=Moment(offset=133, time=late)).next_offset == 133
+    with pytest.raises(UsageError, match=r"^as_of is an offset of the metadata log here, or a time"):
+        kafkalog.metadata(data, as_of=Moment(zxid=5))
+    assert kafkalog.departures(zookeeper, brokers=[5], as_of=Moment(zxid=0x9C)).departures == (
+        kafkalog.departures(zookeeper, brokers=[5], as_of=Moment(offset=0x9C, time=2**62)).departures
+    )
+
+
+def test_either_kind_of_metadata_has_a_history(data: Path, zookeeper: Path) -> None:
+    kraft, old = kafkalog.elections(data), kafkalog.elections(zookeeper)
+    assert isinstance(kraft, KRaftElections)
+    assert isinstance(old, ZooKeeperElections)
+    every = kafkalog.metadata_history(data).changes
+    assert kraft.changes == tuple(each for each in every if each.is_election)
+    only = kafkalog.elections(zookeeper, select=Selection.of(["invoices-20"]), every_change=True)
+    assert {each.topic for each in only.changes} == {"invoices-20"}
+
+
+def test_errors_name_arguments_and_no_options(data: Path, zookeeper: Path) -> None:
+    for call, words in (
+        (lambda: kafkalog.offsets(zookeeper, replica="longest"), "replica is about __consumer_offsets"),
+        (lambda: kafkalog.offsets(data, chroot="/a"), "chroot is a ZooKeeper node"),
+        (lambda: kafkalog.offsets(data, as_of=Moment(zxid=1)), "as_of.zxid is a ZooKeeper transaction"),
+        (lambda: kafkalog.offset_history(zookeeper), "offset_history() needs log directories"),
+        (lambda: kafkalog.elections(zookeeper, replica="longest"), "replica chooses among log directories"),
+        (lambda: kafkalog.effective_settings(data, chroot="/a"), "this is not effective_settings() of"),
+        (lambda: kafkalog.metadata(data, as_of=Moment(offset=10**6)), "as_of 1000000 is beyond the end"),
+        (lambda: kafkalog.groups(data, rebalance=Rebalance(topics=["new"])), "give partitions={'new': N}"),
+        (lambda: kafkalog.groups(data, rebalance=Rebalance(partitions={"new": 2})), "give topics=['new'] too"),
+    ):
+        with pytest.raises(UsageError) as raised:
+            call()
+        assert words in str(raised.value)
+        assert "--" not in str(raised.value)
+
+
+def test_why_a_group_may_exist_is_in_the_error(tmp_path: Path) -> None:
+    root = next(broker_case("4.1.1", "groups").unpack(tmp_path).glob("broker-*"))
+    log = max(root.glob("__consumer_offsets-*/*.log"), key=lambda each: each.stat().st_size)
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+    damaged = {each.file for each in kafkalog.offsets(root).findings}
+    assert str(log) in damaged
+    with pytest.raises(UnknownName) as raised:
+        kafkalog.offsets(root, groups=["nobody*"])
+    assert {each.file for each in raised.value.findings} >= {str(log)}
