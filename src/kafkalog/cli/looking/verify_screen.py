@@ -13,7 +13,7 @@ from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at
 from kafkalog.log.disk.files import real
 from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.broker.node.sentences import node_sentences
-from kafkalog.recovery.checks.report import BrokerStart, DirectoryReport, PartitionReport, VerifyReport
+from kafkalog.recovery.checks.report import IN_USE, BrokerStart, DirectoryReport, PartitionReport, VerifyReport
 from kafkalog.recovery.facts.brokers import of_one_broker
 from kafkalog.words.first_screen import FirstScreen, Loss, paths_text
 from kafkalog.words.outlook import out_of_service_sentence
