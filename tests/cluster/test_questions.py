@@ -27,9 +27,9 @@ def data() -> Path:
 @pytest.mark.parametrize("case", [case for case in STOPPED if case.has("committed")], ids=lambda case: case.id)
 def test_offsets_are_those_of_kafkas_consumer(case: BrokerCase) -> None:
     committed = [each.commit for root in brokers(case.id) for each in kafkalog.offsets(root).committed]
-    found = {each.key: each.offset for each in committed}
+    offsets = {tuple(commit.key): commit.offset for commit in committed}
     for line in case.expected("committed"):
-        assert found[line["group"], line["topic"], line["partition"]] == line["offset"]
+        assert offsets[line["group"], line["topic"], line["partition"]] == line["offset"]
 
 
 @pytest.mark.parametrize("case", [case for case in STOPPED if case.has("groups")], ids=lambda case: case.id)

@@ -27,7 +27,7 @@ def request(params: Mapping[str, object]) -> kafkalog.Recovery:
     return kafkalog.Recovery(mode="kafka", config=config(params), at=None if now_ms is None else int(str(now_ms)))
 
 
-def recover(directory: Path, params: Mapping[str, object]) -> kafkalog.types.RecoveryResult:
+def recover(directory: Path, params: Mapping[str, object]) -> kafkalog.RecoveryResult:
     """Recover a log directory in place, as the broker would."""
     (result,) = kafkalog.recover(request(params), directory)
     return result
