@@ -217,7 +217,7 @@ def _examining(function: Callable[_P, _R]) -> Callable[_P, _R]:
         annotated = {each.name: each.annotation for each in parameters if each.annotation is not each.empty}
         by_name = _examiners(function.__module__, annotated)
         in_order = [by_name.get(each.name, _as_it_is) for each in parameters if each.kind < each.VAR_POSITIONAL]
-        rest = [by_name[each.name] for each in parameters if each.kind is each.VAR_POSITIONAL]
+        rest = [by_name[parameter.name] for parameter in parameters if parameter.kind is parameter.VAR_POSITIONAL]
         return in_order, (rest or [_as_it_is])[0], by_name
 
     @functools.wraps(function)
@@ -267,7 +267,7 @@ def checked(*hot: str) -> Callable[[_Class], _Class]:
 
 @functools.cache
 def _field_examiners(kind: Any) -> dict[str, _Take]:
-    names = kind.__struct_fields__ if issubclass(kind, Struct) else [each.name for each in fields(kind)]
+    names = kind.__struct_fields__ if issubclass(kind, Struct) else [field.name for field in fields(kind)]
     return _examiners(kind.__module__, {name: kind.__annotations__[name] for name in names})
 
 

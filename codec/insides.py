@@ -29,7 +29,7 @@ class Insides(enum.StrEnum):
         return _RANKS[self]
 
 
-_RANKS = {each: number for number, each in enumerate(Insides)}
+_RANKS = {insides: number for number, insides in enumerate(Insides)}
 
 
 def insides_of(finding: Finding | None) -> Insides:

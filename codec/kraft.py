@@ -151,7 +151,7 @@ _READERS: dict[ControlType, Callable[[Fields, int, Tags], KRaftRecord]] = {
     ControlType.SNAPSHOT_FOOTER: lambda _, version, tags: SnapshotFooter(version, tags),
     ControlType.KRAFT_VERSION: lambda fields, version, tags: KRaftVersion(version, fields["k_raft_version"], tags),
     ControlType.KRAFT_VOTERS: lambda fields, version, tags: KRaftVoters(
-        version, tuple(_voter_node(each) for each in fields["voters"]), tags
+        version, tuple(_voter_node(field) for field in fields["voters"]), tags
     ),
 }
 
@@ -197,8 +197,8 @@ def _node_fields(node: VoterNode) -> Fields:
         "voter_id": node.voter_id,
         "voter_directory_id": encode_uuid(node.directory_id),
         "endpoints": [
-            {"name": each.name, "host": each.host, "port": each.port, UNKNOWN_TAGS: each.tagged_fields}
-            for each in node.endpoints
+            {"name": endpoint.name, "host": endpoint.host, "port": endpoint.port, UNKNOWN_TAGS: endpoint.tagged_fields}
+            for endpoint in node.endpoints
         ],
         "k_raft_version_feature": {
             "min_supported_version": node.min_supported_version,

@@ -50,9 +50,9 @@ def _duplicates(roots: Sequence[str]) -> Iterator[_Duplicate]:
 
 def refuse_duplicates(roots: Sequence[str]) -> None:
     """Raise `RecoveryRefused` if a topic-partition is live in two of several log directories of one broker."""
-    for found in _duplicates(roots):
-        refused = RecoveryRefused(f"{found.sentence}; move one of them away", reason="duplicate")
-        raise refused.concerning(*found.roots)
+    for duplicate in _duplicates(roots):
+        refused = RecoveryRefused(f"{duplicate.sentence}; move one of them away", reason="duplicate")
+        raise refused.concerning(*duplicate.roots)
 
 
 def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
@@ -61,13 +61,13 @@ def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
     """
     by_root = {plan.root: plan for plan in plans}
     refused = dict(by_root)
-    for found in _duplicates(list(by_root)):
-        both = [by_root[root] for root in found.roots]
+    for duplicate in _duplicates(list(by_root)):
+        both = [by_root[root] for root in duplicate.roots]
         if all(refused[plan.root] is not plan for plan in both):
             continue  # a further partition changes nothing
-        states = "; ".join(f"the one in {plan.root} {_state(plan, str(found.name))}" for plan in both)
-        why = f"{found.sentence}; {states}; move one of them away"
-        refused |= {plan.root: _refused(refused[plan.root], found, why) for plan in both}
+        states = "; ".join(f"the one in {plan.root} {_state(plan, str(duplicate.name))}" for plan in both)
+        why = f"{duplicate.sentence}; {states}; move one of them away"
+        refused |= {plan.root: _refused(refused[plan.root], duplicate, why) for plan in both}
     return [refused[plan.root] for plan in plans]
 
 

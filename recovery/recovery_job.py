@@ -123,8 +123,8 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
         return planned
 
     def _plan_of(self, planned: _Planned) -> Plan:
-        found = self.files.enter_context(self._survey(planned, on_read=self._workers.read))
-        return plan_survey(found, self._workers, planned.rules)
+        survey = self.files.enter_context(self._survey(planned, on_read=self._workers.read))
+        return plan_survey(survey, self._workers, planned.rules)
 
     def _survey(self, planned: _Planned, on_read: Callable[[str, int], None] | None = None) -> Survey:
         return survey(planned.root, only=planned.only, on_read=on_read, tolerant=True)

@@ -80,8 +80,8 @@ def plan_one(
     workers = Workers(jobs, on_progress)
     with survey(root, only=only, on_read=workers.read, tolerant=True) as found:
         rules = settled(request, [root])
-        made = plan_survey(found, workers, rules)
-        return made if is_one_of_several else with_nodes([made], {root: rules})[0]
+        plan = plan_survey(found, workers, rules)
+        return plan if is_one_of_several else with_nodes([plan], {root: rules})[0]
 
 
 def recover(

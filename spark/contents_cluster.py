@@ -44,27 +44,27 @@ def cluster_rows(contents: str, paths: Sequence[str], replica: str | None, findi
     if contents == "transactions":
         return _transactions([each for each in partitions if each.topic != CLUSTER_METADATA_TOPIC], findings)
     topic = CLUSTER_METADATA_TOPIC if contents == "metadata" else CONSUMER_OFFSETS_TOPIC
-    if not any(each.topic == topic for each in partitions):
+    if not any(partition.topic == topic for partition in partitions):
         raise UsageError(f"no partition of {topic} in {', '.join(paths)}")
     if contents == "metadata":
-        return _metadata([each for each in partitions if each.topic == topic], findings)
+        return _metadata([partition for partition in partitions if partition.topic == topic], findings)
     return _offsets(partitions, findings) if contents == "offsets" else _groups(partitions, findings)
 
 
 def _offsets(partitions: Sequence[Partition], findings: list[Finding]) -> Iterator[Row]:
-    found = read_offsets(partitions)
-    findings.extend(found.findings)
-    for commit in found.committed:
+    committed_offsets = read_offsets(partitions)
+    findings.extend(committed_offsets.findings)
+    for commit in committed_offsets.committed:
         yield plain(offset_line(commit)) | {"pending": False}
-    for commit in found.pending:
+    for commit in committed_offsets.pending:
         yield plain(offset_line(commit, pending=True))
 
 
 def _groups(partitions: Sequence[Partition], findings: list[Finding]) -> Iterator[Row]:
-    found = read_groups(partitions)
-    findings.extend(found.findings)
+    groups = read_groups(partitions)
+    findings.extend(groups.findings)
     counts = partition_counts(partitions)
-    for group in found.groups:
+    for group in groups.groups:
         yield plain(group_line(group, counts))
 
 
@@ -72,10 +72,10 @@ def _transactions(partitions: Sequence[Partition], findings: list[Finding]) -> I
     places = read_producers(partitions)
     coordinator = read_transactions(partitions)
     opened, hanging = open_transactions(places, coordinator)
-    findings.extend([*coordinator.findings, *(found for place in places for found in place.findings), *hanging])
+    findings.extend([*coordinator.findings, *(finding for place in places for finding in place.findings), *hanging])
     yield from map(plain, producer_lines(places, opened))
-    for each in coordinator.ids:
-        yield plain(transactional_id_line(each)) | {"partitions": transaction_partitions(each)}
+    for transactional_id in coordinator.ids:
+        yield plain(transactional_id_line(transactional_id)) | {"partitions": transaction_partitions(transactional_id)}
 
 
 def _metadata(partitions: Sequence[Partition], findings: list[Finding]) -> Iterator[Row]:
@@ -108,9 +108,9 @@ def _event(event: MetadataEvent, path: str) -> Row:
 
 
 def _znodes(paths: Sequence[str], findings: list[Finding]) -> Iterator[Row]:
-    found = tree_at(open_zookeeper(*paths))
-    findings.extend(found.findings)
-    for path, node in sorted(found.tree.nodes.items()):
+    replay = tree_at(open_zookeeper(*paths))
+    findings.extend(replay.findings)
+    for path, node in sorted(replay.tree.nodes.items()):
         line = plain(znode_line(path, node))
         data = line["data"]
         yield line | {"data": base64.b64decode(str(data)) if data is not None else None}

@@ -71,7 +71,7 @@ class Place(Struct, frozen=True, kw_only=True):
 
 def places(partitions: Iterable[Partition]) -> list[Place]:
     """Return a place for each partition."""
-    return [Place(path=each.path, partition=each) for each in partitions]
+    return [Place(path=partition.path, partition=partition) for partition in partitions]
 
 
 def reopened(place: Place) -> Partition:
@@ -230,8 +230,8 @@ def _of_log_dir(place: Place) -> list[Finding]:
         report = _report_of(open_partition(path))
         return None if report is None else report.offset_reached
 
-    loaded, found = listed.checked(ends_at, reached)
-    return [*found, *listed.started({log_dir.path: loaded})[1]]
+    loaded, findings = listed.checked(ends_at, reached)
+    return [*findings, *listed.started({log_dir.path: loaded})[1]]
 
 
 def _end_of(partition: Partition) -> int | None:

@@ -49,14 +49,14 @@ class ContentsReader(DataSourceReader):
         with listed_once():
             inventory = open_all(*expand_paths(options.paths))
             if options.contents == "findings":
-                found = contents_files.finding_places(inventory)
+                places = contents_files.finding_places(inventory)
             elif options.contents == "checkpoints":
-                found = [Place(path=log_dir.path) for log_dir in inventory.log_dirs]
+                places = [Place(path=log_dir.path) for log_dir in inventory.log_dirs]
             elif options.contents == "segments":
-                found = contents_files.places(selected(inventory.partitions, options))
+                places = contents_files.places(selected(inventory.partitions, options))
             else:
-                found = contents_files.places(selected(inventory.readable(options.replica), options))
-        return [ContentsPartition(place) for place in found]
+                places = contents_files.places(selected(inventory.readable(options.replica), options))
+        return [ContentsPartition(place) for place in places]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Arrow batches of one task."""

@@ -50,7 +50,7 @@ class _Deciding:
         self._options, self._decoder = options, ValueDecoder(registry)
 
     def parts(self) -> tuple[DecodedPart, ...]:
-        return tuple(self._part(each) for each in self._options.formats)
+        return tuple(self._part(part_format) for part_format in self._options.formats)
 
     def _part(self, wanted: PartFormat) -> DecodedPart:
         from kafkalog.values.arrow_column import ColumnDecoder
@@ -69,25 +69,25 @@ class _Deciding:
         """The partitions to read, by topic."""
         inventory = open_all(*self._options.in_both_tiers(expand_paths(self._options.paths)))
         topics: defaultdict[str | None, list[Partition]] = defaultdict(list)
-        for each in selected(inventory.readable(self._options.replica), self._options, all_there=False):
-            topics[each.topic].append(each)
+        for partition in selected(inventory.readable(self._options.replica), self._options, all_there=False):
+            topics[partition.topic].append(partition)
         return topics
 
     def _frames(self, part: str) -> dict[str | None, list[Framed]]:
         """Topic -> the first frames of its keys or values."""
         found = {}
         for topic, partitions in self._topics.items():
-            looked_at = (first_frames(each, part) for each in partitions[:_PARTITIONS_LOOKED_AT])
+            looked_at = (first_frames(partition, part) for partition in partitions[:_PARTITIONS_LOOKED_AT])
             found[topic] = next((frames for frames in looked_at if frames), [])
         return {topic: frames for topic, frames in found.items() if frames}
 
     def _reader(self, part: str, frames: dict[str | None, list[Framed]]) -> Schema:
         """Return the latest schema of the only subject. Raises `UsageError` if there are several or none."""
         registry = self._decoder.registry
-        of = {topic: subjects_of(registry, topic, part, each) for topic, each in frames.items()}
+        of = {topic: subjects_of(registry, topic, part, frameds) for topic, frameds in frames.items()}
         subjects = sorted({subject for each in of.values() for subject in each})
-        if len(subjects) == 1 and (found := registry.latest(subjects[0])) is not None:
-            return found
+        if len(subjects) == 1 and (schema := registry.latest(subjects[0])) is not None:
+            return schema
         if subjects:
             raise UsageError(
                 f"the {part}s of {_listed(sorted(str(topic) for topic, each in of.items() if each))} have schemas of "
@@ -103,8 +103,8 @@ class _Deciding:
     def _path(self, wanted: PartFormat, reader: Schema, frames: dict[str | None, list[Framed]]) -> bytes:
         """Path of the message type in a Protobuf schema. The first type if there are no records."""
         found: dict[str, bytes] = {}
-        for topic, each in frames.items():
-            found |= messages_of(self._decoder, each, topic, wanted.part, reader)
+        for topic, frameds in frames.items():
+            found |= messages_of(self._decoder, frameds, topic, wanted.part, reader)
         if len(found) > 1:
             raise UsageError(
                 f"the {wanted.part}s are messages {_listed(sorted(found))} of subject {reader.subject!r}, and so "

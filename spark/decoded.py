@@ -99,11 +99,11 @@ class DecodedParts:
     @property
     def types(self) -> dict[str, pa.DataType]:
         """The type of each part."""
-        return {each.part: each.type for each in self.parts}
+        return {decoded_part.part: decoded_part.type for decoded_part in self.parts}
 
     def among(self, names: Sequence[str]) -> DecodedParts:
         """Only the parts among these columns."""
-        return DecodedParts(tuple(each for each in self.parts if each.part in names), self.registry)
+        return DecodedParts(tuple(part for part in self.parts if part.part in names), self.registry)
 
     @cached_property
     def _decoder(self) -> ValueDecoder:
@@ -115,11 +115,11 @@ class DecodedParts:
     def _column(self, topic: str | None, part: DecodedPart) -> ColumnDecoder:
         from kafkalog.values.arrow_column import ColumnDecoder
 
-        found = self._columns.get((topic, part.part))
-        if found is None:
-            found = ColumnDecoder(self._decoder, topic, part.part, part.chosen.reader, part.chosen.path)
-            self._columns[topic, part.part] = found
-        return found
+        column_decoder = self._columns.get((topic, part.part))
+        if column_decoder is None:
+            column_decoder = ColumnDecoder(self._decoder, topic, part.part, part.chosen.reader, part.chosen.path)
+            self._columns[topic, part.part] = column_decoder
+        return column_decoder
 
     def decode(self, batch: pa.RecordBatch, topic: str | None) -> DecodedBatch:
         """Decode the parts of a batch that has them as bytes, with its headers."""

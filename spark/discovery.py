@@ -141,9 +141,9 @@ class Range:
         first, bound = self._partition.log_start_offset, self._options.start
         timestamp = bound.timestamp_of(self._key)
         if timestamp is not None:
-            found = self._since(timestamp)
-            if found is not None:
-                return found.offset
+            offset_and_timestamp = self._since(timestamp)
+            if offset_and_timestamp is not None:
+                return offset_and_timestamp.offset
             if self._options.latest_if_no_start:
                 return self._log_end
             raise UsageError(
@@ -162,8 +162,8 @@ class Range:
         bound = self._options.end
         timestamp = bound.timestamp_of(self._key)
         if timestamp is not None:  # damage before it is met by who reads
-            found = self._partition.offset_for_timestamp(timestamp, through_damage=True)
-            return NO_END if found is None else found.offset
+            offset_and_timestamp = self._partition.offset_for_timestamp(timestamp, through_damage=True)
+            return NO_END if offset_and_timestamp is None else offset_and_timestamp.offset
         offset = bound.offset_of(self._key)
         if offset in (None, LATEST):
             return NO_END
@@ -178,10 +178,10 @@ class Range:
         if self._options.mode is Mode.FAILFAST:
             return self._partition.offset_for_timestamp(timestamp)
         findings: list[Finding] = []
-        found = self._partition.offset_for_timestamp(timestamp, findings=findings, through_damage=True)
+        offset_and_timestamp = self._partition.offset_for_timestamp(timestamp, findings=findings, through_damage=True)
         for finding in hiding(findings):
             tell(f"{finding}; records from that time on may be missing")
-        return found
+        return offset_and_timestamp
 
     @cached_property
     def _log_end(self) -> int:
@@ -277,7 +277,7 @@ def segments_between(
         if segment.base_offset < start and not exact:
             found = _from_offset(segment, found, start)
         if next_base is not None:
-            found = [each if each.next_offset <= next_base else _believed(segment, each, next_base) for each in found]
+            found = [span if span.next_offset <= next_base else _believed(segment, span, next_base) for span in found]
         if found:
             segments.append(SegmentFacts(segment.path, segment.base_offset, tuple(found), following is None, next_base))
     return tuple(segments)

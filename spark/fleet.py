@@ -154,7 +154,7 @@ def recover_many(
     from kafkalog.recovery.facts.recovery_request import mode_named
 
     mode_named(mode)  # refused before anything starts
-    groups = [[each] if isinstance(each, (str, os.PathLike)) else list(each) for each in paths]
+    groups = [[path] if isinstance(path, (str, os.PathLike)) else list(path) for path in paths]
     names = iter(_distinct(path for group in groups for path in group))
     items = [tuple(next(names) for _ in group) for group in groups]
     work = partial(

@@ -218,8 +218,8 @@ class FollowedLogs:
     def _facts(self, view: View, low: int, high: int, target: int) -> PartitionFacts:
         exact = self._options.max_records_per_partition is not None
         segments = segments_between(view.partition, low, high, target, exact=exact)
-        reached = max((span.next_offset for each in segments for span in each.spans), default=low)
-        followed_by = [each.base_offset for each in view.partition.segments if each.base_offset >= high]
+        reached = max((span.next_offset for segment in segments for span in segment.spans), default=low)
+        followed_by = [segment.base_offset for segment in view.partition.segments if segment.base_offset >= high]
         if reached < high and not followed_by:
             self.lost(
                 f"{view.partition.name} is to be read up to offset {high} and ends at {reached} now: it was truncated"

@@ -42,7 +42,7 @@ def leftovers(path: PathLike) -> list[Leftover]:
     if not os.path.isdir(work) or os.path.islink(work):  # what a link leads to is nobody's leftovers
         return []
     journal = load_journal(work)
-    found = []
+    leftovers = []
     for entry in scan_directory(work):
         if not entry.is_dir(follow_symlinks=False) or JOB.fullmatch(entry.name) is None:
             continue
@@ -50,12 +50,12 @@ def leftovers(path: PathLike) -> list[Leftover]:
         newest = max(each.st_mtime for each in (*status, entry.stat(follow_symlinks=False)))
         size = sum(each.st_size for each in status)
         pending = journal is not None and journal.job == entry.name
-        found.append(
+        leftovers.append(
             Leftover(
                 job=entry.name, path=entry.path, bytes=size, files=len(status), modified=newest, is_pending=pending
             )
         )
-    return sorted(found, key=lambda each: (each.modified, each.job))
+    return sorted(leftovers, key=lambda each: (each.modified, each.job))
 
 
 def clear_leftovers(path: PathLike, older_than_seconds: float = OLD_SECONDS) -> list[Leftover]:
@@ -64,8 +64,8 @@ def clear_leftovers(path: PathLike, older_than_seconds: float = OLD_SECONDS) -> 
         raise UsageError("an age cannot be negative")
     before = time.time() - older_than_seconds
     gone = [each for each in leftovers(path) if each.modified <= before and not each.is_pending]
-    for each in gone:
-        fs.remove_tree(each.path)
+    for leftover in gone:
+        fs.remove_tree(leftover.path)
     if gone:
         fs.remove_if_empty(os.path.dirname(gone[0].path))
     return gone

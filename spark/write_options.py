@@ -79,7 +79,7 @@ def _given(options: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]
         elif name.startswith("kafka."):
             ignored.append(name)
         else:
-            near = [_SPELLING[each] for each in get_close_matches(name, _SPELLING, n=3, cutoff=0.6)]
+            near = [_SPELLING[match] for match in get_close_matches(name, _SPELLING, n=3, cutoff=0.6)]
             hint = f"; is {' or '.join(near)} meant?" if near else f"; there are {', '.join(_MEANT)}"
             raise UsageError(f"kafkalog has no option {name} for writing{hint}")
     return found, tuple(ignored)

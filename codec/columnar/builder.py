@@ -36,7 +36,7 @@ class RecordBatchBuilder(Collector):
         self._constants = {"topic": topic, "partition": partition}
         self._repeated: dict[str, pa.Array] = {}
         self._viewed = {field.name for field in schema if pa.types.is_binary_view(field.type)}
-        super().__init__((each for name in schema.names for each in self.buffers_of(name)), rows, most_bytes)
+        super().__init__((buffer for name in schema.names for buffer in self.buffers_of(name)), rows, most_bytes)
         self._rows_of_batch: list[Int64s] = []
         self._of_batch: dict[str, list[Int64s]] = {name: [] for name in schema.names if self.value_of_batch(name)}
 

@@ -42,7 +42,7 @@ class JsonLines(OfRuns[memoryview]):
     def _write(self) -> int:
         builder = self.builder
         buffers, rows = builder.buffers, builder.rows
-        data = sum(buffers.count(each) for each in _DATA)
+        data = sum(buffers.count(filled) for filled in _DATA)
         line = len(self._prefix) + _OF_A_ROW
         room = rows * line + data * _LONGEST_ESCAPE + buffers.count(Filled.HEADERS) * _OF_A_HEADER
         self._target, self._other = self._other, self._target

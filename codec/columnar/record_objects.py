@@ -17,7 +17,7 @@ from kafkalog.codec.native.tables import ArrowBuffer, Filled
 
 __all__ = ["RecordObjects"]
 
-_KINDS = {int(each): each for each in TimestampType}
+_KINDS = {int(timestamp_type): timestamp_type for timestamp_type in TimestampType}
 _AT_ONCE = 256
 """Number of records made together. Python searches for garbage after 700 more objects were made than freed; most of
 these records are freed before the next are made.

@@ -97,19 +97,19 @@ def _of_header(word: str, of_message: str | None = None) -> Column:
     """Return the column of a field of the batch's header. `of_message` is its name in magic 0 and 1, if that
     differs.
     """
-    found = BATCH_FIELDS[word]
-    of_messages = found.of_messages if of_message is None else lambda columns: columns(of_message)
+    batch_field = BATCH_FIELDS[word]
+    of_messages = batch_field.of_messages if of_message is None else lambda columns: columns(of_message)
     is_place = word == POSITION
     return Column(
-        type=getattr(pa, found.kind.value + ("_" if found.kind is Kind.BOOLEAN else ""))(),
-        of_record=None if is_place else lambda header, _: found.of_header(header),
-        of_batch=lambda table: found.of_columns(lambda name: table[HeaderColumn[name.upper()]]),
+        type=getattr(pa, batch_field.kind.value + ("_" if batch_field.kind is Kind.BOOLEAN else ""))(),
+        of_record=None if is_place else lambda header, _: batch_field.of_header(header),
+        of_batch=lambda table: batch_field.of_columns(lambda name: table[HeaderColumn[name.upper()]]),
         of_message=None
         if of_messages is None
         else lambda table: of_messages(lambda name: table[MessageColumn[name.upper()]]),
-        words=(lambda: pa.array(found.labels, pa.string())) if found.labels else None,
+        words=(lambda: pa.array(batch_field.labels, pa.string())) if batch_field.labels else None,
         is_place=is_place,
-        without=_STORED if of_messages is not None else found.without,
+        without=_STORED if of_messages is not None else batch_field.without,
     )
 
 

@@ -18,7 +18,7 @@ from kafkalog.codec.native.tables import ArrowBuffer, Filled
 __all__ = ["TextLines"]
 
 _ODD = re.compile(rb"[^ -~]")
-_LABELS = {int(each): each.label for each in TimestampType}
+_LABELS = {int(timestamp_type): timestamp_type.label for timestamp_type in TimestampType}
 
 
 class TextLines(OfRuns[str]):

@@ -17,7 +17,7 @@ def quickly(kind: type[Kind]) -> Callable[..., Kind]:
     same slots, and then changes its class.
     """
     frozen: Any = kind
-    names = [(each.name, object) for each in fields(frozen)]
+    names = [(field.name, object) for field in fields(frozen)]
     open_kind = make_dataclass(kind.__name__, names, slots=True, repr=False, eq=False)
 
     def make(*values: object) -> Kind:

@@ -44,5 +44,5 @@ class Field(Struct, frozen=True):
         if self.array:
             return []
         if self.type == "struct":
-            return {each.name: each.default(version) for each in self.fields if each.in_version(version)}
+            return {field.name: field.default(version) for field in self.fields if field.in_version(version)}
         return _ZERO.get(self.type, 0)

@@ -64,7 +64,7 @@ def message_of(schema: Json, *, written_by: str = "") -> Message:
 
 def _fields(fields: Iterable[Json], common: Mapping[str, Any]) -> tuple[Field, ...]:
     """Return the fields in the order of their bytes: fields that are tagged in all versions come last, by tag."""
-    found = [_field(each, common) for each in fields]
+    found = [_field(field, common) for field in fields]
     return tuple(sorted(found, key=_place))
 
 

@@ -262,7 +262,7 @@ class Counted:
     def write(self, values: Values) -> tuple[bytes, Values]:
         """Return the elements' bytes, and their count as the header field."""
         elements = values[self.name]
-        return b"".join(self.element.build(each) for each in elements), {self.count: len(elements)}
+        return b"".join(self.element.build(element) for element in elements), {self.count: len(elements)}
 
 
 def codec_of(attributes: Any, bits: Bits) -> int:

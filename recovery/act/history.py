@@ -164,7 +164,7 @@ def runs_of_each(
     """Return the given executions by log directory, for those of `paths` that have any. An unknown execution is listed
     for the first path, which reports it as missing.
     """
-    there = {path: {each.run_id for each in runs(path, quarantine)} for path in paths}
+    there = {path: {run.run_id for run in runs(path, quarantine)} for path in paths}
     found: dict[PathLike, tuple[str, ...]] = {}
     for run_id in dict.fromkeys(run_ids):
         holders = [path for path, known in there.items() if run_id in known] or list(paths[:1])

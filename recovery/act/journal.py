@@ -57,7 +57,7 @@ _BEFORE_CHECKSUM, _BEFORE_BODY, _AFTER_BODY = b'{"crc32c": "', b'", "journal": '
 _CHECKSUM_DIGITS = 8
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _WORD = re.compile(r"[0-9a-f]{1,64}", re.ASCII)
-_KINDS = frozenset(str(each) for each in ActionKind)
+_KINDS = frozenset(str(action_kind) for action_kind in ActionKind)
 _MOST_PARTS = 2
 """components of a path to a file of the log directory, or of a directory in it"""
 _MOST_PARTS_INSIDE = 100
@@ -186,7 +186,7 @@ def _plain(value: object) -> dict[str, object]:
     if names is None:
         if not is_dataclass(value):
             raise TypeError(f"{type(value).__name__} cannot be in a journal")
-        names = _NAMES[type(value)] = tuple(each.name for each in fields(value))
+        names = _NAMES[type(value)] = tuple(field.name for field in fields(value))
     return {name: getattr(value, name) for name in names}
 
 
@@ -368,7 +368,7 @@ class _Reader:
             mode=self.text(mode, "the mode", lambda text: len(text) < 256),
             drops=drops,
             same_mount=same,
-            steps=[self.step(each) for each in steps],
+            steps=[self.step(step) for step in steps],
             directories={
                 path if path == "" else self.path(path): self.number(mtime, "a time", -_INT64)
                 for path, mtime in self.items(directories, "the directories")

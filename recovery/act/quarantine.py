@@ -368,7 +368,7 @@ class Runs:
         """Unfinished executions beside this directory, or on its path, that are not this directory's. Raises
         `RecoveryRefused` if a document cannot be read.
         """
-        near = (each for each in self._readable() if each.place == self.beside or each.journal.root == self.root)
+        near = (run for run in self._readable() if run.place == self.beside or run.journal.root == self.root)
         return [run for run in near if run.name in _AT_WORK and not self.is_ours(run)]
 
     def missing(self) -> list[str]:

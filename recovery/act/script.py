@@ -110,8 +110,8 @@ class _Writer:
         for path in self.journal.directories:
             if path and path not in touched:
                 self.timeline.begin(Place(False, path), A_DIRECTORY)
-        for path, each in self.journal.bystanders.items():
-            self.timeline.begin(Place(False, path), Untouched(each.kind, each.size, each.mtime_ns))
+        for path, bystander in self.journal.bystanders.items():
+            self.timeline.begin(Place(False, path), Untouched(bystander.kind, bystander.size, bystander.mtime_ns))
 
     def step(self, number: int, step: Step) -> None:
         same = self.journal.same_mount
@@ -212,7 +212,7 @@ def describe(journal: Journal, source: str) -> Script:
     for name in READ_BY_A_BROKER:
         if not writer.timeline.knows(Place(False, name)):
             writer.timeline.begin(Place(False, name), ABSENT)
-    partitions = [each.partition() if journal.same_mount else None for each in writer.operations]
+    partitions = [operation.partition() if journal.same_mount else None for operation in writer.operations]
     of_saved = {
         place: partition
         for operation, partition in zip(writer.operations, partitions, strict=True)

@@ -62,8 +62,8 @@ class Forecast:
         if not result.is_loaded:
             return None
         return [
-            (each, changed_files(self._tree, result.tree, each) if keeps_files else ChangedFiles())
-            for each in result.partitions.values()
+            (partition, changed_files(self._tree, result.tree, partition) if keeps_files else ChangedFiles())
+            for partition in result.partitions.values()
         ]
 
     def whole(self, parts: Sequence[Started | None]) -> BrokerResult:

@@ -345,7 +345,7 @@ def load_log_directory(
         result.outcome = StartResult.START_FAILS
         result.exception, result.message, result.error = error.java_class, str(error), error
         return result
-    result.partitions = {each.name: each for each in directory.results}
+    result.partitions = {loaded_partition.name: loaded_partition for loaded_partition in directory.results}
     if directory.offline is not None:
         result.outcome = StartResult.DIR_OFFLINE
         result.exception, result.message = directory.offline.java_class, str(directory.offline)

@@ -303,7 +303,7 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
     online = [root for root in identity.online if root in _readable(files)]
     results = context.logs(online)
     offline, faults = open_partitions(files, results, is_kraft=False)
-    gone = {each.file for each in offline}
+    gone = {start_consequence.file for start_consequence in offline}
     online = [root for root in online if root not in gone]
     directories = with_ends_of_moves(files, list_partitions(files, online, results), context.now_ms)
     refuse_twice(directories, has_strays=False)
@@ -320,9 +320,9 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
 
 def _answer_of(consequences: Sequence[StartConsequence], faults: Sequence[Fault], condition: str | None) -> NodeAnswer:
     """Return the answer about a start that succeeds; the gravest consequence determines the outcome."""
-    kinds = {each.kind for each in consequences}
-    outcome = next((each for kind, each in _OUTCOMES if kind in kinds), StartOutcome.STARTS)
-    unforeseen = (each.detail for each in consequences if each.kind is ConsequenceKind.UNFORESEEN)
+    kinds = {consequence.kind for consequence in consequences}
+    outcome = next((start_outcome for kind, start_outcome in _OUTCOMES if kind in kinds), StartOutcome.STARTS)
+    unforeseen = (consequence.detail for consequence in consequences if consequence.kind is ConsequenceKind.UNFORESEEN)
     return NodeAnswer(
         outcome,
         message=next(unforeseen, None) if outcome is StartOutcome.UNKNOWN else None,
@@ -388,7 +388,7 @@ class _Start:
 
     def _serves_no_partition(self) -> None:
         """Add a consequence if the directories have partitions although the properties make the node no broker."""
-        names = tuple(each.name for each in list_partitions(self.files, _readable(self.files)))
+        names = tuple(list_partition.name for list_partition in list_partitions(self.files, _readable(self.files)))
         if names:
             detail = f"process.roles makes it no broker: nobody serves {names[0]} and {len(names) - 1} more"
             self.consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, names=names))
@@ -638,20 +638,20 @@ class _Start:
             self._note(offline, faults)
             if node is None:
                 return
-            gone = {each.file for each in offline}
+            gone = {start_consequence.file for start_consequence in offline}
             online = [root for root in online if root not in gone]
             self.context.best()
             directories = list_partitions(self.files, online, results)
             directories = with_ends_of_moves(self.files, directories, self.context.now_ms)
-            found, faults = partition_consequences(
+            start_consequences, faults = partition_consequences(
                 directories, image, node, self.release, self.context.explained,
                 {root: identifier for root, identifier in identity.directory_ids if root in online},
                 list_partitions(self.files, online, states=(DirectoryState.DELETE, DirectoryState.STRAY)),
             )  # fmt: skip
-            self._note(found, faults)
+            self._note(start_consequences, faults)
             if image is not None and (self._leads or self._is_led):
                 self._note(consequences_of_older_metadata(self.files, directories, image), [])
-            strays = {name for each in found for name in each.names if each.kind is ConsequenceKind.STRAY}
+            strays = {name for each in start_consequences for name in each.names if each.kind is ConsequenceKind.STRAY}
             for root in results.keys() & online:
                 unserved = [each for each in self.context.unserved(root, results[root]) if each.name not in strays]
                 self._note(*consequences_of_unserved(unserved, self.release))

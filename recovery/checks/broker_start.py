@@ -89,9 +89,9 @@ def loading(
     rules = Rules(at=time.time_ns() // 1_000_000)
     workers = Workers(jobs)
     try:
-        with seen as found:
-            workers.begin("", {path: each.size for path, each in found.files.items()})
-            loaded = load_directory(found.tree(), rules, workers, keeps_files=False)
-            return loaded, with_identity(loaded, found.tree(), found.root, facts)
+        with seen as survey:
+            workers.begin("", {path: file_facts.size for path, file_facts in survey.files.items()})
+            loaded = load_directory(survey.tree(), rules, workers, keeps_files=False)
+            return loaded, with_identity(loaded, survey.tree(), survey.root, facts)
     except StorageError as error:
         return error

@@ -41,14 +41,14 @@ class Told(Struct, frozen=True):
             yield Finding.of(FindingCode.FOREIGN_DIRECTORY, None, None, detail, partition.path)
         end, behind = report.log_end_offset, report.end_behind_damage
         yield from checkpoint_findings(partition, end, self.log_start, self.high_watermark, end_behind=behind)
-        found = self.local_start
-        if found is None or found.lost is None:
+        local_start = self.local_start
+        if local_start is None or local_start.lost is None:
             return
-        if found.is_tiered:
-            yield tier_gap(partition.path, found)
+        if local_start.is_tiered:
+            yield tier_gap(partition.path, local_start)
         else:
-            bases = (each.base_offset for each in partition.segments)
-            yield from missing_segments(partition.path, [found.lost], self.log_start, bases)
+            bases = (segment.base_offset for segment in partition.segments)
+            yield from missing_segments(partition.path, [local_start.lost], self.log_start, bases)
 
 
 class Beside(Struct, frozen=True):
@@ -66,7 +66,7 @@ class Beside(Struct, frozen=True):
             return None
         begins = partition.segments[0].base_offset
         names = [entry.name for entry in scan_directory(partition.path)] if begins else []  # nothing comes before 0
-        epochs = [each.start_offset for each in partition.leader_epochs]
+        epochs = [leader_epoch.start_offset for leader_epoch in partition.leader_epochs]
         return self.tiering.of((name.topic, name.partition), names, begins, epochs, end)
 
     def told_of(self, partition: Partition, found: LocalStart | None) -> Told | None:
@@ -92,8 +92,8 @@ def verify_beside(
     """
     report = verify_partition(partition, deep=deep, limits=limits, on_read=on_read, tables=tables)
     if beside is not None and report.is_log_read:
-        found = None if partition.state.value else beside.local_start(partition, report.log_end_offset)
-        report.local_start = found if found is not None and found.is_tiered else None
-        told = beside.told_of(partition, found)
+        local_start = None if partition.state.value else beside.local_start(partition, report.log_end_offset)
+        report.local_start = local_start if local_start is not None and local_start.is_tiered else None
+        told = beside.told_of(partition, local_start)
         report.findings += () if told is None else told.findings(partition, report)
     return report

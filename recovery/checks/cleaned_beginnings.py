@@ -58,7 +58,7 @@ class _Walk:
         self._untrue: set[Beginning] = set()
 
     def over(self, partition: Partition) -> set[Beginning]:
-        highest = max(each.there for each in self._by_offset)
+        highest = max(beginning.there for beginning in self._by_offset)
         segments = partition.segments[index_of(partition.segments, self._said[0]) :]
         for found in BatchReader(segments, limits=self._limits).by_run():
             if isinstance(found, RecordBatch):

@@ -71,17 +71,17 @@ class _EntryCheck:
         start = slot * self._size
         if start < self._end and zeros_end(self._index, start, self._end) == self._end:
             detail = f"{self._end - start} zero bytes after {slot} entries: the broker did not close it"
-            found = self._finding(FindingCode.INDEX_PREALLOCATED, slot * self._size, detail, severity=Severity.INFO)
+            finding = self._finding(FindingCode.INDEX_PREALLOCATED, slot * self._size, detail, severity=Severity.INFO)
         else:
             detail = f"entry {slot} does not increase"
-            found = self._finding(FindingCode.INDEX_NOT_INCREASING, slot * self._size, detail)
-        self._of_end.append(found)
+            finding = self._finding(FindingCode.INDEX_NOT_INCREASING, slot * self._size, detail)
+        self._of_end.append(finding)
 
     def _mismatch(self, slot: int, offset: int, detail: str) -> None:
         self._mismatches += 1
         if self._mismatches == 1:
-            found = self._finding(FindingCode.INDEX_ENTRY_MISMATCH, slot * self._size, detail, offset)
-            self._of_entries.append(found)
+            finding = self._finding(FindingCode.INDEX_ENTRY_MISMATCH, slot * self._size, detail, offset)
+            self._of_entries.append(finding)
 
 
 class OffsetIndexCheck(_EntryCheck):

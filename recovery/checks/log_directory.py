@@ -89,7 +89,7 @@ def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFact
     from the broker's metadata log, None to read it if needed.
     """
     names = [entry.name for entry in scan_directory(log_dir.path)]
-    begin_late = any(each.segments and each.segments[0].base_offset for each in log_dir.partitions)
+    begin_late = any(partition.segments and partition.segments[0].base_offset for partition in log_dir.partitions)
     if begin_late and facts is None:
         facts = read_topic_facts(brothers_of(log_dir.path, [each.path for each in log_dirs]))
     tiering = facts.tiering if begin_late and facts is not None else NO_TIERING
@@ -105,18 +105,18 @@ def lost_starts(broker: Sequence[LogDir]) -> Mapping[str, LocalStart]:
     late = {log_dir.path: [each for each in log_dir.partitions if _begins_late(each)] for log_dir in broker}
     if any(late.values()) and not any(map(_has_remote_metadata, broker)):  # then a start that is there stays so
         alone = Beside()
-        late = {path: [each for each in logs if _is_lost(alone.local_start(each, 0))] for path, logs in late.items()}
+        late = {path: [log for log in logs if _is_lost(alone.local_start(log, 0))] for path, logs in late.items()}
     if not any(late.values()):
         return {}
     facts = read_topic_facts([real(each.path) for each in broker])
     starts = {}
     for log_dir in broker:
         beside = beside_of(log_dir, facts=facts)
-        for each in late[log_dir.path]:
+        for partition in late[log_dir.path]:
             # where the log ends decides only where its start is said to be, not what is lost below the first segment
-            start = beside.local_start(each, 0)
+            start = beside.local_start(partition, 0)
             if start is not None and _is_lost(start):
-                starts[each.path] = start
+                starts[partition.path] = start
     return starts
 
 
@@ -137,5 +137,5 @@ def in_no_log_directory(inventory: Inventory) -> list[Partition]:
     """Partitions that were given themselves and are in no checked log directory."""
     if not inventory.standalone:
         return []
-    counted = {real(each.path) for log_dir in inventory.log_dirs for each in log_dir.partitions}
-    return [each for each in inventory.standalone if real(each.path) not in counted]
+    counted = {real(partition.path) for log_dir in inventory.log_dirs for partition in log_dir.partitions}
+    return [partition for partition in inventory.standalone if real(partition.path) not in counted]

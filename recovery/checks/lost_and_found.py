@@ -55,18 +55,18 @@ def known_ends(ends: Mapping[str, int | None]) -> EndsAt:
 
 def batches_outside(log_dir: LogDir, ends_at: EndsAt) -> list[Finding]:
     """Return a finding for each file that holds batches. `ends_at` is called only if there is such a file."""
-    found = []
+    findings = []
     lost = (path for place in lost_places(log_dir.path) for path in islice(_files(place), _MOST_FILES))
     for path in dict.fromkeys([*lost, *_foreign(log_dir)]):
         try:
             held = _held(path)
         except StorageError as error:
-            found.append(unreadable(error, path))
+            findings.append(unreadable(error, path))
             continue
         if held is not None:
             detail = f"{held}: {_where(held, path, log_dir, ends_at)}"
-            found.append(Finding.of(FindingCode.BATCHES_OUTSIDE, 0, held.first, detail, path))
-    return found
+            findings.append(Finding.of(FindingCode.BATCHES_OUTSIDE, 0, held.first, detail, path))
+    return findings
 
 
 def lost_places(root: str) -> list[str]:

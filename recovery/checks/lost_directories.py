@@ -31,12 +31,12 @@ def with_what_was_there(findings: Iterable[Finding], roots: Sequence[str]) -> li
     readable log directories. If these are of several brokers, findings are unchanged.
     """
     found = list(findings)
-    lost = [each for each in found if each.code in _LOST]
+    lost = [finding for finding in found if finding.code in _LOST]
     if not lost or len(of_one_broker(roots)) != 1:
         return found
     facts = read_topic_facts(roots)
     there = _partitions(facts, roots)
-    return [_told(each, there, facts, roots, len(lost)) if each.code in _LOST else each for each in found]
+    return [_told(finding, there, facts, roots, len(lost)) if finding.code in _LOST else finding for finding in found]
 
 
 def read_only_finding(root: str, facts: TopicFacts) -> list[Finding]:

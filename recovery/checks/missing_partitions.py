@@ -50,7 +50,7 @@ def missing_partitions(
     directory of the broker, which reports it to the controller when it starts
     (`ReplicaManager.maybeUpdateTopicAssignment`).
     """
-    beside = (each for other in facts.roots if other != root for each in scan_directory(other) if each.is_dir())
+    beside = (entry for other in facts.roots if other != root for entry in scan_directory(other) if entry.is_dir())
     own_names = (name for name, is_directory in names.items() if is_directory)
     there = {
         (name.topic, name.partition)

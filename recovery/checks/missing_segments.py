@@ -20,7 +20,7 @@ def missing_from(partition: Partition, missing: Sequence[tuple[int, int]]) -> li
     if not missing or name is None or partition.state is not DirectoryState.LIVE:
         return []
     bases = (segment.base_offset for segment in partition.segments)
-    found = list(missing_segments(partition.path, missing, partition.log_start_offset, bases))
-    if found and read_topic_facts([os.path.dirname(partition.path)]).is_compacted(name.topic):
+    findings = list(missing_segments(partition.path, missing, partition.log_start_offset, bases))
+    if findings and read_topic_facts([os.path.dirname(partition.path)]).is_compacted(name.topic):
         return []
-    return found
+    return findings

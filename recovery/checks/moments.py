@@ -45,15 +45,15 @@ def different_moments(log_dir: LogDir, reached: Reached) -> list[Finding]:
     if log_dir.clean_shutdown is not None:
         return []
     ends = {}
-    for each in log_dir.partitions:
-        if each.name is None or each.state is not DirectoryState.LIVE or not each.segments:
+    for partition in log_dir.partitions:
+        if partition.name is None or partition.state is not DirectoryState.LIVE or not partition.segments:
             continue
-        key = (each.name.topic, each.name.partition)
-        is_asked = each.segments[-1].base_offset < log_dir.recovery_points.get(key, 0)
-        if is_asked and (end := reached(each.path)) is not None:
+        key = (partition.name.topic, partition.name.partition)
+        is_asked = partition.segments[-1].base_offset < log_dir.recovery_points.get(key, 0)
+        if is_asked and (end := reached(partition.path)) is not None:
             ends[key] = end
-    found = moments_differ(log_dir.recovery_points, ends)
-    return [each.in_file(os.path.join(log_dir.path, each.file or "")) for each in found]
+    findings = moments_differ(log_dir.recovery_points, ends)
+    return [finding.in_file(os.path.join(log_dir.path, finding.file or "")) for finding in findings]
 
 
 def moments_differ(recovery_points: Offsets, ends: Offsets) -> list[Finding]:

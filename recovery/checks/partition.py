@@ -96,7 +96,7 @@ def _largest(base: int, deltas: Sequence[int]) -> int:
     low, high = base + min(deltas), base + max(deltas)
     if (to_int64(low), to_int64(high)) == (low, high):
         return high
-    return max(to_int64(base + each) for each in deltas)
+    return max(to_int64(base + delta) for delta in deltas)
 
 
 class _PartitionVerifier:
@@ -153,14 +153,14 @@ class _PartitionVerifier:
         self.report.findings += missing_from(self.partition, self._missing.found)
         self.report.findings += self._times.findings()
         self._transaction_indexes()
-        can_be_read = all(found.code is not FindingCode.CHECKPOINT_INVALID for found in self.partition.findings)
+        can_be_read = all(finding.code is not FindingCode.CHECKPOINT_INVALID for finding in self.partition.findings)
         if self._largest_epoch >= 0 and not self.partition.leader_epochs and self._is_live and can_be_read:
             detail = f"no leader epoch is listed, and batches have epochs up to {self._largest_epoch}"
             path = os.path.join(self.partition.path, LEADER_EPOCH_CHECKPOINT)
             self._found(FindingCode.LEADER_EPOCH_MISMATCH, detail, path, severity=Severity.WARNING)
         for path in self.partition.snapshots:
             self._snapshot(path)
-        told = {each.file for each in self.partition.findings if each.code is FindingCode.TEMPORARY_FILE}
+        told = {finding.file for finding in self.partition.findings if finding.code is FindingCode.TEMPORARY_FILE}
         for path in self.partition.unfinished:
             if path in told:
                 continue
@@ -172,7 +172,7 @@ class _PartitionVerifier:
     def _is_live(self) -> bool:
         """Whether this is a live partition directory, and not a segment that was given itself."""
         partition = self.partition
-        is_directory = all(each.path != partition.path for each in partition.segments)
+        is_directory = all(segment.path != partition.path for segment in partition.segments)
         return is_directory and partition.name is not None and partition.state is DirectoryState.LIVE
 
     def _segment(self, segment: Segment, next_base: int | None) -> None:
@@ -220,12 +220,12 @@ class _PartitionVerifier:
     def _behind_damage(self) -> None:
         """Count the sound batches after the first damage, where a consumer stops, and add the findings."""
         report, partition = self.report, self.partition
-        found = tell_what_is_behind(
+        damage = tell_what_is_behind(
             report.findings, partition.segments, log_start=partition.log_start_offset, limits=self.limits
         )
-        if found is not None:
-            report.sound_batches_behind_damage, report.sound_records_behind_damage = found.batches, found.records
-            report.end_behind_damage = found.next_offset
+        if damage is not None:
+            report.sound_batches_behind_damage, report.sound_records_behind_damage = damage.batches, damage.records
+            report.end_behind_damage = damage.next_offset
 
     def _walked(
         self, batch: RecordBatch, file: str, cursor: Cursor, checks: list[_IndexCheck], last_offset: int
@@ -240,7 +240,7 @@ class _PartitionVerifier:
         is_displaced = verdict is Verdict.DISPLACED
         if verdict is Verdict.REPEATS:
             self._repeats.met(batch)
-        elif verdict is Verdict.KEEP and any(each.code is FindingCode.OFFSET_DISPLACED for each in cursor.found):
+        elif verdict is Verdict.KEEP and any(finding.code is FindingCode.OFFSET_DISPLACED for finding in cursor.found):
             self._repeats.told(range(expected, batch.header.first_offset))
         self.report.findings += [finding.in_file(file) for finding in cursor.found]
         self._of_each(checks, lambda check: check.batch(batch, last_offset))
@@ -377,7 +377,7 @@ class _PartitionVerifier:
         header = batch.header
         if isinstance(header, BatchHeader):
             stored, finding = stored_records(batch, header, limits=self.limits)
-            count, offsets = len(stored), (header.base_offset + each.offset_delta for each in stored)
+            count, offsets = len(stored), (header.base_offset + raw_record.offset_delta for raw_record in stored)
         else:
             decoded = decode_batch(batch, limits=self.limits)
             count, offsets, finding = len(decoded.records), (each.offset for each in decoded.records), decoded.finding
@@ -390,7 +390,7 @@ class _PartitionVerifier:
         if finding is not None:
             self.report.findings.append(finding.in_file(file))
         elif isinstance(header, BatchHeader) and stored:
-            largest = _largest(header.base_timestamp, [each.timestamp_delta for each in stored])
+            largest = _largest(header.base_timestamp, [raw_record.timestamp_delta for raw_record in stored])
             if header.timestamp_type is TimestampType.CREATE_TIME and largest != header.max_timestamp:
                 detail = f"the header says {header.max_timestamp}, the records {largest}"
                 code, offset = FindingCode.MAX_TIMESTAMP_MISMATCH, header.base_offset
@@ -420,14 +420,14 @@ class _PartitionVerifier:
             for segment in self.partition.segments
             for path in [segment.files.get(FileKind.TRANSACTION_INDEX)]
         ]
-        earlier = [beginning for _path, each in listed for beginning in each.earlier.values()]
+        earlier = [beginning for _path, transactions in listed for beginning in transactions.earlier.values()]
         untrue = untrue_beginnings(self.partition, earlier, limits=self.limits)
         unread = {finding.file for finding in self.report.findings if finding.code is FindingCode.UNREADABLE}
         has_gaps = any(finding.code is FindingCode.OFFSET_GAP for finding in self.report.findings)
-        for path, each in listed:
+        for path, listed_transactions in listed:
             if path in unread:
                 continue
-            missing, extra = each.differences(untrue)
+            missing, extra = listed_transactions.differences(untrue)
             if has_gaps:  # compaction removes aborted data before it removes what is listed
                 extra = 0
             if missing or extra:
@@ -460,8 +460,8 @@ class _PartitionVerifier:
 
 def _parts(runs: Iterable[BatchRun | RecordBatch], cursor: Cursor) -> Generator[BatchRun | RecordBatch, None, None]:
     """Yield runs of consecutive batches, and the single batches between them."""
-    for found in runs:
-        yield from cursor.parts(found, gaps=False)
+    for run in runs:
+        yield from cursor.parts(run, gaps=False)
 
 
 class _Epochs:

@@ -47,7 +47,7 @@ def verify_remote(
     if not both.listed:
         return DirectoryReport(tier.place)
     log_dir = open_log_dir(both.path, tolerant=True, limits=limits)
-    chosen = [each for each in log_dir.partitions if select.takes(each.topic, each.partition)]
+    chosen = [partition for partition in log_dir.partitions if select.takes(partition.topic, partition.partition)]
     tables = header_tables(chosen) if chosen else None
 
     def named(found: Sequence[Finding]) -> list[Finding]:

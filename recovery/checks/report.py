@@ -49,9 +49,9 @@ class PartitionReport(Struct):
         """Whether every log could be read, so that the log's end is known. Only unreadable indexes and snapshots are
         tolerated.
         """
-        unread = [each.file or "" for each in self.findings if each.code is FindingCode.UNREADABLE]
+        unread = [finding.file or "" for finding in self.findings if finding.code is FindingCode.UNREADABLE]
         kinds = [parse_segment_file(os.path.basename(file)) for file in unread]
-        return all(each is not None and each.kind is not FileKind.LOG for each in kinds)
+        return all(kind is not None and kind.kind is not FileKind.LOG for kind in kinds)
 
     @property
     def offset_reached(self) -> int | None:

@@ -21,7 +21,7 @@ def unfinished_moves(root: str, names: Iterable[str], roots: Iterable[str]) -> l
     `roots` are the broker's log directories that are known.
     """
     known = dict.fromkeys([root, *roots])
-    found = []
+    findings = []
     for directory in names:
         name = parse_partition_directory(directory)
         if name is None or name.state is not DirectoryState.FUTURE:
@@ -36,5 +36,5 @@ def unfinished_moves(root: str, names: Iterable[str], roots: Iterable[str]) -> l
             where = f"the log that it was to replace is {os.path.join(place, live)}"
         detail = f"a move of {live} between log directories was never finished; {where}"
         code = FindingCode.MOVE_UNFINISHED
-        found.append(Finding(code, Severity.WARNING, None, None, detail, os.path.join(root, directory)))
-    return found
+        findings.append(Finding(code, Severity.WARNING, None, None, detail, os.path.join(root, directory)))
+    return findings

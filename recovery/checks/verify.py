@@ -84,8 +84,8 @@ def _settle(directory: DirectoryReport, look: Callable[[frozenset[str]], VerifyR
     of_directory = {} if directory.path in by_path else {directory.path: directory.directory_findings}
     left = look_again(by_path | of_directory, again)
     directory.directory_findings = left[directory.path] or [] if of_directory else directory.directory_findings
-    for each in directory.partitions:
-        each.findings = left[each.path] or []
+    for partition in directory.partitions:
+        partition.findings = left[partition.path] or []
     directory.partitions = [each for each in directory.partitions if left[each.path] is not None]
 
 
@@ -181,8 +181,8 @@ def _ask(
     """
     for directory, own in unasked:
         directory.broker, of_start = listed[directory.path].started(loadings)
-        found = directory.directory_findings
-        directory.directory_findings = [*found[:own], *of_start, *found[own:]]
+        findings = directory.directory_findings
+        directory.directory_findings = [*findings[:own], *of_start, *findings[own:]]
 
 
 def _among(findings: Sequence[Finding], files: Sequence[str]) -> list[Finding]:

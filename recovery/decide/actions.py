@@ -157,22 +157,22 @@ def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_
     gone = frozenset(removed)
     removed = [path for path in removed if "/" not in path or path.partition("/")[0] not in gone]
     contents = {as_before(path): content for path, content in after.files.items()}
-    found = _Difference(before, contents)
+    difference = _Difference(before, contents)
     for path in removed:
-        found.add(ActionKind.REMOVE_DIRECTORY, path)
+        difference.add(ActionKind.REMOVE_DIRECTORY, path)
     for path, content in sorted(contents.items()):
         if path not in ignore:
-            found.compare(path, content)
+            difference.compare(path, content)
     for path in before.files:
-        kept = path in contents or path in found.renamed or path in ignore
+        kept = path in contents or path in difference.renamed or path in ignore
         if not kept and not any(above in gone for above in _above(path)):
-            found.add(ActionKind.REMOVE, path)
+            difference.add(ActionKind.REMOVE, path)
     for old, new in after.renamed_directories:
-        found.add(ActionKind.RENAME_DIRECTORY, old, target=new)
-    actions = found.actions[ActionKind.REMOVE_DIRECTORY]
-    actions += sorted(found.actions[ActionKind.REMOVE], key=lambda action: action.path, reverse=True)
+        difference.add(ActionKind.RENAME_DIRECTORY, old, target=new)
+    actions = difference.actions[ActionKind.REMOVE_DIRECTORY]
+    actions += sorted(difference.actions[ActionKind.REMOVE], key=lambda action: action.path, reverse=True)
     for kind in (ActionKind.TRUNCATE, ActionKind.RENAME, ActionKind.WRITE, ActionKind.RENAME_DIRECTORY):
-        actions += found.actions[kind]
+        actions += difference.actions[kind]
     return marker_first(before, actions)
 
 

@@ -101,7 +101,7 @@ def _of_retention(
     count = retention.below_start(segments, result.log_start_offset)
     count += retention.beyond_size(segments[count:], most_bytes)
     count += retention.too_old(segments[count:], most_ms, rules.now_ms)
-    if count and any(each.size for each in segments[:count]):
+    if count and any(segment.size for segment in segments[:count]):
         end = segments[count].base_offset if count < len(segments) else result.log_end_offset
         limits = f"retention.ms={most_ms}, retention.bytes={most_bytes}"
         detail = (
@@ -115,7 +115,7 @@ def _segments(after: Tree, directory: str) -> Iterator[_Segment]:
     """Yield the segments of a log in order, up to the first whose time index does not tell its age."""
     names = (path.rpartition("/") for path in after.files if path.startswith(f"{directory}/"))
     parsed = (parse_segment_file(name) for _directory, _separator, name in names)
-    for base in sorted(each.base_offset for each in parsed if each is not None and each.kind is FileKind.LOG):
+    for base in sorted(name.base_offset for name in parsed if name is not None and name.kind is FileKind.LOG):
         index = f"{directory}/{segment_file(base, FileKind.TIME_INDEX)}"
         length = after.source(index).size if index in after.files else 0
         last = length - length % TIME_ENTRY.size - TIME_ENTRY.size
@@ -159,10 +159,10 @@ def _of_transactions(
         listed = known.listed.get((producer_id, (name.topic, name.partition)))
         if not is_hurt and (listed is None or opened_here.timestamp > listed.timestamp):
             continue
-        ids = [each for each in known.ids if each.producer_id == producer_id]
+        ids = [transactional_id for transactional_id in known.ids if transactional_id.producer_id == producer_id]
         state = listed.status if listed is not None else ids[0].status if ids else None
         ended = None if state is None else decided_by(state)
-        if ended is None or any(each.is_undecided for each in ids):
+        if ended is None or any(transactional_id.is_undecided for transactional_id in ids):
             continue
         whose = f" ({ids[0].transactional_id})" if ids else ""
         where = "is among what is lost" if is_hurt else f"is not in {result.name}"
@@ -182,4 +182,4 @@ def _open_at_end(after: Tree, path: str) -> Sequence[ProducerEntry]:
         entries = decode_producer_snapshot(after.read(path))
     except (FormatError, TooLargeError):
         return ()
-    return [each for each in entries if each.current_txn_first_offset >= 0]
+    return [entry for entry in entries if entry.current_txn_first_offset >= 0]

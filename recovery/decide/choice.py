@@ -39,7 +39,7 @@ class RecoveryChoice:
         """Number of sound records that the broker's own start would lose, by partition directory; those without loss
         are omitted.
         """
-        return {name: found.sound_lost for name, found in self.kafka_by_partition.items() if found.sound_lost}
+        return {name: measured.sound_lost for name, measured in self.kafka_by_partition.items() if measured.sound_lost}
 
     @property
     def recommended(self) -> RecoveryWay | None:

@@ -54,7 +54,7 @@ def compare_ways(directory: SurveyedDirectory, forecasts: Forecasts) -> Recovery
     tiering = directory.rules.facts.tiering
     is_tiered = any(tiering.is_tiered((partition.facts.topic, partition.facts.partition)) for partition in hurt)
     remote = _with_help(Mode.REMOTE, directory, forecasts, comparer, hurt) if is_tiered else None
-    return _compared(comparer, counted, hurt, ways, [each for each in (remote, merging) if each is not None])
+    return _compared(comparer, counted, hurt, ways, [result for result in (remote, merging) if result is not None])
 
 
 def _has_less(partition: CountedPartition, merged: Mapping[str, Measured]) -> bool:
@@ -108,7 +108,7 @@ def _with_commits(
     """Return the partitions with committed offsets considered: a log that ends in damage was written at least up to
     them.
     """
-    found = []
+    counted_partitions = []
     for partition in counted:
         facts, original = partition.facts, partition.census
         if original is not None and facts.is_live and original.ends_in_damage:
@@ -116,8 +116,8 @@ def _with_commits(
             if end > facts.written.end:
                 facts = replace(facts, written=replace(facts.written, end=end))
                 partition = comparer.counted(facts, original, is_untouched=partition.is_untouched)
-        found.append(partition)
-    return found
+        counted_partitions.append(partition)
+    return counted_partitions
 
 
 def _with_help(
@@ -267,9 +267,9 @@ class _WayDescriber:
         if spec.is_start and not self._start.is_loaded:
             request = None
         if request is not None and result.copies:
-            paths = (path for each in partitions for path in result.copies.get(each.name, ()))
+            paths = (path for partition in partitions for path in result.copies.get(partition.name, ()))
             request = replace(request, copies=tuple(dict.fromkeys(paths)))
-        strays = any(result.makes_stray(each) for each in partitions)
+        strays = any(result.makes_stray(partition) for partition in partitions)
         drops = strays or found.drops_sound
         mode = None if request is None else request.mode.spec
         consent = mode is not None and (mode.takes_whole_partitions or (drops and not mode.is_as_broker))
@@ -281,11 +281,11 @@ class _WayDescriber:
     def left_to_remote(self, result: WayResult, partitions: Sequence[PartitionFacts]) -> str:
         """Text of the offsets that are no longer local."""
         ranges = []
-        for each in partitions:
-            after = result.tree.logs(each.name) if result.tree is not None else []
-            before = self._before.logs(each.name)
+        for partition in partitions:
+            after = result.tree.logs(partition.name) if result.tree is not None else []
+            before = self._before.logs(partition.name)
             if after and before and before[0][0] < after[0][0]:
-                ranges.append(f"offsets {before[0][0]} to {after[0][0] - 1} of {each.name}")
+                ranges.append(f"offsets {before[0][0]} to {after[0][0] - 1} of {partition.name}")
         more = f" and of {len(ranges) - _SHOWN} more" if len(ranges) > _SHOWN else ""
         return f"{', '.join(ranges[:_SHOWN])}{more} are in the remote tier, by {EVENTS}"
 

@@ -67,11 +67,11 @@ class _Checks:
         if self.reads_all and self._last is not None and self._last[0] == directory:
             return self._last[1]
         try:
-            found = self._findings(directory, first)
+            findings = self._findings(directory, first)
         except StorageError:
-            found = None
-        self._last = directory, found
-        return found
+            findings = None
+        self._last = directory, findings
+        return findings
 
     def _findings(self, directory: str, first: int) -> list[Finding]:
         from kafkalog.recovery.checks.checkpoint_checks import verify_beside
@@ -94,7 +94,7 @@ class _Checks:
 
 
 def _worse_than_info(findings: Iterable[Finding]) -> Iterator[Finding]:
-    return (each for each in findings if each.severity is not Severity.INFO)
+    return (finding for finding in findings if finding.severity is not Severity.INFO)
 
 
 def checks_of(survey: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:

@@ -241,7 +241,7 @@ class Comparer:
     def _is_held_remotely(self, facts: PartitionFacts, found: Measured, after: Tree) -> bool:
         """Whether all lost records lie below the local part of the resulting log, and the remote tier has them."""
         key, tiering = (facts.topic, facts.partition), self.topics.tiering
-        there = [each for each in facts.directories if each in after.directories]
+        there = [directory for directory in facts.directories if directory in after.directories]
         bases = [base for each in there for base, _path in after.logs(each)]
         if not (found.lost and facts.is_live and bases and tiering.is_tiered(key)):
             return False

@@ -210,11 +210,11 @@ def examine_apart(directory: SurveyedDirectory, workers: Workers, *, counts: boo
 
     examined = list(workers.each(start.groups, examine))
     counted = None
-    if partitions is not None and all(each.started is not None for each in examined):
-        counted = partitions.in_order(one for each in examined for one in each.counted)
+    if partitions is not None and all(partition_forecast.started is not None for partition_forecast in examined):
+        counted = partitions.in_order(one for partition_forecast in examined for one in partition_forecast.counted)
     return Forecasts(
-        start.whole([each.started for each in examined]),
-        recovery.whole(each.recovered for each in examined),
+        start.whole([partition_forecast.started for partition_forecast in examined]),
+        recovery.whole(partition_forecast.recovered for partition_forecast in examined),
         counted,
-        {name: found for each in examined for name, found in each.checked.items() if found is not None},
+        {name: found for forecast in examined for name, found in forecast.checked.items() if found is not None},
     )

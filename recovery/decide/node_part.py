@@ -76,7 +76,7 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart) -> Plan:
         findings.append(
             Finding(FindingCode.IDENTITY_MISMATCH, Severity.WARNING, None, None, detail, META_PROPERTIES)
         )
-    known = {(each.code, each.file, each.position) for each in plan.findings}
+    known = {(finding.code, finding.file, finding.position) for finding in plan.findings}
     of_metadata = [
         each for each in _of_metadata_log(plan.root, rules) if (each.code, each.file, each.position) not in known
     ]
@@ -88,8 +88,8 @@ def _without_bootstrap(plan: Plan, start: NodeStart) -> Plan:
     does not need it.
     """
     path = os.path.join(plan.root, BOOTSTRAP_CHECKPOINT)
-    is_wrong = any(each.part is Part.BOOTSTRAP and os.path.realpath(each.file) == os.path.realpath(path)
-                   for each in start.faults)  # fmt: skip
+    is_wrong = any(fault.part is Part.BOOTSTRAP and os.path.realpath(fault.file) == os.path.realpath(path)
+                   for fault in start.faults)  # fmt: skip
     has_records = any(
         name.startswith(f"{CLUSTER_METADATA_DIRECTORY}/") and name.endswith(FileKind.LOG.value) and facts.size
         for name, facts in plan.survey.files.items()
@@ -110,13 +110,13 @@ def _of_metadata_log(root: str, rules: Rules) -> list[Finding]:
     if rules.cluster_metadata or not os.path.isdir(path):
         return []
     try:
-        found = verify_beside(open_partition(path), None, deep=False).findings
+        findings = verify_beside(open_partition(path), None, deep=False).findings
     except StorageError as error:
-        found = [unreadable(error, path)]
+        findings = [unreadable(error, path)]
     except UsageError:  # there is no segment, which the model of the start judges
         return []
-    worse = [each for each in found if each.severity is not Severity.INFO] + findings_of_starting_over(root)
-    return [each.in_file(os.path.relpath(each.file or path, root)) for each in worse]
+    worse = [finding for finding in findings if finding.severity is not Severity.INFO] + findings_of_starting_over(root)
+    return [finding.in_file(os.path.relpath(finding.file or path, root)) for finding in worse]
 
 
 def start_now(root: str, rules: Rules) -> NodeStart | None:

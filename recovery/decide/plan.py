@@ -425,7 +425,7 @@ def _of_different_moments(survey: Survey, ends: Mapping[str, int], damaged: Iter
     """
     if CLEAN_SHUTDOWN_FILE in survey.files:
         return []
-    left_out = {(each.file or "").partition("/")[0] for each in damaged}
+    left_out = {(finding.file or "").partition("/")[0] for finding in damaged}
     with_logs = {path.partition("/")[0] for path in survey.files if path.endswith(FileKind.LOG.value)}
     live = {
         (name.topic, name.partition): end
@@ -511,7 +511,7 @@ def plan_json(plan: Plan) -> PlanJson:
         broker=shaped(plan.broker, BrokerForecastJson),
         settings=shaped(plan.topics, SettingsJson),
         findings=shaped(plan.findings, list[FindingJson]),
-        partitions=[_partition_json(plan.choice, each) for each in plan.partitions],
+        partitions=[_partition_json(plan.choice, partition) for partition in plan.partitions],
         actions=shaped(plan.actions, list[ActionJson]),
     )
 

@@ -317,7 +317,7 @@ class _Measurement:
             self._left = original  # nothing sound is missing, and nothing was put in: the same can be read
         else:
             now = dict(after.renamed_directories)
-            names = [now.get(each, each) for each in facts.directories]
+            names = [now.get(directory, directory) for directory in facts.directories]
             self._left = census(after, [name for name in names if name in after.directories], log_start, log_end)
         left, held = self._left, sum(before.files[path].size for path in originals)
         self.measured = Measured(
@@ -326,8 +326,8 @@ class _Measurement:
             epoch_falls=left.epoch_falls,
             bytes_cut=max(held - self._kept.size, 0),
             damage_left=sum(
-                (self._stays(each) if left is original else not each.is_tail) and each.reaches(log_start)
-                for each in left.damages
+                (self._stays(damage) if left is original else not damage.is_tail) and damage.reaches(log_start)
+                for damage in left.damages
             ),
         )
         self._lost = 0
@@ -364,10 +364,10 @@ class _Measurement:
         measured.uncounted += unknown_from is not None
         measured.lost = _ranges(facts.name, self._gone, unknown_from)
         if facts.high_watermark is not None:  # what is kept above the log's end, no leader serves
-            is_lost = any(each.first < facts.high_watermark for each in measured.lost)
+            is_lost = any(lost_range.first < facts.high_watermark for lost_range in measured.lost)
             measured.below_high_watermark = is_lost or log_end < min(facts.high_watermark, original.end_offset)
-            if not measured.below_high_watermark and any(each.last is not None and each.last < log_end - 1
-                                                         for each in measured.lost):  # fmt: skip
+            if not measured.below_high_watermark and any(lost_range.last is not None and lost_range.last < log_end - 1
+                                                         for lost_range in measured.lost):  # fmt: skip
                 measured.below_high_watermark = None  # the log goes on behind it: the checkpoint is an older one
 
     def _estimate(self) -> None:

@@ -53,7 +53,7 @@ def written(
         epochs = list(_epoch_starts(tree, directory))
         point = points.recovery_points.get(key, 0)
         if CLEAN_SHUTDOWN_FILE in tree.files and point >= last:  # that of a clean stop is the log's end
-            epochs = [each for each in epochs if each <= point]
+            epochs = [epoch for epoch in epochs if epoch <= point]
         known = [point, *_snapshots(names), *epochs]
         # what lies further ahead than a segment can reach is damage itself
         found.end = max([found.end, last, *(each for each in known if last <= each <= last + MAX_RELATIVE_OFFSET + 1)])

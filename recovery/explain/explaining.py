@@ -112,8 +112,8 @@ def _is_snapshot(name: str) -> bool:
 
 
 def _topic(path: str) -> str | None:
-    found = parse_partition_directory(os.path.basename(os.path.dirname(absolute(path))))
-    return None if found is None else found.topic
+    name = parse_partition_directory(os.path.basename(os.path.dirname(absolute(path))))
+    return None if name is None else name.topic
 
 
 def _text(path: str, name: str, most: int, limits: Limits) -> Explanation:

@@ -77,8 +77,8 @@ def _places(source: Source, base_offset: int | None, limits: Limits) -> Iterator
         scanner = Scanner(source, position=position, limits=limits)
         for batch in scanner:
             cursor.judge(batch)
-            found = tuple(each for each in cursor.found if each.severity is Severity.ERROR)
-            yield _Place(batch.position, batch.position + batch.size, batch.header, before, found)
+            findings = tuple(finding for finding in cursor.found if finding.severity is Severity.ERROR)
+            yield _Place(batch.position, batch.position + batch.size, batch.header, before, findings)
             before = batch.position, batch.header
         if scanner.stop is StopReason.END:
             return
@@ -196,7 +196,7 @@ def _damage(
     if place.header is not None:
         read_contents(span, topic, RecordBatch(place.header, place.start, data), limits)
     repair = _repair(source, place, following)
-    remarks = [f"{each.code}: {each.detail}" for each in place.findings]
+    remarks = [f"{finding.code}: {finding.detail}" for finding in place.findings]
     breaks = tuple(broken_fields(span))
     if repair is not None:
         breaks, about = one_bit(span, place.start + repair.position, repair.bit, data)
@@ -239,9 +239,9 @@ def one_bit(
 
 def broken_fields(span: FieldSpan, prefix: str = "") -> Iterator[str]:
     """Yield paths of fields with a problem, checksums last."""
-    broken = [(path, each) for path, each in _paths(span, prefix) if each.problem is not None]
-    yield from (path for path, each in broken if each.code != "checksum")
-    yield from (path for path, each in broken if each.code == "checksum")
+    broken = [(path, field_span) for path, field_span in _paths(span, prefix) if field_span.problem is not None]
+    yield from (path for path, field_span in broken if field_span.code != "checksum")
+    yield from (path for path, field_span in broken if field_span.code == "checksum")
 
 
 def _paths(span: FieldSpan, prefix: str = "") -> Iterator[tuple[str, FieldSpan]]:

@@ -84,11 +84,11 @@ def _inside(record: Record, topic: str | None, *, is_control: bool) -> Iterator[
         if decoded is not None:
             yield "value", _Typed(_FRAME, decoded)
     elif topic in TOPICS:
-        found = decode_record(topic, record.key, record.value)
-        if found.key is not None:
-            yield "key", _Typed(_KEY_TYPE, found.key)
-        if found.value is not None:
-            yield "value", _Typed(_VALUE_VERSION, found.value)
+        coordinator_record = decode_record(topic, record.key, record.value)
+        if coordinator_record.key is not None:
+            yield "key", _Typed(_KEY_TYPE, coordinator_record.key)
+        if coordinator_record.value is not None:
+            yield "value", _Typed(_VALUE_VERSION, coordinator_record.value)
 
 
 def _control(record: Record) -> Iterator[tuple[str, Traced | Struct]]:

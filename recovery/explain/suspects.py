@@ -95,7 +95,7 @@ def _codec(entry: FieldSpan, values: Values, data: bytes | memoryview) -> Iterat
         changed = bytearray(data)
         layout.writer("attributes")(changed, 0, bits.number({**attributes, "codec": codec}))
         span = read_spans(ENTRY, bytes(changed), most=_FEW)
-        if codec != attributes.codec and {each.name for each in span.problems()} <= {"crc"}:
+        if codec != attributes.codec and {problem.name for problem in span.problems()} <= {"crc"}:
             yield "attributes", f"the bytes make sense as compression {codec}, {codec_label(codec)}"
 
 

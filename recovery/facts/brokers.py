@@ -49,7 +49,7 @@ def brothers_of(root: str, roots: Sequence[str]) -> list[str]:
 def facts_of_each(roots: Sequence[str]) -> Mapping[str, TopicFacts]:
     """Facts from the metadata log of its broker, for each log directory by its real path."""
     brokers = of_one_broker([real(root) for root in roots])
-    known = [read_topic_facts(each) for each in brokers]
+    known = [read_topic_facts(broker) for broker in brokers]
     if len(brokers) > 1:
         brokers, known = _with_registered(brokers, known)
     controllers = controllers_beside(brokers)
@@ -64,7 +64,7 @@ def _with_registered(
     brokers: Sequence[list[str]], known: Sequence[TopicFacts]
 ) -> tuple[list[list[str]], list[TopicFacts]]:
     """Regroup directories so that each is with the broker that registered its id, whatever its own file says."""
-    ids = {root: directory_id_of(root) for each in brokers for root in each}
+    ids = {root: directory_id_of(root) for broker in brokers for root in broker}
     owners = {root: number for number, facts in enumerate(known)
               for root, own in ids.items() if own in facts.registered}  # fmt: skip
     joined: list[list[str]] = [[] for _each in brokers]
@@ -81,8 +81,8 @@ def _apart(own: Sequence[str], brokers: Sequence[Sequence[str]]) -> tuple[str, .
     """Directories that name another broker but may be this one's; only with ZooKeeper, because KRaft registers
     directory ids. Directories that share a partition are of different brokers.
     """
-    others = [each for each in brokers if each != own]
-    if not others or not all(map(_is_of_zookeeper, (root for each in brokers for root in each))):
+    others = [broker for broker in brokers if broker != own]
+    if not others or not all(map(_is_of_zookeeper, (root for broker in brokers for root in broker))):
         return ()
     here = {name for root in own for name in _live(root)}
     return tuple(root for each in others for root in each if not here & {name for one in each for name in _live(one)})
@@ -100,8 +100,8 @@ def _live(root: str) -> list[str]:
 
 def controllers_beside(brokers: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
     """For each broker, the log directories of other nodes of its cluster, among these, that have a metadata log."""
-    with_metadata = [root for each in brokers for root in each if os.path.isdir(os.path.join(root, _METADATA))]
-    return [tuple(_of_others(each, with_metadata)) for each in brokers]
+    with_metadata = [root for broker in brokers for root in broker if os.path.isdir(os.path.join(root, _METADATA))]
+    return [tuple(_of_others(broker, with_metadata)) for broker in brokers]
 
 
 def _of_others(own: Sequence[str], with_metadata: Sequence[str]) -> list[str]:

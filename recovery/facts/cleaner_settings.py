@@ -144,13 +144,13 @@ class CleanerConfig:
             else:
                 read: Callable[[str, str], float] = _share if name in _SHARES else _number
                 fields[name.replace(".", "_")] = read(name, text)
-        made = cls(**fields)  # type: ignore[arg-type]
-        if made.offset_map_limit < 1 or made.offset_map_slots * made.log_cleaner_io_buffer_load_factor <= 1:
+        config = cls(**fields)  # type: ignore[arg-type]
+        if config.offset_map_limit < 1 or config.offset_map_slots * config.log_cleaner_io_buffer_load_factor <= 1:
             raise UsageError(
                 "log.cleaner.dedupe.buffer.size, log.cleaner.threads and log.cleaner.io.buffer.load.factor leave no "
                 "room for the offset of more than one key"
             )
-        return made
+        return config
 
 
 def _policies(text: str) -> set[str]:

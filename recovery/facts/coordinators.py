@@ -38,7 +38,7 @@ class Coordinators:
     @cached_property
     def has_few_commits(self) -> bool:
         """Whether the topic of committed offsets is small enough to be read for a log that loses nothing."""
-        return sum(each.size for each in self._open(_OFFSETS)) <= _MOST_FOR_SOUND_LOGS
+        return sum(partition.size for partition in self._open(_OFFSETS)) <= _MOST_FOR_SOUND_LOGS
 
     @cached_property
     def commits(self) -> dict[TopicPartition, list[CommittedOffset]]:
@@ -74,8 +74,8 @@ class Coordinators:
 
     def _partitions(self, topic: str) -> list[Partition]:
         """Live partitions of a topic; empty if they are too large in total."""
-        found = list(self._open(topic))
-        return found if sum(each.size for each in found) <= _MOST_BYTES else []
+        partitions = list(self._open(topic))
+        return partitions if sum(partition.size for partition in partitions) <= _MOST_BYTES else []
 
     def _open(self, topic: str) -> Iterator[Partition]:
         from kafkalog.log.directories.partition import open_live

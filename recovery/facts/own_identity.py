@@ -33,7 +33,7 @@ def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes |
     if standing is not None and standing.node_id is not None:
         return None
     others = [each for each in brothers_of(root, roots) if each != root]
-    known = [meta for each in others if (meta := meta_properties_of(each)) is not None and meta.node_id is not None]
+    known = [meta for other in others if (meta := meta_properties_of(other)) is not None and meta.node_id is not None]
     if not known:
         raise RecoveryRefused(
             f"whose log directory {root} is cannot be told: give the broker's other log directories too, which name "

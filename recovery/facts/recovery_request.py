@@ -198,10 +198,10 @@ class Rules(Recovery, frozen=True, kw_only=True, dict=True):
 
     def settings(self, topic: str) -> LogSettings:
         """Settings of the logs of a topic."""
-        found = self._settings.get(topic)
-        if found is None:
-            found = self._settings[topic] = self.facts.settings(topic, self.config)
-        return found
+        log_settings = self._settings.get(topic)
+        if log_settings is None:
+            log_settings = self._settings[topic] = self.facts.settings(topic, self.config)
+        return log_settings
 
     @staticmethod
     def unique(_directory: str) -> str:

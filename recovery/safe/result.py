@@ -95,12 +95,12 @@ class SafeResult(Struct):
 
     def findings(self) -> list[Finding]:
         """Findings about all cuts, kept repeats, repairs and changes, in this order."""
-        repeats = (each.repeat for each in self.recovered if each.repeat is not None)
-        found = [_finding(cut, cut.detail) for cut in self.cuts.values()]
-        found += [_finding(repeat, f"{repeat.detail}; it stays") for repeat in repeats]
-        found += self.repairs
-        found += [Finding(each.code, each.severity, None, None, each.reason, each.path) for each in self.changes]
-        return found
+        repeats = (partition.repeat for partition in self.recovered if partition.repeat is not None)
+        findings = [_finding(cut, cut.detail) for cut in self.cuts.values()]
+        findings += [_finding(repeat, f"{repeat.detail}; it stays") for repeat in repeats]
+        findings += self.repairs
+        findings += [Finding(each.code, each.severity, None, None, each.reason, each.path) for each in self.changes]
+        return findings
 
 
 def _finding(cut: Cut, detail: str) -> Finding:

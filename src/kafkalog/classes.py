@@ -50,7 +50,7 @@ class _Later:
         same = {"__module__": home.__module__, "__qualname__": home.__qualname__, "__doc__": home.__doc__ or ""}
         same |= {"__post_init__": None} if hasattr(home, "__post_init__") else {}
         wanted: dict[str, Any] = {"init": False, "repr": False, "eq": False} | self.options
-        rows = [(each.name, each.type, each) for each in fields(home)]
+        rows = [(field.name, field.type, field) for field in fields(home)]
         method = getattr(make_dataclass(home.__name__, rows, namespace=same, **wanted), self.name)
         setattr(home, self.name, method)
         return method if instance is None else method.__get__(instance)
@@ -67,20 +67,20 @@ def _fill(later: _Later, instance: Any, /, *values: object, **named: object) -> 
         later.made(instance)(*values, **named)
         return
     store = partial(object.__setattr__ if later.options["frozen"] else setattr, instance)
-    for each in fields(home):
-        if each.name in given:
-            store(each.name, given[each.name])
-        elif each.default_factory is not MISSING:
-            store(each.name, each.default_factory())
-        elif each.init or (later.options["slots"] and each.default is not MISSING):
-            store(each.name, each.default)
+    for field in fields(home):
+        if field.name in given:
+            store(field.name, given[field.name])
+        elif field.default_factory is not MISSING:
+            store(field.name, field.default_factory())
+        elif field.init or (later.options["slots"] and field.default is not MISSING):
+            store(field.name, field.default)
     if hasattr(home, "__post_init__"):
         instance.__post_init__()
 
 
 def _hash_of(later: _Later, instance: Any) -> int:
     kinds = fields(later.home)
-    of_hash = [each.name for each in kinds if (each.compare if each.hash is None else each.hash)]
+    of_hash = [kind.name for kind in kinds if (kind.compare if kind.hash is None else kind.hash)]
     return hash(tuple(getattr(instance, name) for name in of_hash))
 
 
@@ -96,7 +96,7 @@ def _refuse_deletion(self: object, name: str) -> None:
 
 
 def _fields_of(kind: Any) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(kind))
+    return tuple(field.name for field in fields(kind))
 
 
 _names: Callable[[Any], tuple[str, ...]] = cache(_fields_of)

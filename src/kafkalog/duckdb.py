@@ -35,7 +35,7 @@ class _Dataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
 
     def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **options: Any) -> ds.Scanner:
         """Rows that pass the filter, which DuckDB does not apply again."""
-        names = [each for each in self._table.schema.names if columns is None or each in columns]
+        names = [name for name in self._table.schema.names if columns is None or name in columns]
         needed = self._table.schema.names if filter is not None else names
         if filter is not None:
             needed = [each for each in needed if each in names or _mentions(filter, each)]

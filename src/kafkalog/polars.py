@@ -42,7 +42,7 @@ def scan(
         columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, size: int | None
     ) -> Iterator[pl.DataFrame]:
         needed = None if columns is None else {*columns, *(() if predicate is None else predicate.meta.root_names())}
-        names = [each for each in table.schema.names if needed is None or each in needed]
+        names = [name for name in table.schema.names if needed is None or name in needed]
         left = rows  # Polars counts rows before it filters them, so that none may be passed over
         for batch in table.read(names, None if predicate is None or rows is not None else _places(predicate)):
             if left is not None and left <= 0:

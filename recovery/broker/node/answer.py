@@ -151,7 +151,7 @@ class NodeAnswer:
     @property
     def is_of_upgrade(self) -> bool:
         """Whether the files are sound, and the release refuses a setting that earlier ones take."""
-        return self.outcome is StartOutcome.FAILS and any(each.kind == REFUSED_SETTING for each in self.faults)
+        return self.outcome is StartOutcome.FAILS and any(fault.kind == REFUSED_SETTING for fault in self.faults)
 
     @property
     def strays(self) -> tuple[str, ...]:
@@ -261,8 +261,8 @@ class NodeStart:
     @property
     def lost(self) -> tuple[str, ...]:
         """Partitions of which a start by any of the releases leaves nothing, or only a part, sorted."""
-        found = (each for answer in self.judged for each in answer.consequences)
-        return tuple(sorted({name for each in found for name in each.lost}))
+        found = (consequence for answer in self.judged for consequence in answer.consequences)
+        return tuple(sorted({name for start_consequence in found for name in start_consequence.lost}))
 
     @property
     def strays(self) -> tuple[str, ...]:

@@ -35,8 +35,8 @@ class Bootstrap:
     @property
     def level(self) -> int:
         """The `metadata.version` that they set; 0 if none does."""
-        levels = (each.decoded.fields["feature_level"] for each in self.records
-                  if _is_metadata_version(each) and each.decoded is not None)  # fmt: skip
+        levels = (record.decoded.fields["feature_level"] for record in self.records
+                  if _is_metadata_version(record) and record.decoded is not None)  # fmt: skip
         return next(levels, 0)
 
 
@@ -66,8 +66,8 @@ def bootstrap_of_start(files: NodeFiles, release: Release) -> Bootstrap:
             f"metadata file: {path}"
         )
         raise _end("empty" if is_empty else "cut", path, RUNTIME, message)
-    for each in records if not release.at_least("4.1") else ():
-        level = each.decoded.fields["feature_level"] if _is_metadata_version(each) and each.decoded else None
+    for record in records if not release.at_least("4.1") else ():
+        level = record.decoded.fields["feature_level"] if _is_metadata_version(record) and record.decoded else None
         unknown = None if level is None else unknown_metadata_version(level, release)
         if unknown is not None:
             raise _end("unknown_version", path, *unknown)

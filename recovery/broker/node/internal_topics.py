@@ -57,7 +57,7 @@ def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
     """Return the first record of each coordinator's partition that it cannot read, in the logs after loading. Reads at
     most 16 MiB of a directory's coordinator partitions.
     """
-    found: list[Unserved] = []
+    unserveds: list[Unserved] = []
     left = _MOST_BYTES
     for name in result.tree.subdirectories():
         types = GroupTypes()
@@ -67,13 +67,13 @@ def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
         for _base, log in result.tree.logs(name):
             size = result.tree.files[log].size
             if size > left:
-                return found
+                return unserveds
             left -= size
             problem = next(_problems(parsed.topic, result.tree, log, types), None)
             if problem is not None:
-                found.append(Unserved(parsed.topic, name, os.path.join(root, log), *problem))
+                unserveds.append(Unserved(parsed.topic, name, os.path.join(root, log), *problem))
                 break
-    return found
+    return unserveds
 
 
 def _problems(topic: str, tree: Tree, log: str, types: GroupTypes) -> Iterator[tuple[int, str, bool, bool]]:
@@ -91,11 +91,11 @@ def _problems(topic: str, tree: Tree, log: str, types: GroupTypes) -> Iterator[t
         if decoded.finding is not None:
             yield batch.header.base_offset, decoded.finding.detail, False, False
         for record in decoded.records:
-            found = decode_record(topic, record.key, record.value)
-            for finding in found.findings:
+            coordinator_record = decode_record(topic, record.key, record.value)
+            for finding in coordinator_record.findings:
                 if finding.code in _UNREADABLE:
                     yield record.offset, finding.detail, False, False
-            why = types.conflict(found) if topic == CONSUMER_OFFSETS_TOPIC else None
+            why = types.conflict(coordinator_record) if topic == CONSUMER_OFFSETS_TOPIC else None
             if why is not None:
                 yield record.offset, why, False, True
     if sound.stop is StopReason.CORRUPT:
@@ -104,14 +104,14 @@ def _problems(topic: str, tree: Tree, log: str, types: GroupTypes) -> Iterator[t
 
 def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tuple[list[StartConsequence], list[Fault]]:
     """Return consequences and faults of these records for one release."""
-    found, faults = [], []
+    consequences, faults = [], []
     for each in unserved:
         if each.is_read:
             detail = (
                 f"the batch at offset {each.offset} of {each.name} is read although its checksum is wrong: what the "
                 "coordinator makes of it is not known"
             )
-            found.append(StartConsequence(ConsequenceKind.UNFORESEEN, detail, each.path, (each.name,)))
+            consequences.append(StartConsequence(ConsequenceKind.UNFORESEEN, detail, each.path, (each.name,)))
             faults.append(Fault(Part.INTERNAL_TOPICS, "wrong_checksum", each.path, detail))
             continue
         if each.is_refused:
@@ -120,7 +120,7 @@ def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tupl
                     f"the record at offset {each.offset} of {each.name} cannot be applied ({each.detail}): the "
                     "coordinator does not load the partition: its groups are not served"
                 )
-                found.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, each.path, (each.name,)))
+                consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, each.path, (each.name,)))
                 faults.append(Fault(Part.INTERNAL_TOPICS, "mixed_group", each.path, detail))
             continue
         whole = each.topic != CONSUMER_OFFSETS_TOPIC or not release.at_least("4.0")
@@ -131,6 +131,6 @@ def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tupl
             f"the record at offset {each.offset} of {each.name} cannot be read ({each.detail}): the coordinator {what}"
         )
         kind = ConsequenceKind.NOT_SERVING if each.topic != TRANSACTION_STATE_TOPIC else ConsequenceKind.OTHER
-        found.append(StartConsequence(kind, detail, each.path, (each.name,)))
+        consequences.append(StartConsequence(kind, detail, each.path, (each.name,)))
         faults.append(Fault(Part.INTERNAL_TOPICS, "unreadable_record", each.path, detail))
-    return found, faults
+    return consequences, faults

@@ -32,8 +32,8 @@ class Leaders:
 
     def close(self) -> None:
         """Close the files of the other voters."""
-        for each in self._files:
-            each.close()
+        for file in self._files:
+            file.close()
 
     def decides(self, voters: set[int]) -> bool:
         """Whether the voters whose directories were given are a majority of `voters`."""
@@ -81,7 +81,7 @@ def followed(own: LoadedMetadata, leader: LoadedMetadata) -> tuple[Snapshot | No
 
 def _end_of_epoch(leader: LoadedMetadata, epoch: int) -> int:
     """Offset to which a follower with this last epoch is truncated (`KafkaMetadataLog.endOffsetForEpoch`)."""
-    return max((each.next_offset for each in leader.batches(0) if each.epoch <= epoch), default=leader.start)
+    return max((batch.next_offset for batch in leader.batches(0) if batch.epoch <= epoch), default=leader.start)
 
 
 def _joined(own: LoadedMetadata, leader: LoadedMetadata, start: int, kept: int) -> Iterator[MetaBatch]:

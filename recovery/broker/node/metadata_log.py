@@ -114,8 +114,8 @@ def load_metadata_log(files: NodeFiles, now_ms: int) -> LoadedMetadata:
     directory = os.path.join(files.metadata_root, _NAME)
     if files.metadata_directory is None:
         return LoadedMetadata(directory, 0, 0, None, None, (), None)
-    found = files.surveyed(files.metadata_root).only([_NAME])
-    tree = found.tree()
+    survey = files.surveyed(files.metadata_root).only([_NAME])
+    tree = survey.tree()
     result = load_log_directory(
         tree,
         settings=lambda topic: LogSettings.from_names({}),

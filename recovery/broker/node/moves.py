@@ -31,7 +31,7 @@ def with_ends_of_moves(
     files: NodeFiles, directories: Sequence[PartitionDirectory], now_ms: int
 ) -> list[PartitionDirectory]:
     """Return the directories with log end offsets for partitions that are being moved, if they were not loaded."""
-    moved = {each.partition for each in directories if each.parsed.state is DirectoryState.FUTURE}
+    moved = {directory.partition for directory in directories if directory.parsed.state is DirectoryState.FUTURE}
     return [
         replace(each, end=_end(files, each, now_ms)) if each.end is None and each.partition in moved else each
         for each in directories
@@ -61,7 +61,7 @@ def consequences_of_moves(
         promoted = is_promoted(future) if future.parsed.state is DirectoryState.FUTURE else None
         if promoted is None:
             continue
-        current = next((each for each in directories if each.is_current_of(future)), None)
+        current = next((directory for directory in directories if directory.is_current_of(future)), None)
         if current is not None and current.root == future.root:
             if promoted:
                 message = f"Error while renaming dir for {future.live_name} in log dir {future.root}"

@@ -110,8 +110,8 @@ class NodeFiles:
 
     def close(self) -> None:
         """Close the surveys' open files."""
-        for found in self._surveys.values():
-            found.close()
+        for each in self._surveys.values():
+            each.close()
 
 
 def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None) -> NodeFiles:

@@ -198,9 +198,9 @@ def partition_consequences(
     directories = [each for each in directories if each not in inside]
     strays = [each for each in directories if _is_stray(each, image, node_id, release)]
     consequences, faults = _strays(strays, node_id, release, explained, has_nameless=bool(nameless))
-    for each in inside if release.at_least("3.7.1") else ():
-        consequences.append(StartConsequence(ConsequenceKind.DIRECTORY_OFFLINE, _of_inside(each), each.path))
-        faults.append(Fault(Part.LOGS, "inside", each.path, f"{each.path} is a log directory inside another"))
+    for directory in inside if release.at_least("3.7.1") else ():
+        consequences.append(StartConsequence(ConsequenceKind.DIRECTORY_OFFLINE, _of_inside(directory), directory.path))
+        faults.append(Fault(Part.LOGS, "inside", directory.path, f"{directory.path} is a log directory inside another"))
     if image is None:
         return consequences, faults
     placed = {(each.parsed.topic, each.parsed.partition) for each in directories if each not in strays}
@@ -238,7 +238,7 @@ def consequences_of_older_metadata(
         f"the metadata is older than the logs ({first.name}: leader epoch {last}, known {known}{more}): look for a "
         "newer copy of it before"
     )
-    names = tuple(each.name for each, _last, _known in later)
+    names = tuple(directory.name for directory, _last, _known in later)
     return [StartConsequence(ConsequenceKind.METADATA_MAY_GO_BACK, detail, files.metadata_directory, names)]
 
 
@@ -261,19 +261,19 @@ def refuse_twice(directories: list[PartitionDirectory], *, has_strays: bool = Tr
     are strays, and not compared.
     """
     seen: dict[tuple[str, int, DirectoryState], PartitionDirectory] = {}
-    for each in directories:
-        key = each.parsed.topic, each.parsed.partition, each.parsed.state
-        other = seen.setdefault(key, each)
-        is_compared = not has_strays or (each.topic_id is not None and other.topic_id is not None)
-        if other is not each and is_compared:
-            name = f"{each.parsed.topic}-{each.parsed.partition}"
-            first, second = sorted((other.path, each.path))
+    for directory in directories:
+        key = directory.parsed.topic, directory.parsed.partition, directory.parsed.state
+        other = seen.setdefault(key, directory)
+        is_compared = not has_strays or (directory.topic_id is not None and other.topic_id is not None)
+        if other is not directory and is_compared:
+            name = f"{directory.parsed.topic}-{directory.parsed.partition}"
+            first, second = sorted((other.path, directory.path))
             message = f"Duplicate log directories for {name} are found in both {first} and {second}"
-            if each.parsed.state is DirectoryState.FUTURE:
+            if directory.parsed.state is DirectoryState.FUTURE:
                 message = f"Duplicate log directories found: {first}, {second}"
             raise ends(
-                Part.LOGS, "duplicate", each.path, "java.lang.IllegalStateException", message,
-                detail=f"{name} is in {other.root} and in {each.root}",
+                Part.LOGS, "duplicate", directory.path, "java.lang.IllegalStateException", message,
+                detail=f"{name} is in {other.root} and in {directory.root}",
             )  # fmt: skip
 
 
@@ -307,32 +307,32 @@ def _strays(
     if deletes and has_nameless:  # `findStrayPartitions` throws, and nothing is removed
         return [], []
     verb = "removes" if deletes else "renames -stray"
-    expected = [each for each in strays if explained.shows(each)]
-    lost = [each for each in strays if each not in expected]
-    found, faults = [], []
+    expected = [stray for stray in strays if explained.shows(stray)]
+    lost = [stray for stray in strays if stray not in expected]
+    start_consequences, faults = [], []
     if expected:
         detail = f"the start {verb} what the metadata shows as deleted or moved"
         names = tuple(each.name for each in expected)
-        found.append(StartConsequence(ConsequenceKind.EXPECTED_STRAY, detail, names=names))
+        start_consequences.append(StartConsequence(ConsequenceKind.EXPECTED_STRAY, detail, names=names))
     without = [each for each in lost if each.topic_id is None]
     unknown = [each for each in lost if each not in without]
     kind = ConsequenceKind.DELETED if deletes else ConsequenceKind.STRAY
     if without:
         detail = f"the start {verb} partitions whose {PARTITION_METADATA} is missing"
         names = tuple(each.name for each in without)
-        found.append(StartConsequence(kind, detail, names=names, lost=names if deletes else ()))
+        start_consequences.append(StartConsequence(kind, detail, names=names, lost=names if deletes else ()))
     if unknown:
         detail = f"the start {verb} partitions that the metadata does not place on broker {node_id}"
         names = tuple(each.name for each in unknown)
-        found.append(StartConsequence(kind, detail, names=names, lost=names if deletes else ()))
-    for each in without:
-        path = os.path.join(each.path, PARTITION_METADATA)
-        faults.append(Fault(Part.PARTITION_METADATA, "missing", path, f"{each.name} has no readable topic id"))
-    for each in unknown:
-        path = os.path.join(each.path, PARTITION_METADATA)
-        why = f"topic id {each.topic_id} of {each.name} is not placed on broker {node_id} by the metadata"
+        start_consequences.append(StartConsequence(kind, detail, names=names, lost=names if deletes else ()))
+    for directory in without:
+        path = os.path.join(directory.path, PARTITION_METADATA)
+        faults.append(Fault(Part.PARTITION_METADATA, "missing", path, f"{directory.name} has no readable topic id"))
+    for directory in unknown:
+        path = os.path.join(directory.path, PARTITION_METADATA)
+        why = f"topic id {directory.topic_id} of {directory.name} is not placed on broker {node_id} by the metadata"
         faults.append(Fault(Part.PARTITION_METADATA, "not_placed", path, why))
-    return found, faults
+    return start_consequences, faults
 
 
 def lacks_directories(image: MetadataImage, node_id: int, known: set[str | None]) -> bool:
@@ -368,15 +368,15 @@ def _made_again(
     (`LogManager.deleteLogs`).
     """
     again = dict(nowhere)
-    found = []
+    consequences = []
     for state, kind, then in _PUT_AWAY:
         lost = [
             each for each in put_away
             if each.parsed.state is state and each.partition in again and _counts(again[each.partition], node_id)
             and each.topic_id == image.topics[each.parsed.topic].id
         ]  # fmt: skip
-        for each in lost:
-            again.pop(each.partition, None)
+        for directory in lost:
+            again.pop(directory.partition, None)
         if lost:
             detail = (
                 f"the start makes partitions again, empty, that the metadata places here, {then}: if they are not to "
@@ -385,13 +385,13 @@ def _made_again(
             names = tuple(each.live_name for each in lost)
             deleted = _alone({each.partition: nowhere[each.partition] for each in lost}, node_id)
             is_deleted = state is DirectoryState.DELETE
-            found.append(StartConsequence(kind, detail, lost[0].path, names, deleted if is_deleted else ()))
+            consequences.append(StartConsequence(kind, detail, lost[0].path, names, deleted if is_deleted else ()))
     if again:
         detail = "partitions that the metadata places here are made again, empty"
-        found.append(
+        consequences.append(
             StartConsequence(ConsequenceKind.EMPTY_AGAIN, detail, names=_names(again), lost=_alone(again, node_id))
         )
-    return found
+    return consequences
 
 
 def _names(partitions: Iterable[tuple[str, int]]) -> tuple[str, ...]:
@@ -401,7 +401,7 @@ def _names(partitions: Iterable[tuple[str, int]]) -> tuple[str, ...]:
 def _alone(partitions: Mapping[tuple[str, int], PartitionImage], node_id: int) -> tuple[str, ...]:
     """Names of partitions of which no other broker has all records, according to the metadata."""
     return _names(
-        key for key, each in partitions.items() if not {*each.isr, *each.elr, *each.last_known_elr} - {node_id}
+        key for key, image in partitions.items() if not {*image.isr, *image.elr, *image.last_known_elr} - {node_id}
     )
 
 
@@ -433,11 +433,11 @@ def _without_leader(
         return assigned is not None and assigned in registered.directories and assigned not in known
 
     names = [
-        each.name
-        for each in directories
-        if is_lost(replicas_of(image, each.topic_id or "", each.parsed.partition))
+        directory.name
+        for directory in directories
+        if is_lost(replicas_of(image, directory.topic_id or "", directory.parsed.partition))
     ]
-    gone = {key: each for key, each in nowhere.items() if is_lost(each)}
+    gone = {key: partition_image for key, partition_image in nowhere.items() if is_lost(partition_image)}
     found = []
     if gone:
         there = _names(gone)
@@ -470,13 +470,13 @@ def _of_another_topic(
     InconsistentTopicIdException for each, and with the first the broker gives up the topics that it was about to lead.
     """
     wrong = []
-    for each in directories:
-        topic = image.topics.get(each.parsed.topic)
-        if each.parsed.state is not DirectoryState.LIVE or topic is None or each.topic_id == topic.id:
+    for directory in directories:
+        topic = image.topics.get(directory.parsed.topic)
+        if directory.parsed.state is not DirectoryState.LIVE or topic is None or directory.topic_id == topic.id:
             continue
-        partition = topic.partitions.get(each.parsed.partition)
-        if each.topic_id is not None and partition is not None and node_id in partition.replicas:
-            wrong.append((each, topic.id))
+        partition = topic.partitions.get(directory.parsed.partition)
+        if directory.topic_id is not None and partition is not None and node_id in partition.replicas:
+            wrong.append((directory, topic.id))
     if not wrong:
         return [], []
     names = tuple(each.name for each, _id in wrong)
@@ -486,10 +486,10 @@ def _of_another_topic(
         f"would lead (InconsistentTopicIdException; without that file `recover` writes the right one): {listed}"
     )
     faults = []
-    for each, known in wrong:
-        other = image.topic_names.get(each.topic_id or "")
-        why = f"{each.name} has the topic id of {other}, {each.topic_id}; by the metadata its own is {known}"
-        faults.append(Fault(Part.PARTITION_METADATA, "mismatch", os.path.join(each.path, PARTITION_METADATA), why))
+    for directory, known in wrong:
+        other = image.topic_names.get(directory.topic_id or "")
+        why = f"{directory.name} has the topic id of {other}, {directory.topic_id}; by the metadata its own is {known}"
+        faults.append(Fault(Part.PARTITION_METADATA, "mismatch", os.path.join(directory.path, PARTITION_METADATA), why))
     return [StartConsequence(ConsequenceKind.NOT_SERVING, detail, faults[0].file, names)], faults
 
 

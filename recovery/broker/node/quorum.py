@@ -91,16 +91,16 @@ def read_control_records(loaded: LoadedMetadata, release: Release) -> Voters:
     A start reads up to the end of the log and does not notice when no more batches come
     (`KRaftControlRecordStateMachine.maybeLoadLog`): if the last segments are empty, it reads forever.
     """
-    found = Voters(0, ())
+    voters = Voters(0, ())
     if not release.at_least("3.8"):
-        return found
+        return voters
     start = 0
     if loaded.snapshot is not None:
         start, path = loaded.snapshot.end, loaded.snapshot.path
         try:
             for batch in loaded.snapshot.batches():
                 _refuse_newer_records(batch, release)
-                found = _updated(batch, found)
+                voters = _updated(batch, voters)
         except ReaderError as error:
             detail = f"the newest snapshot {os.path.basename(path)} cannot be read: {error.message}"
             raise ends(
@@ -110,11 +110,11 @@ def read_control_records(loaded: LoadedMetadata, release: Release) -> Voters:
     try:
         for batch in loaded.batches(start):
             _refuse_newer_records(batch, release)
-            found = _updated(batch, found)
+            voters = _updated(batch, voters)
             reached = batch.next_offset
     except ReaderError as error:
         raise ends(Part.METADATA_LOG, "corrupt", loaded.directory, error.exception, error.message) from error
-    return replace(found, stuck_at=reached) if reached < loaded.end else found
+    return replace(voters, stuck_at=reached) if reached < loaded.end else voters
 
 
 def _refuse_newer_records(batch: MetaBatch, release: Release) -> None:
@@ -132,7 +132,7 @@ def _updated(batch: MetaBatch, known: Voters) -> Voters:
     for fields in batch.control(ControlType.KRAFT_VERSION):
         version = fields["k_raft_version"]
     for fields in batch.control(ControlType.KRAFT_VOTERS):
-        voters = tuple((each["voter_id"], each["voter_directory_id"]) for each in fields["voters"])
+        voters = tuple((field["voter_id"], field["voter_directory_id"]) for field in fields["voters"])
     return Voters(version, voters)
 
 

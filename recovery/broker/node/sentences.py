@@ -57,7 +57,12 @@ def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
         return f"would NOT START on it: {words}{file}{condition}"
     if answer.outcome is StartOutcome.UNKNOWN:
         return f"may or may not start on it: {answer.message}"
-    told = [_consequence(each) for kind in _GRAVE for each in answer.consequences if each.kind is kind]
+    told = [
+        _consequence(consequence)
+        for kind in _GRAVE
+        for consequence in answer.consequences
+        if consequence.kind is kind
+    ]
     if not told:
         return f"would start on it{how}{condition}"
     return f"would start on it, and {'; and '.join(told)}{condition}"
@@ -79,10 +84,10 @@ def _listed(names: Sequence[str]) -> str:
 
 def node_findings(start: NodeStart) -> list[Finding]:
     """Findings, one for each group of releases that do not start, do not serve, or lose something."""
-    found = []
+    findings = []
     for releases, answer in start.grouped:
         is_open = answer.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN)
-        if is_open and not any(each.kind in _DOUBTFUL for each in answer.consequences):
+        if is_open and not any(consequence.kind in _DOUBTFUL for consequence in answer.consequences):
             continue
         severity = Severity.WARNING if is_open or answer.outcome is StartOutcome.NOT_SERVING else Severity.ERROR
         if answer.is_of_upgrade and answer not in start.judged:
@@ -90,7 +95,7 @@ def node_findings(start: NodeStart) -> list[Finding]:
         loses = answer.outcome in (StartOutcome.OVERWRITES_METADATA, StartOutcome.DELETES, StartOutcome.STRAYS)
         code = FindingCode.START_LOSES if answer.strays or loses else FindingCode.BROKER_REFUSES
         detail = f"Kafka {releases} {sentence_of_answer(answer)}"
-        places = [*(each.file for each in answer.faults), *(each.file for each in answer.consequences)]
+        places = [*(fault.file for fault in answer.faults), *(consequence.file for consequence in answer.consequences)]
         file = answer.file or next((place for place in places if place is not None), start.roots[0])
-        found.append(Finding(code, severity, None, None, detail, file))
-    return found
+        findings.append(Finding(code, severity, None, None, detail, file))
+    return findings

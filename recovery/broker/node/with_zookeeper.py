@@ -56,22 +56,22 @@ def consequences_of_topic_ids(
     ZooKeeper. Without ZooKeeper's data they are found if partitions of one topic have different ids.
     """
     known: dict[str, set[str]] = {}
-    for each in directories:
-        if each.topic_id and each.parsed.state is DirectoryState.LIVE:
-            known.setdefault(each.parsed.topic, set()).add(each.topic_id)
-    found: list[StartConsequence] = []
+    for directory in directories:
+        if directory.topic_id and directory.parsed.state is DirectoryState.LIVE:
+            known.setdefault(directory.parsed.topic, set()).add(directory.topic_id)
+    start_consequences: list[StartConsequence] = []
     faults: list[Fault] = []
-    for each in directories:
-        topic = each.parsed.topic
+    for directory in directories:
+        topic = directory.parsed.topic
         right = None if facts.topic_ids is None else facts.topic_ids.get(topic)
-        if not each.topic_id or (right == each.topic_id) or (right is None and len(known.get(topic, ())) < 2):
+        if not directory.topic_id or (right == directory.topic_id) or (right is None and len(known.get(topic, ())) < 2):
             continue
         if facts.is_known and right is None:
             continue  # a topic that ZooKeeper does not have: its directories stay
-        detail = f"the topic id of {each.name} is not the one of its topic: the partition is not served"
+        detail = f"the topic id of {directory.name} is not the one of its topic: the partition is not served"
         if right is None:
             detail = f"the partitions of {topic} have different topic ids: some are not served"
-        path = os.path.join(each.path, PARTITION_METADATA)
-        found.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, path, (each.name,)))
+        path = os.path.join(directory.path, PARTITION_METADATA)
+        start_consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, path, (directory.name,)))
         faults.append(Fault(Part.PARTITION_METADATA, "mismatch", path, detail))
-    return found, faults
+    return start_consequences, faults

@@ -64,7 +64,7 @@ class Acting(Generic[Plan]):
             for sentence in happened.sentences(only_new=True):
                 remark(sentence)
             if isinstance(error, RecoveryRefused):
-                unread = any(getattr(made, "is_unreadable", False) for made in self.plans)
+                unread = any(getattr(plan, "is_unreadable", False) for plan in self.plans)
                 error.is_unreadable = error.is_unreadable or unread
             raise
 

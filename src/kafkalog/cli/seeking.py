@@ -17,12 +17,12 @@ _SHOWN = 5
 def seeks_past(findings: Iterable[Finding]) -> Iterator[str]:
     """Yield a line for each batch that stops consumers, of many for the first ones; see `Finding.last_offset`."""
     places: dict[tuple[str, int], None] = {}
-    for each in findings:
-        if each.last_offset is None or each.file is None or each.code is FindingCode.LIMIT_EXCEEDED:
+    for finding in findings:
+        if finding.last_offset is None or finding.file is None or finding.code is FindingCode.LIMIT_EXCEEDED:
             continue  # what is larger than our limits stops nobody
-        name = parse_partition_directory(os.path.basename(os.path.dirname(os.path.abspath(each.file))))
+        name = parse_partition_directory(os.path.basename(os.path.dirname(os.path.abspath(finding.file))))
         if name is not None and not name.state.value:
-            places[f"{name.topic}:{name.partition}", each.last_offset + 1] = None
+            places[f"{name.topic}:{name.partition}", finding.last_offset + 1] = None
     for place, offset in [*places][:_SHOWN]:
         yield (
             "consumers stop there; a group that stands there passes it with: kafka-consumer-groups.sh "

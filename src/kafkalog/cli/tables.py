@@ -93,7 +93,7 @@ def print_table(
 
     A table without rows is one line that says so.  With `fits` its width is `text_width` at most, in a pipe too.
     """
-    wanted = [Column(each) if isinstance(each, str) else each for each in columns]
+    wanted = [Column(column) if isinstance(column, str) else column for column in columns]
     values = [list(row) for row in rows]
     with LineWriter() as writer:
         if _is_another():
@@ -102,13 +102,13 @@ def print_table(
             writer.write(f"{title}: none")
             return
         right = [
-            each.kind in (Kind.BYTES, Kind.SPAN) or all(_numeric(row[i]) for row in values)
-            for i, each in enumerate(wanted)
+            column.kind in (Kind.BYTES, Kind.SPAN) or all(_numeric(row[i]) for row in values)
+            for i, column in enumerate(wanted)
         ]
         if totals is not None and len(values) > 1:
             values.append(list(totals))
         cells = [[_text(cell, column.kind) for cell, column in zip(row, wanted, strict=True)] for row in values]
-        shown = [i for i, each in enumerate(wanted) if not each.if_any or any(row[i] for row in cells)]
+        shown = [i for i, column in enumerate(wanted) if not column.if_any or any(row[i] for row in cells)]
         wanted, right = [wanted[i] for i in shown], [right[i] for i in shown]
         cells = [[row[i] for i in shown] for row in cells]
         width = text_width() if fits else _width()
@@ -166,7 +166,7 @@ def _cells_wide(text: str) -> int:
 
 def _drawn(columns: Sequence[Column], right: Sequence[bool], rows: Cells, width: int | None) -> Iterable[str]:
     natural = [max(_cells_wide(row[i]) for row in rows) for i in range(len(columns))]
-    heads = [_cells_wide(each.name) for each in columns]
+    heads = [_cells_wide(column.name) for column in columns]
     full = [max(pair) for pair in zip(natural, heads, strict=True)]
     kept = list(range(len(columns)))
     if width is None:  # a cell that is longer than any screen is wide pushes the others aside in its own row only
@@ -177,13 +177,13 @@ def _drawn(columns: Sequence[Column], right: Sequence[bool], rows: Cells, width:
         return
     words = [
         _longest_word((row[i] for row in rows), _WORD) if not right[i] and natural[i] > _NARROW else 0
-        for i, each in enumerate(columns)
+        for i, column in enumerate(columns)
     ]
     while True:
         widths = _fitted(columns, natural, words, right, kept, width)
         if widths is not None:
             yield from _lines(columns, right, rows, widths, kept)
-            left_out = [each.name for i, each in enumerate(columns) if i not in kept]
+            left_out = [column.name for i, column in enumerate(columns) if i not in kept]
             if left_out:
                 yield from textwrap.wrap(
                     f"Not shown, because the table is too wide: {', '.join(left_out)}.", max(width, _NARROW)
@@ -218,7 +218,7 @@ def _fitted(
 
     `words` are the longest that must not be broken.
     """
-    heads = [_longest_word([each.name]) for each in columns]
+    heads = [_longest_word([column.name]) for column in columns]
     widths = [max(pair) for pair in zip(natural, heads, strict=True)]
     last_resort = not any(columns[i].drop for i in kept)
     for may_wrap, floor in ((True, _WRAPPED), (False, _NARROW)):
@@ -249,10 +249,10 @@ def _lines(
 ) -> Iterable[str]:
     heads = [_wrapped(columns[i].name, widths[i]) for i in kept]
     height = max(map(len, heads))
-    heads = [[""] * (height - len(each)) + each for each in heads]
+    heads = [[""] * (height - len(head)) + head for head in heads]
     color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for row in range(height):
-        line = _joined([each[row] for each in heads], right, widths, kept)
+        line = _joined([head[row] for head in heads], right, widths, kept)
         yield f"\x1b[1m{line}\x1b[0m" if color else line
     for cells in rows:
         parts = [_wrapped(cells[i], widths[i]) if folds else [cells[i]] for i in kept]

@@ -134,9 +134,9 @@ def _short(partition: Partition, found: Sequence[Finding], limits: Limits) -> It
     yield from checkpoint_findings(partition, end, start, _watermark(partition), end_behind=behind.next_offset)
     if partition.segments:
         # a compacted log keeps its first segment, so without epochs, which follow the start, it is 0 or checkpointed
-        epochs = [each.start_offset for each in partition.leader_epochs] or [start]
-        gone = lost_start([each.name for each in scan_directory(partition.path)], epochs, is_remote=False)
-        bases = [each.base_offset for each in partition.segments]
+        epochs = [leader_epoch.start_offset for leader_epoch in partition.leader_epochs] or [start]
+        gone = lost_start([entry.name for entry in scan_directory(partition.path)], epochs, is_remote=False)
+        bases = [segment.base_offset for segment in partition.segments]
         yield from () if gone is None else missing_segments(partition.path, [gone], start, bases)
 
 
@@ -149,11 +149,11 @@ def _why(partition: Partition, findings: Iterable[Finding]) -> str | None:
     """The first finding of a partition after which it may have held more; None if there is none."""
     own = [each for each in findings if each.file is not None
            and (each.file == partition.path or each.file.startswith(os.path.join(partition.path, "")))]  # fmt: skip
-    for each in own:
-        if each.code in _TAILS and _watermark(partition) is not None:
+    for finding in own:
+        if finding.code in _TAILS and _watermark(partition) is not None:
             continue  # else a finding says that the log ends below it
-        if each.severity is Severity.ERROR or each.code in _HIDES:
-            return _told(each)
+        if finding.severity is Severity.ERROR or finding.code in _HIDES:
+            return _told(finding)
     return None
 
 
@@ -183,9 +183,9 @@ def _known(root: str, topic: str) -> _Known:
     node, directory = _identity(root)
     assigned = {
         (topic, number)
-        for number, each in known.partitions.items()
-        if node in each.replicas and len(each.directories) == len(each.replicas) and directory is not None
-        and each.directories[each.replicas.index(node)] == directory
+        for number, image in known.partitions.items()
+        if node in image.replicas and len(image.directories) == len(image.replicas) and directory is not None
+        and image.directories[image.replicas.index(node)] == directory
     }  # fmt: skip
     return _Known(len(known.partitions), frozenset(assigned))
 
@@ -209,8 +209,8 @@ def _lost_in(root: str, topic: str, read: set[int], known: _Known) -> Iterable[t
         name: {key: offset for key, offset in (checkpoint_in(root, name) or {}).items() if key[0] == topic}
         for name in _CHECKPOINTS
     }
-    found = missing_directories(there, set(names), checkpoints, known.assigned)
-    for finding in found:
+    findings = missing_directories(there, set(names), checkpoints, known.assigned)
+    for finding in findings:
         directory = parse_partition_directory(finding.file or "")
         if directory is not None and directory.partition not in read:
             yield directory.partition, finding.in_file(os.path.join(root, finding.file or ""))

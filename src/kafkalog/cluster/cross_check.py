@@ -53,14 +53,14 @@ def known_from_image(image: MetadataImage) -> dict[str, KnownTopic]:
             topic.id,
             {
                 number: KnownPartition(
-                    replicas=each.replicas,
-                    isr=each.isr,
-                    leader_epoch=each.leader_epoch,
-                    directories=each.directories,
-                    eligible=each.elr,
-                    leader=each.leader,
+                    replicas=partition_image.replicas,
+                    isr=partition_image.isr,
+                    leader_epoch=partition_image.leader_epoch,
+                    directories=partition_image.directories,
+                    eligible=partition_image.elr,
+                    leader=partition_image.leader,
                 )
-                for number, each in topic.partitions.items()
+                for number, partition_image in topic.partitions.items()
             },
         )
         for name, topic in image.topics.items()
@@ -105,7 +105,7 @@ def _of_another_cluster(log_dirs: Iterable[LogDir], clusters: Mapping[str, str])
 
 def _largest_epoch(partition: Partition) -> int:
     """Largest leader epoch in the checkpoint or the batches of the last segment; -1 if there is none."""
-    epochs = [each.epoch for each in partition.leader_epochs]
+    epochs = [leader_epoch.epoch for leader_epoch in partition.leader_epochs]
     if partition.segments:
         epochs += [batch.header.partition_leader_epoch for batch in partition.segments[-1].batches()]
     return max(epochs, default=-1)
@@ -168,9 +168,9 @@ def _in_sync(log_dirs: Sequence[LogDir], known: Mapping[str, KnownTopic]) -> Ite
     }
     nodes = {node for log_dir in log_dirs if (node := _node(log_dir)) is not None}
     for topic, facts in sorted(known.items()):
-        for number, found in sorted(facts.partitions.items()):
+        for number, known_partition in sorted(facts.partitions.items()):
             watermark, writer = watermarks.get((topic, number), (0, None))
-            for node in sorted(nodes.intersection(found.isr + found.eligible)):
+            for node in sorted(nodes.intersection(known_partition.isr + known_partition.eligible)):
                 partition = held.get((node, topic, number))
                 if partition is None:
                     detail = f"broker {node} has all of {topic}-{number}, and none of its directories here holds it"

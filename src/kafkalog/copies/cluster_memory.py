@@ -69,11 +69,11 @@ class _KRaft(ClusterMemory):
 
     def replica_state(self, topic: str, partition: int) -> ReplicaState | None:
         known = self._image.topics.get(topic)
-        found = None if known is None else known.partitions.get(partition)
-        if found is None:
+        image = None if known is None else known.partitions.get(partition)
+        if image is None:
             return None
-        leader = found.leader if found.leader >= 0 else None
-        return ReplicaState(tuple(found.replicas), tuple(found.isr), leader, found.leader_epoch, tuple(found.elr))
+        leader = image.leader if image.leader >= 0 else None
+        return ReplicaState(tuple(image.replicas), tuple(image.isr), leader, image.leader_epoch, tuple(image.elr))
 
     def is_compacted(self, topic: str) -> bool:
         policy = self._image.configs.get(f"topic:{topic}", {}).get("cleanup.policy") or ""
@@ -128,9 +128,9 @@ def read_cluster_memory(metadata: Iterable[Partition], zookeeper: Sequence[str])
 
 
 def _from_zookeeper(path: str) -> ClusterMemory:
-    found = tree_at(open_zookeeper(path))
-    tree = found.tree
-    hides = [each for each in found.findings if each.severity is not Severity.INFO]
+    replay = tree_at(open_zookeeper(path))
+    tree = replay.tree
+    hides = [finding for finding in replay.findings if finding.severity is not Severity.INFO]
     problem = f"{path} is not whole: {hides[0]}" if hides else None
     places = chroots(tree.nodes)
     if len(places) != 1:

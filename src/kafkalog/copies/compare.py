@@ -173,7 +173,7 @@ class _Partition:
             report.log_start_offset = partition.checkpointed_log_start_offset or 0
         report.bytes = partition.size
         report.leader_epochs = partition.leader_epochs
-        report.findings = [each for each in partition.findings if each.severity is not Severity.INFO]
+        report.findings = [finding for finding in partition.findings if finding.severity is not Severity.INFO]
         if copy.log_dir is not None:
             report.high_watermark = copy.log_dir.high_watermarks.get(copy.key)
             facts.cleaned_until = copy.log_dir.cleaner_offsets.get(copy.key, 0)

@@ -185,7 +185,7 @@ class CopyWalk:
         verdict = cursor.judge(batch)
         if verdict in ENDING:
             return replace(cursor.why, offset=first)
-        if any(each.code is FindingCode.OFFSET_DISPLACED for each in cursor.found):
+        if any(finding.code is FindingCode.OFFSET_DISPLACED for finding in cursor.found):
             self._doubted_from = expected
         is_new = self._doubted_from is not None and first >= self._doubted_from
         if first <= before and (verdict is Verdict.KEEP or is_new):

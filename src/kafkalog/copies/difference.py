@@ -143,15 +143,15 @@ class _Comparison:
                 there.advance(1)
 
     def _other(self, only_epoch: bool) -> None:
-        found = self.found
-        if found.other_bytes is None:
-            found.other_bytes = self._here.place(), self._there.place()
-            found.only_epoch_differs = only_epoch
-        found.only_epoch_differs = found.only_epoch_differs and only_epoch
-        found.other_batches += 1
+        copy_difference = self.found
+        if copy_difference.other_bytes is None:
+            copy_difference.other_bytes = self._here.place(), self._there.place()
+            copy_difference.only_epoch_differs = only_epoch
+        copy_difference.only_epoch_differs = copy_difference.only_epoch_differs and only_epoch
+        copy_difference.other_batches += 1
         if not only_epoch:  # else the records are the same
-            found.unreadable_batches += self._here.is_unreadable()
-            found.unreadable_there_batches += self._there.is_unreadable()
+            copy_difference.unreadable_batches += self._here.is_unreadable()
+            copy_difference.unreadable_there_batches += self._there.is_unreadable()
 
     def _lacks(self, place: BatchPlace, records: int, for_damage: bool) -> None:
         if self.found.lacks is None:

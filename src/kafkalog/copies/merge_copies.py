@@ -258,8 +258,8 @@ class MergeCopies:
         """Return counts and layout of the merged log; nothing is written."""
         choice = self._choice()
         result = MergeResult(topic=self.name.topic, partition=self.name.partition, target=None, copies=self._shares)
-        starts = [each.copy.start_in_checkpoint(each.end_offset) for each in self._reads]
-        checkpointed = max((each for each in starts if each is not None), default=None)
+        starts = [read.copy.start_in_checkpoint(read.end_offset) for read in self._reads]
+        checkpointed = max((start for start in starts if start is not None), default=None)
         log = MergedLog(name=self.name, log_start_offset=self._start, checkpointed=checkpointed)
         ranges = _Ranges(result)
         epochs: list[LeaderEpoch] = []
@@ -278,10 +278,10 @@ class MergeCopies:
         result.bytes_kept = log.size
         self._note_tallies(result, choice)
         if not log.segments:
-            log.segments.append(MergedSegment(max(each.end_offset for each in self._reads)))
+            log.segments.append(MergedSegment(max(read.end_offset for read in self._reads)))
             result.log_end_offset = max(result.log_end_offset, log.segments[0].base_offset)
         log.epochs = self._epochs(epochs, result.log_end_offset)
-        known = (each.partition.metadata for each in self._reads)
+        known = (read.partition.metadata for read in self._reads)
         log.metadata = next((metadata for metadata in known if metadata is not None), None)
         return result, log
 

@@ -90,8 +90,8 @@ class Copy(Struct, frozen=True, kw_only=True):
         """Findings about entries in place of files that cannot be read, such as links; the rest is read
         without them.
         """
-        found = () if self.partition is None else self.partition.findings
-        return tuple(finding for finding in found if finding.code is FindingCode.UNREADABLE)
+        findings = () if self.partition is None else self.partition.findings
+        return tuple(finding for finding in findings if finding.code is FindingCode.UNREADABLE)
 
     @property
     def unread_log(self) -> tuple[int, Finding] | None:

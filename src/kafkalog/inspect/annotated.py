@@ -56,7 +56,7 @@ def bytes_around(finding: Finding) -> AnnotatedBytes | None:
     if path is None or position is None:
         return None
     begin = max(position - _BEFORE, 0)
-    largest = max(BATCH.size, MESSAGE_V1.size, *(each.size for each in _INDEXES.values()))
+    largest = max(BATCH.size, MESSAGE_V1.size, *(fixed_layout.size for fixed_layout in _INDEXES.values()))
     try:
         with FileSource(path) as source:
             data = source.read(begin, position - begin + largest + _AFTER)
@@ -84,11 +84,11 @@ def _layout(path: str, here: bytes) -> tuple[str, FixedLayout]:
 
 
 def _fields(layout: FixedLayout, here: bytes, position: int) -> list[FieldBytes]:
-    found = []
+    field_byteses = []
     for field in layout.fields:
         data = here[field.position : field.position + field.size]
         if not data:
             break
         value = struct.unpack(">" + field.format, data)[0] if len(data) == field.size else None
-        found.append(FieldBytes(position + field.position, data, field.name, value, field.doc))
-    return found
+        field_byteses.append(FieldBytes(position + field.position, data, field.name, value, field.doc))
+    return field_byteses

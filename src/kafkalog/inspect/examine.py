@@ -51,7 +51,7 @@ def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
     with watch.reading("verifying", size) as advance:
         verified = verify(*to_verify, deep=asked.deep, limits=asked.limits, on_read=advance)
     by_file = _by_file(verified.findings)
-    of_partition = {each.path: each for each in verified.partitions}
+    of_partition = {partition.path: partition for partition in verified.partitions}
     with watch.reading("drawing", size) as advance:
         examined = walk_over(placed, by_file, of_partition, asked.limits, advance)
     comparison, comparison_problem = _compared(paths, inventory, asked, watch, size)
@@ -69,13 +69,13 @@ def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
         findings=serious,
         damages=tuple(_damages(serious, asked.with_bytes)),
         informations=len(verified.findings) - len(serious),
-        behind_damage=sum(each.sound_records_behind_damage for each in verified.partitions),
+        behind_damage=sum(partition.sound_records_behind_damage for partition in verified.partitions),
         planned=planned,
         comparison=comparison,
         comparison_problem=comparison_problem,
-        runs=tuple((log_dir.path, found) for log_dir in inventory.log_dirs if (found := _runs(log_dir.path))),
+        runs=tuple((log_dir.path, run_infos) for log_dir in inventory.log_dirs if (run_infos := _runs(log_dir.path))),
         deep=asked.deep,
-        unread=tuple(f"{each.file}: {each.detail}" for each in inventory.unreadable),
+        unread=tuple(f"{finding.file}: {finding.detail}" for finding in inventory.unreadable),
     )
 
 
@@ -85,7 +85,7 @@ def _copies_of_one(inventory: Inventory) -> frozenset[str]:
     """
     if not are_copies_of_one(inventory.log_dirs):
         return frozenset()
-    return frozenset(os.path.join(each.path, META_PROPERTIES) for each in inventory.log_dirs)
+    return frozenset(os.path.join(log_dir.path, META_PROPERTIES) for log_dir in inventory.log_dirs)
 
 
 def _is_of(copied: frozenset[str], finding: Finding) -> bool:
@@ -112,9 +112,9 @@ def _placed(inventory: Inventory) -> Iterator[tuple[str, Partition]]:
 def _chosen(inventory: Inventory, asked: Asked) -> Iterator[tuple[str, Partition]]:
     """Yield the selected partitions. Raises `UnknownName` if a named one does not exist."""
     asked.chosen.check(inventory.names)
-    for where, each in _placed(inventory):
-        if asked.chosen.takes(each.topic, each.partition):
-            yield where, each
+    for where, partition in _placed(inventory):
+        if asked.chosen.takes(partition.topic, partition.partition):
+            yield where, partition
 
 
 def _sizes(placed: Sequence[tuple[str, Partition]]) -> dict[str, tuple[int, int]]:
@@ -143,24 +143,24 @@ def _by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
 def _damages(findings: Sequence[Finding], with_bytes: bool) -> Iterator[Damage]:
     """Yield the first findings of each code in each file; the last of them counts the others."""
     counts: dict[tuple[FindingCode, str | None], int] = {}
-    for each in findings:
-        counts[each.code, each.file] = counts.get((each.code, each.file), 0) + 1
+    for finding in findings:
+        counts[finding.code, finding.file] = counts.get((finding.code, finding.file), 0) + 1
     shown: dict[tuple[FindingCode, str | None], int] = {}
     told = 0
-    for each in findings:
-        key = each.code, each.file
+    for finding in findings:
+        key = finding.code, finding.file
         shown[key] = shown.get(key, 0) + 1
         if shown[key] > _OF_ONE_KIND or told >= MOST_DAMAGES:
             continue
         told += 1
         stands_for = counts[key] - _OF_ONE_KIND + 1 if shown[key] == _OF_ONE_KIND else 1
-        yield Damage(each, bytes_around(each) if with_bytes else None, max(stands_for, 1))
+        yield Damage(finding, bytes_around(finding) if with_bytes else None, max(stands_for, 1))
 
 
 def _directories(
     inventory: Inventory, verified: VerifyReport, sizes: Mapping[str, tuple[int, int]]
 ) -> Iterator[Directory]:
-    brokers = {each.path: each.broker for each in verified.directories}
+    brokers = {directory.path: directory.broker for directory in verified.directories}
     for log_dir in inventory.log_dirs:
         meta, start = log_dir.meta_properties, brokers.get(log_dir.path)
         count, size = sizes.get(log_dir.path, (0, 0))
@@ -220,11 +220,11 @@ def _planned(
                 known = facts[log_directory_of(path)] if path in possible else None
                 of_path = structs.replace(request, topics=known, copies=with_copies)
                 try:
-                    made = plan_one(path, of_path, jobs=asked.jobs, on_progress=update)
+                    plan = plan_one(path, of_path, jobs=asked.jobs, on_progress=update)
                 except (RecoveryRefused, StorageError, UsageError) as error:
                     problem = problem or error
                     continue
-                yield _kept(path, made)
+                yield _kept(path, plan)
                 break
             else:
                 yield Planned(path, os.path.realpath(path), problem=problem)
@@ -247,7 +247,7 @@ def _kept(path: str, made: Plan) -> Planned:
         metadata_beside=made.metadata_beside,
         asked_for=made.asked_for,
         changing=made.changing,
-        damages=[each for each in made.findings if is_of_batch(each)],
+        damages=[finding for finding in made.findings if is_of_batch(finding)],
         consequences=made.consequences,
         waits_for_a_run=made.waits_for_a_run,
     )
@@ -255,9 +255,9 @@ def _kept(path: str, made: Plan) -> Planned:
 
 def _holders(inventory: Inventory) -> dict[str, set[object]]:
     """Partitions by log directory that are live there and elsewhere too."""
-    several = {partition.path: name for name, found in inventory.duplicates().items() for partition in found}
+    several = {partition.path: name for name, partitions in inventory.duplicates().items() for partition in partitions}
     return {
-        log_dir.path: {several[each.path] for each in log_dir.partitions if each.path in several}
+        log_dir.path: {several[partition.path] for partition in log_dir.partitions if partition.path in several}
         for log_dir in inventory.log_dirs
     }
 

@@ -76,7 +76,7 @@ def _of_commit(partition: PartitionComparison, best: CopyReport, commit: Committ
     if commit.leader_epoch != _NO_EPOCH:
         end = Lineage.of(best.leader_epochs, best.log_end_offset).end_of(commit.leader_epoch)
         if end is not None and end[1] < commit.offset:
-            held = [each.path for each in others if _goes_on(each, commit, end[1])]
+            held = [other.path for other in others if _goes_on(other, commit, end[1])]
             yield _loss(best, commit, end[1], held[0] if held else None, is_certain=True)
         return
     for copy in others:

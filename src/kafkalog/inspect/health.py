@@ -151,7 +151,7 @@ def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, t
         summarize(segment, next_segment=base, on_bytes=told)
         for segment, base in zip(partition.segments, [*following, None], strict=False)
     )
-    findings = [*partition.findings, *(found for each in segments for found in each.findings)]
+    findings = [*partition.findings, *(finding for segment in segments for finding in segment.findings)]
     if segments and segments[-1].ends_below is not None:
         findings.append(segments[-1].ends_below)
     told_of = tell_what_is_behind(findings, partition.segments, log_start=partition.log_start_offset)
@@ -160,7 +160,7 @@ def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, t
     local_start = None
     if log_dir is not None and partition.name is not None and partition.state is DirectoryState.LIVE:
         key = (partition.name.topic, partition.name.partition)
-        end = max((each.next_offset for each in segments), default=partition.log_start_offset)
+        end = max((segment.next_offset for segment in segments), default=partition.log_start_offset)
         start = log_dir.log_start_offsets.get(key, 0)
         findings += checkpoint_findings(
             partition, end, start, log_dir.high_watermarks.get(key), end_behind=behind.next_offset
@@ -171,12 +171,12 @@ def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, t
 
 def _missing(segments: Sequence[SegmentSummary]) -> list[tuple[int, int]]:
     missing = MissingOffsets()
-    following: list[int | None] = [each.segment.base_offset for each in segments[1:]]
-    for each, next_base in zip(segments, [*following, None], strict=False):
-        missing.segment(each.segment.base_offset, next_base, was_emptied=each.segment.was_emptied())
-        if each.first_offset is not None and each.last_offset is not None:
-            missing.batches(each.first_offset, each.last_offset, has_gaps=each.has_gaps)
-        if each.stop is not StopReason.END:
+    following: list[int | None] = [segment.segment.base_offset for segment in segments[1:]]
+    for summary, next_base in zip(segments, [*following, None], strict=False):
+        missing.segment(summary.segment.base_offset, next_base, was_emptied=summary.segment.was_emptied())
+        if summary.first_offset is not None and summary.last_offset is not None:
+            missing.batches(summary.first_offset, summary.last_offset, has_gaps=summary.has_gaps)
+        if summary.stop is not StopReason.END:
             missing.damaged()
     return missing.found
 
@@ -225,8 +225,8 @@ def health_of(
     inventory: Inventory, select: Selection, wanted: Sequence[Partition], jobs: int, on_read: OnRead
 ) -> tuple[DirectoryHealth, ...]:
     """Return the health of opened directories and their `wanted` partitions, as `health` does."""
-    found = _looked(inventory, select, wanted, jobs, on_read)
-    return tuple(_settled(each, select, jobs) if is_in_use(each.path) else each for each in found)
+    directory_healths = _looked(inventory, select, wanted, jobs, on_read)
+    return tuple(_settled(health, select, jobs) if is_in_use(health.path) else health for health in directory_healths)
 
 
 def _settled(found: DirectoryHealth, select: Selection, jobs: int) -> DirectoryHealth:
@@ -236,21 +236,21 @@ def _settled(found: DirectoryHealth, select: Selection, jobs: int) -> DirectoryH
 
     def again(paths: frozenset[str]) -> dict[str, Sequence[Finding]]:
         inventory = open_all(found.path, tolerant=True, missing_too=True)
-        wanted = [each for each in inventory.partitions if each.path in paths]
+        wanted = [partition for partition in inventory.partitions if partition.path in paths]
         looked = _looked(inventory, select, wanted, jobs, lambda _count: None, is_again=True)
         of_partitions: dict[str, Sequence[Finding]] = {
-            each.partition.path: settled_findings(each.findings, each.partition)
+            partition.partition.path: settled_findings(partition.findings, partition.partition)
             for directory in looked
-            for each in directory.partitions
+            for partition in directory.partitions
         }
-        return of_partitions | {each.path: settled_findings(each.findings) for each in looked}
+        return of_partitions | {health.path: settled_findings(health.findings) for health in looked}
 
     by_path = {each.partition.path: settled_findings(each.findings, each.partition) for each in found.partitions}
     left = look_again({**by_path, found.path: settled_findings(found.findings)}, again)
     partitions = tuple(
-        replace(each, findings=tuple(kept), is_settled=True)
-        for each in found.partitions
-        if (kept := left[each.partition.path]) is not None
+        replace(partition, findings=tuple(kept), is_settled=True)
+        for partition in found.partitions
+        if (kept := left[partition.partition.path]) is not None
     )
     return replace(found, partitions=partitions, findings=tuple(left[found.path] or ()), is_in_use=True)
 
@@ -269,29 +269,29 @@ def _looked(
     known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}
     meant = {id(partition) for partition in wanted}
     unusable = with_what_was_there(inventory.unreadable, [each.path for each in inventory.log_dirs])
-    found = [DirectoryHealth(each.file or "", None, None, (), (each,)) for each in unusable]
+    directory_healths = [DirectoryHealth(finding.file or "", None, None, (), (finding,)) for finding in unusable]
     for log_dir in inventory.log_dirs:
         partitions = [each for each in log_dir.partitions if id(each) in meant]
-        hidden = [each for each in log_dir.findings if each.code is FindingCode.UNREADABLE]
+        hidden = [finding for finding in log_dir.findings if finding.code is FindingCode.UNREADABLE]
         if log_dir.partitions and not partitions and not is_again and not select.of_unreadable(hidden):
             continue
         places = {os.path.join(log_dir.path, META_PROPERTIES), *(each.path for each in partitions)}
         facts = known.get(real(log_dir.path))
-        findings = [*listed_findings(log_dir, facts), *(each for each in together if each.file in places)]
+        findings = [*listed_findings(log_dir, facts), *(finding for finding in together if finding.file in places)]
         read = _several(partitions, log_dir, beside_of(log_dir, inventory.log_dirs, facts), jobs, on_read)
         if select == ALL:
-            ends = {each.partition.path: each.log_end_offset for each in read}
+            ends = {partition_health.partition.path: partition_health.log_end_offset for partition_health in read}
             findings += batches_outside(log_dir, known_ends(ends))
-            findings += different_moments(log_dir, {each.partition.path: _reached(each) for each in read}.get)
+            findings += different_moments(log_dir, {health.partition.path: _reached(health) for health in read}.get)
         findings, unread = _as_rows(log_dir, findings, select)
         read += unread
-        found.append(DirectoryHealth(log_dir.path, log_dir, standing(log_dir.path), read, tuple(findings)))
+        directory_healths.append(DirectoryHealth(log_dir.path, log_dir, standing(log_dir.path), read, tuple(findings)))
     for partition in inventory.standalone:
         if id(partition) in meant:
-            findings = [each for each in together if each.file == partition.path]
+            findings = [finding for finding in together if finding.file == partition.path]
             read = _several([partition], None, None, jobs, on_read)
-            found.append(DirectoryHealth(partition.path, None, None, read, tuple(findings)))
-    return tuple(found)
+            directory_healths.append(DirectoryHealth(partition.path, None, None, read, tuple(findings)))
+    return tuple(directory_healths)
 
 
 def _reached(read: PartitionHealth) -> int | None:

@@ -84,13 +84,13 @@ def inspect_remote(
         raise UsageError("neither a log directory nor a remote tier was given")
     tier = open_tier(remote, layout=layout, storage=storage, keys=keys) if isinstance(remote, str) else remote
     log_dirs = open_all(*paths, tolerant=True, limits=limits).log_dirs if paths else ()
-    metadata = read_remote_metadata((each for log_dir in log_dirs for each in log_dir.partitions), limits)
+    metadata = read_remote_metadata((partition for log_dir in log_dirs for partition in log_dir.partitions), limits)
     listed = None if tier is None else tier.segments()
     now = time.time_ns() // 1_000_000 if at is None else at
     looking = _Looking(log_dirs, metadata, tier, listed)
-    found = [looking.partition(key, now) for key in looking.known()]
+    partitions = [looking.partition(key, now) for key in looking.known()]
     others = [] if tier is None else tier.others()
-    return RemoteView(found, metadata.sources, tier.place if tier else None, others, list(metadata.findings))
+    return RemoteView(partitions, metadata.sources, tier.place if tier else None, others, list(metadata.findings))
 
 
 class _Looking:
@@ -139,7 +139,7 @@ class _Looking:
         local = self._local.get(key, {})
         events = self._events.get(key, [])
         stretches = lineage(events or self._by_listing(key), self._epochs(key, local))
-        found = RemotePartition(
+        remote_partition = RemotePartition(
             topic=key[0],
             topic_id=key[1],
             partition=key[2],
@@ -149,8 +149,8 @@ class _Looking:
             settings=self._settings.get(key[0]),
             has_events=bool(events),
         )
-        found.findings += findings_of(found, now)
-        return found
+        remote_partition.findings += findings_of(remote_partition, now)
+        return remote_partition
 
     def _by_listing(self, key: Key) -> list[RemoteSegment]:
         """Segments of a log according to the listing, if no event names it; else empty."""
@@ -170,13 +170,13 @@ class _Looking:
     def _rows(
         self, key: Key, events: Sequence[RemoteSegment], stretches: Sequence[RemoteStretch], local: Iterable[LocalPart]
     ) -> Iterable[RemoteRow]:
-        listed = {each.id: each for each in self._listed.get(key, ())}
-        belonging = {each.segment.id for each in stretches}
+        listed = {listed_segment.id: listed_segment for listed_segment in self._listed.get(key, ())}
+        belonging = {stretch.segment.id for stretch in stretches}
         parts = list(local)
-        known = {each.id: each for each in events}
+        known = {event.id: event for event in events}
         sizes = self._sizes([there for there in listed.values() if not _is_deleted(known.get(there.id))])
-        bases = {each.id: each.base_offset for each in listed.values()} | {
-            each.id: each.start_offset for each in events
+        bases = {listed_segment.id: listed_segment.base_offset for listed_segment in listed.values()} | {
+            event.id: event.start_offset for event in events
         }
         for segment_id in sorted(bases, key=lambda each: (bases[each], each)):
             segment, there = known.get(segment_id), listed.get(segment_id)
@@ -184,13 +184,13 @@ class _Looking:
                 topic=key[0], topic_id=key[1], partition=key[2], id=segment_id, base_offset=bases[segment_id],
                 segment=segment, listed=there, is_listed=there is not None if self._has_listing else None,
                 is_local=segment is not None
-                and any(each.holds(segment.start_offset, segment.end_offset) for each in parts),
+                and any(local_part.holds(segment.start_offset, segment.end_offset) for local_part in parts),
                 belongs=segment_id in belonging, **sizes.get(segment_id, {}),
             )  # fmt: skip
 
     def _sizes(self, listed: Sequence[ListedSegment]) -> dict[str, dict[str, Any]]:
         """The fields `sizes` and `doubts` of `RemoteRow` by segment id."""
-        return dict(zip((each.id for each in listed), in_order(self._sizes_of, listed), strict=True))
+        return dict(zip((segment.id for segment in listed), in_order(self._sizes_of, listed), strict=True))
 
     def _sizes_of(self, listed: ListedSegment) -> dict[str, Any]:
         sizes: dict[FileKind, int] = {}

@@ -82,7 +82,7 @@ def _incomplete(row: RemoteRow, found: RemotePartition) -> Iterator[Finding]:
 def _leaked(row: RemoteRow, found: RemotePartition) -> Iterator[Finding]:
     if row.listed is None or not row.listed.objects:
         return
-    stored = {each.path: each.size for each in row.listed.objects.values()}
+    stored = {remote_object.path: remote_object.size for remote_object in row.listed.objects.values()}
     path = next(iter(stored))
     if row.segment is None and found.has_events:
         why = f"{EVENTS} do not name it"
@@ -135,17 +135,17 @@ def _overlapping(found: RemotePartition) -> Iterator[Finding]:
     """Yield findings about overlapping lineages, only if the log's epochs are known, and above its start: below, a
     broker deletes everything.
     """
-    if not any(each.partition.leader_epochs for each in found.local.values()):
+    if not any(local_part.partition.leader_epochs for local_part in found.local.values()):
         return
     start = found.log_start or 0
     for row in found.rows:
         segment = row.segment
         if segment is None or not segment.is_readable or row.belongs or segment.end_offset < start:
             continue
-        epochs = sorted({each.epoch for each in segment.leader_epochs})
-        same = [each.segment for each in found.stretches if each.segment.start_offset <= segment.end_offset
-                and segment.start_offset <= each.segment.end_offset]  # fmt: skip
-        if any({each.epoch for each in other.leader_epochs} & set(epochs) for other in same):
+        epochs = sorted({leader_epoch.epoch for leader_epoch in segment.leader_epochs})
+        same = [stretch.segment for stretch in found.stretches if stretch.segment.start_offset <= segment.end_offset
+                and segment.start_offset <= stretch.segment.end_offset]  # fmt: skip
+        if any({leader_epoch.epoch for leader_epoch in other.leader_epochs} & set(epochs) for other in same):
             continue  # copied twice, by an old leader and by a new one
         of = ", ".join(map(str, epochs))
         what = f"{_offsets(segment)} of leader epoch {of}"
@@ -157,15 +157,15 @@ def _gaps(found: RemotePartition) -> Iterator[Finding]:
     """Yield the gaps from the log start offset up to the first local offset."""
     if not found.local or found.log_start is None or not found.has_events:
         return
-    begins = min(each.begins for each in found.local.values())
+    begins = min(local_part.begins for local_part in found.local.values())
     reached = found.log_start
-    ends = [(each.first, each.last) for each in found.stretches if each.last >= reached]
+    ends = [(stretch.first, stretch.last) for stretch in found.stretches if stretch.last >= reached]
     under_way = [row.segment for row in found.rows if row.segment is not None
                  and row.segment.state is RemoteSegmentState.COPY_SEGMENT_STARTED]  # fmt: skip
     for first, last in [*ends, (begins, begins)]:
         if reached < first and reached < begins:
             until = min(first, begins) - 1
-            if not any(each.start_offset <= reached and until <= each.end_offset for each in under_way):
+            if not any(segment.start_offset <= reached and until <= segment.end_offset for segment in under_way):
                 detail = f"offsets {reached} to {until} of {found.topic}-{found.partition} are in neither tier"
                 yield Finding.of(FindingCode.TIER_GAP, None, reached, detail)
         reached = max(reached, last + 1)
@@ -176,7 +176,7 @@ def _behind(found: RemotePartition) -> Iterator[Finding]:
     if part is None or not found.has_events:
         return
     copied = max(found.copied_to or 0, found.log_start or 0)
-    closed = [each for each in part.partition.segments[:-1] if each.base_offset >= copied]
+    closed = [segment for segment in part.partition.segments[:-1] if segment.base_offset >= copied]
     if not closed:
         return
     settings = found.settings
@@ -193,7 +193,7 @@ def _behind(found: RemotePartition) -> Iterator[Finding]:
         why = "a copy was begun and did not end"
     else:
         why = "nothing here tells why: they may have been closed just before"
-    size = sum(each.size for each in closed)
+    size = sum(segment.size for segment in closed)
     upto = f"up to offset {copied - 1}" if copied else "not at all"
     detail = (
         f"{found.topic}-{found.partition} is copied {upto}; {len(closed)} closed local segments after that, "

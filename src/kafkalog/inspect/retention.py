@@ -93,8 +93,8 @@ class PartitionRetention(Struct, frozen=True):
         """Time (ms since 1970) at which the last present segment is deleted; None if some are never deleted, or the log
         is empty.
         """
-        times = [each.goes_at for each in self.segments if each.size]
-        return None if not times or None in times else max([self.at, *(each for each in times if each is not None)])
+        times = [segment.goes_at for segment in self.segments if segment.size]
+        return None if not times or None in times else max([self.at, *(time for time in times if time is not None)])
 
 
 class Retention(Struct, frozen=True, kw_only=True):
@@ -133,7 +133,7 @@ def retention(
     select.check([*keys, *unreadable_names(inventory.all_unreadable)])
     known = facts_of_each([log_dir.path for log_dir in inventory.log_dirs])
     now = time.time_ns() // 1_000_000 if at is None else at
-    found = tuple(
+    partition_retentions = tuple(
         foreseen
         for log_dir in inventory.log_dirs
         for foreseen in foresee_retention(
@@ -141,15 +141,15 @@ def retention(
             select=select,
         )
     )  # fmt: skip
-    logs = [each for log_dir in inventory.log_dirs for each in log_dir.partitions]
-    left = [path for each in logs if select.takes(each.topic, each.partition) for path in each.unfinished]
+    logs = [partition for log_dir in inventory.log_dirs for partition in log_dir.partitions]
+    left = [path for log in logs if select.takes(log.topic, log.partition) for path in log.unfinished]
     return Retention(
         at=now,
-        partitions=found,
+        partitions=partition_retentions,
         deleted=tuple(path for path in left if path.endswith(f"{FileKind.LOG}{DELETED}")),
         findings=(
             *inventory.half_done, *select.of_unreadable(inventory.all_unreadable),
-            *(finding for each in found for finding in each.findings),
+            *(finding for partition_retention in partition_retentions for finding in partition_retention.findings),
         ),
     )  # fmt: skip
 
@@ -242,14 +242,14 @@ def _foreseen(facts: Sequence[_Facts], settings: CleanerConfig, log_start: int, 
     by_size = by_start
     if settings.deletes_old:
         by_size += beyond_size(facts[by_start:], settings.retention_bytes)
-    found: list[SegmentRetention] = []
+    segment_retentions: list[SegmentRetention] = []
     waits_until, holder = 0, None
     for place, each in enumerate(facts):
         is_empty_end = place == len(facts) - 1 and each.size == 0
         own = NEVER if is_empty_end else at if place < by_size else _by_age(each, settings)
         reason = "start" if place < by_start else "size" if place < by_size else "time"
         goes = max(own, waits_until)
-        found.append(
+        segment_retentions.append(
             SegmentRetention(
                 each.base_offset,
                 each.size,
@@ -261,7 +261,7 @@ def _foreseen(facts: Sequence[_Facts], settings: CleanerConfig, log_start: int, 
         )
         if own > waits_until:
             waits_until, holder = own, each.base_offset
-    return found
+    return segment_retentions
 
 
 def _by_age(each: _Facts, settings: CleanerConfig) -> int:

@@ -90,7 +90,7 @@ class Timeline(Struct):
             return None
         first, last = self._window()
         widths = (each // self.width for each in _WIDTHS if each >= self.width)
-        per = next(each for each in widths if last // each - first // each < _SHOWN)
+        per = next(width for width in widths if last // width - first // width < _SHOWN)
         start = first // per
         count = last // per - start + 1
         topics: dict[str, list[tuple[int, int]]] = {}

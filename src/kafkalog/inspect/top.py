@@ -39,7 +39,7 @@ def top(
     at_hand = inventory.readable(replica, select)
     names = [(each.topic, each.partition) for each in at_hand if each.topic is not None and each.partition is not None]
     select.check([*names, *unreadable_names(inventory.all_unreadable)])
-    chosen = [each for each in at_hand if select.takes(each.topic, each.partition)]
-    found = count_groups(asked, chosen, threads)
+    chosen = [partition for partition in at_hand if select.takes(partition.topic, partition.partition)]
+    top_groups = count_groups(asked, chosen, threads)
     left_out = [*inventory.half_done, *select.of_unreadable(inventory.all_unreadable)]
-    return replace(found, findings=(*left_out, *found.findings))
+    return replace(top_groups, findings=(*left_out, *top_groups.findings))

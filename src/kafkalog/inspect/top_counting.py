@@ -64,10 +64,10 @@ def count_groups(question: TopQuestion, partitions: Iterable[Partition], threads
             for batch in reader:
                 counted.add(_facts(partition, batch, names, unit, question.start_time, question.end_time))
     is_whole = set(question.by) <= {TopBy.TOPIC, TopBy.PARTITION} and question.start_time is question.end_time is None
-    found = counted.result(question.order, None if is_whole else question.most, findings)
+    top_groups = counted.result(question.order, None if is_whole else question.most, findings)
     if is_whole:
-        found = _with_disk_sizes(found, disk_sizes, names, question.order, question.most)
-    return replace(found, open_transactions=open_transactions)
+        top_groups = _with_disk_sizes(top_groups, disk_sizes, names, question.order, question.most)
+    return replace(top_groups, open_transactions=open_transactions)
 
 
 def _with_disk_sizes(
@@ -81,7 +81,7 @@ def _with_disk_sizes(
     for (topic, number), size in sizes.items():
         key = topic, number if "partition" in names else None
         by_group[key] = by_group.get(key, 0) + size
-    groups = [replace(each, disk_size=by_group.get((each.topic, each.partition), 0)) for each in found.groups]
+    groups = [replace(group, disk_size=by_group.get((group.topic, group.partition), 0)) for group in found.groups]
     if order == "bytes":
         groups.sort(key=lambda each: each.disk_size or 0, reverse=True)
     return replace(found, groups=groups[:most], disk_size=sum(sizes.values()))

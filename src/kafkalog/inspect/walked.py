@@ -78,15 +78,15 @@ class _Gallery:
         """
         self.not_sound += not_sound
         self.segments += partition.segments
-        for each in maps:
-            if not each.is_sound:
-                alike = self._by_rank.setdefault(each.worst.rank, [])
+        for segment_map in maps:
+            if not segment_map.is_sound:
+                alike = self._by_rank.setdefault(segment_map.worst.rank, [])
                 if len(alike) < MOST_DAMAGED:
-                    alike.append((partition, each))
+                    alike.append((partition, segment_map))
             elif not_sound and len(self._beside) < MOST_CLEAN:
-                self._beside.append((partition, each))
+                self._beside.append((partition, segment_map))
             elif not not_sound and len(self._clean) < MOST_CLEAN:
-                self._clean.append((partition, each))
+                self._clean.append((partition, segment_map))
 
     def drawn(self) -> tuple[tuple[PartitionFacts, SegmentMap], ...]:
         """Damaged segments, and as many sound ones as there is room for, in the order of partitions and segments."""
@@ -120,16 +120,16 @@ def walk_over(
         kept: list[SegmentMap] = []
         not_sound, damaged, worst = 0, 0, {}
         for whole in segment_maps(partition.segments, findings, walk, limits=limits, on_bytes=on_bytes):
-            made = whole.at_most(_FINE_CLEAN) if whole.is_sound else whole
-            if not made.is_sound:
+            segment_map = whole.at_most(_FINE_CLEAN) if whole.is_sound else whole
+            if not segment_map.is_sound:
                 not_sound += 1
-                damaged += made.is_damaged
-                for stretch in made.stretches:
+                damaged += segment_map.is_damaged
+                for stretch in segment_map.stretches:
                     worst[stretch.kind] = True
-            if len(kept) < MOST_CLEAN or (not made.is_sound and not_sound <= MOST_DAMAGED):
-                kept.append(made)
+            if len(kept) < MOST_CLEAN or (not segment_map.is_sound and not_sound <= MOST_DAMAGED):
+                kept.append(segment_map)
         report = verified.get(partition.path) or PartitionReport(partition.path, partition.log_start_offset)
-        serious = [each for each in report.findings if each.severity is not Severity.INFO]
+        serious = [finding for finding in report.findings if finding.severity is not Severity.INFO]
         serious.sort(key=lambda each: each.severity is not Severity.ERROR)
         facts = PartitionFacts(
             path=partition.path,
@@ -148,7 +148,7 @@ def walk_over(
             batches=walk.batches,
             records=walk.records,
             codecs=tuple((codec_label(codec), count) for codec, count in sorted(walk.codecs.items())),
-            words=tuple(dict.fromkeys(str(each.code) for each in serious))
+            words=tuple(dict.fromkeys(str(finding.code) for finding in serious))
             or ((Kind.UNREAD.words,) if Kind.UNREAD in worst else ()),
             unread=tuple(walk.unread),
         )
@@ -178,7 +178,7 @@ def _topics(partitions: Sequence[PartitionFacts]) -> tuple[TopicFacts, ...]:
     by_name: dict[str, list[PartitionFacts]] = {}
     for facts in partitions:
         by_name.setdefault(facts.topic, []).append(facts)
-    found = [
+    topic_factses = [
         TopicFacts(
             name,
             len({facts.number for facts in several}),
@@ -189,4 +189,4 @@ def _topics(partitions: Sequence[PartitionFacts]) -> tuple[TopicFacts, ...]:
         )
         for name, several in by_name.items()
     ]
-    return tuple(sorted(found, key=lambda facts: (-facts.size, facts.name)))
+    return tuple(sorted(topic_factses, key=lambda facts: (-facts.size, facts.name)))

@@ -75,13 +75,13 @@ class Accumulator:
         """Remove and return batches that are full or have waited long enough, or all. Those of a partition are in
         order.
         """
-        found: list[OpenBatch] = []
+        open_batches: list[OpenBatch] = []
         for key, queue in list(self._queues.items()):
             while queue and (everything or self._may_go(queue, now_ms)):
-                found.append(queue.popleft())
+                open_batches.append(queue.popleft())
             if not queue:
                 del self._queues[key]
-        return found
+        return open_batches
 
     def has_ready(self, now_ms: int) -> bool:
         """Return whether `drain` would return anything."""

@@ -85,9 +85,9 @@ class OpenBatch:
 
     def ready(self) -> ReadyBatch:
         """Return the batch as it will be written."""
-        records = (each.record for each in self.waiting)
+        records = (waiting.record for waiting in self.waiting)
         return ReadyBatch(
             self.topic,
             self.partition,
-            tuple(NewRecord(each.value, each.key, each.timestamp, each.headers) for each in records),
+            tuple(NewRecord(record.value, record.key, record.timestamp, record.headers) for record in records),
         )

@@ -77,7 +77,7 @@ class Consumer:
 
         def assign(new: Sequence[Partition]) -> None:
             for topic, own in streams.items():
-                keys = sorted(_key(each) for each in new if each.topic == topic)
+                keys = sorted(_key(partition) for partition in new if partition.topic == topic)
                 if any(stream.owned for stream in own):
                     _join(own, keys)
                     continue

@@ -47,7 +47,7 @@ def multifetch(
     * `log_dir`: from `open_log_dir`
     * `fetches`: the requests, answered in this order
     """
-    return [_fetched(log_dir, each, reset) for each in fetches]
+    return [_fetched(log_dir, fetch, reset) for fetch in fetches]
 
 
 def _fetched(log_dir: LogDir, asked: object, reset: Reset | None) -> Fetched:

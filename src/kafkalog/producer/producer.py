@@ -167,10 +167,10 @@ class Producer:
         With `sync` one batch is written for each partition, and the first error is raised after all were tried.
         """
         futures = []
-        for each in records:
-            if not isinstance(each, Outgoing) or not isinstance(each.record, NewRecord):
-                raise UsageError(f"{type(each).__name__} is not Outgoing, with a topic and a NewRecord")
-            futures.append(self._enqueue(each, each.record.key, None))
+        for record in records:
+            if not isinstance(record, Outgoing) or not isinstance(record.record, NewRecord):
+                raise UsageError(f"{type(record).__name__} is not Outgoing, with a topic and a NewRecord")
+            futures.append(self._enqueue(record, record.record.key, None))
         self._after(*futures)
         return futures
 

@@ -124,8 +124,8 @@ def write_parquet(path: str, maps: Mapping[tuple[str, int], OffsetMap], renamed:
          ("target_offset", pa.int64())]
     )  # fmt: skip
     with ColumnsFile(path, schema, parquet=True) as file:
-        for (topic, partition), found in sorted(maps.items()):
-            for source, target in _columns(found.runs):
+        for (topic, partition), offset_map in sorted(maps.items()):
+            for source, target in _columns(offset_map.runs):
                 rows = len(source)
                 columns = [
                     pa.repeat(pa.scalar(topic), rows).dictionary_encode().cast(words),

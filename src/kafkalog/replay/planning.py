@@ -67,13 +67,13 @@ class ReplayPlan(Struct, frozen=True, kw_only=True):
     @property
     def size(self) -> int:
         """Size of all logs in bytes, including parts that are not replayed."""
-        return sum(each.size for topic in self.topics for each in topic.partitions.values())
+        return sum(partition.size for topic in self.topics for partition in topic.partitions.values())
 
     @property
     def waiting(self) -> tuple[Waiting, ...]:
         """What is left out because transactions before it are undecided."""
-        logs = (each for topic in self.topics for _, each in sorted(topic.partitions.items()))
-        return tuple(each.waiting for each in logs if each.waiting is not None)
+        logs = (decided_partition for topic in self.topics for _, decided_partition in sorted(topic.partitions.items()))
+        return tuple(log.waiting for log in logs if log.waiting is not None)
 
     def refuse(self, options: Replay) -> None:
         """Raise `RecoveryRefused` if something would be lost without consent."""
@@ -108,9 +108,9 @@ def plan_replay(request: Replay | PathLike, *paths: PathLike, jobs: int = 1) -> 
     cluster = cluster_facts(inventory)
     partitions = live_partitions(inventory, replica=options.replica)
     by_topic: dict[str, dict[int, Partition]] = {}
-    for each in partitions:
-        if each.name is not None:
-            by_topic.setdefault(each.name.topic, {})[each.name.partition] = each
+    for partition in partitions:
+        if partition.name is not None:
+            by_topic.setdefault(partition.name.topic, {})[partition.name.partition] = partition
     topics = {name: each for name, each in by_topic.items() if not name.startswith("__")}
     _refuse_internal(options.select, by_topic.keys() - topics.keys())
     options.select.check((name, number) for name, each in topics.items() for number in each)
@@ -134,7 +134,7 @@ def plan_replay(request: Replay | PathLike, *paths: PathLike, jobs: int = 1) -> 
         if not here:
             continue
         old = cluster.configs.get(f"topic:{name}", {})
-        logs = [each.listed for each in here.values()]
+        logs = [decided_partition.listed for decided_partition in here.values()]
         settings = settings_for(old, logs, now, keep=options.keep_settings, further=options.configs)
         target = options.renamed.get(name, f"{options.prefix}{name}")
         planned.append(PlannedTopic(name, target, cluster.partition_count(name, topic), here, settings))
@@ -144,12 +144,12 @@ def plan_replay(request: Replay | PathLike, *paths: PathLike, jobs: int = 1) -> 
         if name not in topics:
             raise unknown("topic", name, topics)
     identity = options.identity or _identity(given, options)
-    for name in (*(each.target for each in planned), progress_topic(identity)):
+    for name in (*(planned_topic.target for planned_topic in planned), progress_topic(identity)):
         check_topic(name)
     _refuse_one_name([*(topic.target for topic in planned), progress_topic(identity)])
     paths_of_logs = [each.path for topic in planned for each in topic.partitions.values()]
     checked = verify(*paths_of_logs, deep=False, jobs=jobs)
-    damaged = [each for each in checked.findings if each.severity is Severity.ERROR and _ends_reading(each)]
+    damaged = [finding for finding in checked.findings if finding.severity is Severity.ERROR and _ends_reading(finding)]
     commits = read_offsets(partitions) if options.with_groups else None
     return ReplayPlan(
         paths=given,

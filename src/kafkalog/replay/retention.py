@@ -86,8 +86,8 @@ def _expired(old: Mapping[str, str], partitions: Iterable[Partition], now: int) 
     if kept_ms < 0:
         return 0
     gone = 0
-    for each in partitions:
-        found = each.offset_for_timestamp(max(now - kept_ms, 0), through_damage=True)
-        end = each.log_end_offset() if found is None else found.offset
-        gone += max(end - each.log_start_offset, 0)
+    for partition in partitions:
+        offset_and_timestamp = partition.offset_for_timestamp(max(now - kept_ms, 0), through_damage=True)
+        end = partition.log_end_offset() if offset_and_timestamp is None else offset_and_timestamp.offset
+        gone += max(end - partition.log_start_offset, 0)
     return gone

@@ -186,10 +186,10 @@ class _Replay:
                 reached = progress.get((topic.target, number))
                 if reached is not None and not journal.knows(topic.target, number, reached):
                     missing[topic.name, number] = topic.target, partition.log_start_offset, reached
-        for (name, number), found in read_parquet(self._map_path, missing.keys()).items():
+        for (name, number), offset_map in read_parquet(self._map_path, missing.keys()).items():
             target, begin, reached = missing[name, number]
             if reached > begin:
-                journal.add(target, number, begin, reached, list(found.runs))
+                journal.add(target, number, begin, reached, list(offset_map.runs))
 
     def _nothing_left(self) -> ReplayResult:
         moved = self._groups_left_out()
@@ -211,17 +211,17 @@ class _Replay:
         renamed = {topic.name: topic.target for topic in self._plan.topics}
         replayed = {(topic.name, number) for topic in self._plan.topics for number in topic.partitions}
         by_group: dict[str, list[CommittedOffset]] = {}
-        for each in self._plan.commits:
-            if (each.key.topic, each.key.partition) in replayed:
-                by_group.setdefault(each.key.group, []).append(each)
+        for commit in self._plan.commits:
+            if (commit.key.topic, commit.key.partition) in replayed:
+                by_group.setdefault(commit.key.group, []).append(commit)
         missing: list[CommittedOffset] = []
         for group, commits in by_group.items():
             places = {(renamed[each.key.topic], each.key.partition): each for each in commits}
             there = self._target.group_offsets(group, list(places))
-            missing += [each for place, each in places.items() if place not in there]
+            missing += [committed_offset for place, committed_offset in places.items() if place not in there]
         if not missing:
             return []
-        maps = read_parquet(self._map_path, {(each.key.topic, each.key.partition) for each in missing})
+        maps = read_parquet(self._map_path, {(offset.key.topic, offset.key.partition) for offset in missing})
         moved = moved_offsets(missing, maps, renamed)
         for group in dict.fromkeys(each.group for each in moved):
             self._target.set_group_offsets(group, [each for each in moved if each.group == group])
@@ -270,13 +270,13 @@ class _Replay:
             chunk.append(record)
             size += len(record.key or b"") + len(record.value or b"") + _RECORD_OVERHEAD
             if record.headers:
-                size += sum(len(each.key) + len(each.value or b"") for each in record.headers)
+                size += sum(len(header.key) + len(header.value or b"") for header in record.headers)
             if len(chunk) >= _CHUNK_RECORDS or size >= most:
                 yield chunk, size
                 chunk, size = [], 0
         if chunk:
             yield chunk, size
-        self._findings += [each for each in reader.findings if each.severity is Severity.ERROR]
+        self._findings += [finding for finding in reader.findings if finding.severity is Severity.ERROR]
 
     def _groups(
         self, maps: Mapping[tuple[str, int], OffsetMap], renamed: Mapping[str, str]
@@ -284,8 +284,8 @@ class _Replay:
         moved: list[Moved] = []
         left: list[Moved] = []
         by_group: dict[str, list[Moved]] = {}
-        for each in moved_offsets(self._plan.commits, maps, renamed):
-            by_group.setdefault(each.group, []).append(each)
+        for moved_offset in moved_offsets(self._plan.commits, maps, renamed):
+            by_group.setdefault(moved_offset.group, []).append(moved_offset)
         for group, wanted in by_group.items():
             there = self._target.group_offsets(group, [(each.topic, each.partition) for each in wanted])
             new = [each for each in wanted if (each.topic, each.partition) not in there]

@@ -103,7 +103,7 @@ def total_before(facts: ReportFacts) -> Measured:
 
 def runs_that_lost(facts: ReportFacts) -> list[tuple[str, RunInfo]]:
     """Log directory and execution, for executions whose journal lists losses and that were not undone."""
-    return [(root, run) for root, found in facts.runs for run in found if run.lost and run.state in _STANDS]
+    return [(root, run) for root, run_infos in facts.runs for run in run_infos if run.lost and run.state in _STANDS]
 
 
 def loss_of_run(run: RunInfo) -> Measured:
@@ -130,7 +130,7 @@ def _for_good(planned: Planned) -> dict[str, Measured]:
     if best is None:
         return {}
     how = None if best.how is None else best.how.order
-    alike = {name: each for name, each in planned.choice.own_by_partition.items()
+    alike = {name: measured for name, measured in planned.choice.own_by_partition.items()
              if name not in planned.choice.by_partition}  # fmt: skip
     return alike | {
         name: way.measured
@@ -156,11 +156,11 @@ def _rows(facts: ReportFacts) -> Iterator[LossRow]:
         for name in sorted({*for_good, *by_start}, key=natural_order):
             lost, at_start = for_good.get(name), by_start.get(name)
             if _is_any(lost) or _is_any(at_start):
-                ranges = [each for found in (lost, at_start) if found is not None and _is_any(found)
-                          for each in found.lost[:3]]  # fmt: skip
+                ranges = [lost_range for measured in (lost, at_start) if measured is not None and _is_any(measured)
+                          for lost_range in measured.lost[:3]]  # fmt: skip
                 batches = list(_batches(name, planned))
                 times = _times(ranges, planned.root, facts, batches)
-                by_eye = str(sum(each.by_eye for each in batches) or "")
+                by_eye = str(sum(batch.by_eye for batch in batches) or "")
                 yield LossRow(name + where, _amount(lost), _amount(at_start), times, by_eye)
     for root, run in runs_that_lost(facts):
         for name, lost in _of_run(run).items():

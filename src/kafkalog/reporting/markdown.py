@@ -116,8 +116,8 @@ def _losses(facts: ReportFacts) -> Iterator[str]:
     eye = " readable by eye, unproven |" if has_eye else ""
     yield f"| topic-partition | lost permanently | lost by a simple start | written |{eye}"
     yield f"|---|---|---|---|{'---:|' if has_eye else ''}"
-    for each in rows[:_LOSSES]:
-        cells = [each.partition, each.permanently, each.by_start, each.written, *([each.by_eye] if has_eye else [])]
+    for row in rows[:_LOSSES]:
+        cells = [row.partition, row.permanently, row.by_start, row.written, *([row.by_eye] if has_eye else [])]
         yield f"| {' | '.join(_text(_cut(cell)) for cell in cells)} |"
     if len(rows) > _LOSSES:
         yield ""
@@ -133,11 +133,11 @@ def _damage(facts: ReportFacts) -> Iterator[str]:
     yield "| severity | code | place | offsets and times | what |"
     yield "|---|---|---|---|---|"
     for damage in facts.damages[:_FINDINGS]:
-        found = damage.finding
-        place = "" if found.file is None else _code_in_cell(found.file)
-        at = "" if found.position is None else f" byte {found.position}"
-        when = _text(", ".join(found.offsets_and_times))
-        yield f"| {found.severity} | `{found.code}` | {place}{at} | {when} | {_text(_cut(found.detail))} |"
+        finding = damage.finding
+        place = "" if finding.file is None else _code_in_cell(finding.file)
+        at = "" if finding.position is None else f" byte {finding.position}"
+        when = _text(", ".join(finding.offsets_and_times))
+        yield f"| {finding.severity} | `{finding.code}` | {place}{at} | {when} | {_text(_cut(finding.detail))} |"
     left = len(facts.findings) - min(_FINDINGS, len(facts.damages))
     if left > 0:
         yield ""
@@ -202,7 +202,7 @@ def _copies(facts: ReportFacts) -> Iterator[str]:
     found = facts.comparison
     if found is None:
         return
-    differing = [each for each in found.partitions if len(each.copies) > 1 and not each.is_clean]
+    differing = [partition for partition in found.partitions if len(partition.copies) > 1 and not partition.is_clean]
     yield ""
     yield f"### Copies: {len(differing):,} of {counted(len(found.partitions), 'partition')} not equal and complete"
     if not differing:
@@ -210,9 +210,9 @@ def _copies(facts: ReportFacts) -> Iterator[str]:
     yield ""
     yield "<details><summary>Which</summary>"
     yield ""
-    for each in differing[:_COPIES]:
-        told = "; ".join(f"{each.label(copy)}: {standing_of(each, copy)}" for copy in each.copies)
-        yield f"- {_code(f'{each.topic}-{each.partition}')}: {_text(told)}"
+    for comparison in differing[:_COPIES]:
+        told = "; ".join(f"{comparison.label(copy)}: {standing_of(comparison, copy)}" for copy in comparison.copies)
+        yield f"- {_code(f'{comparison.topic}-{comparison.partition}')}: {_text(told)}"
     if len(differing) > _COPIES:
         yield f"- and {len(differing) - _COPIES:,} more: `kafkalog compare` lists all"
     yield ""
@@ -220,7 +220,7 @@ def _copies(facts: ReportFacts) -> Iterator[str]:
 
 
 def _runs(facts: ReportFacts) -> Iterator[str]:
-    runs = [(root, run) for root, found in facts.runs for run in found]
+    runs = [(root, run) for root, run_infos in facts.runs for run in run_infos]
     if not runs:
         return
     yield ""

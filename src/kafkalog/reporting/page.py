@@ -78,8 +78,8 @@ def page_of(facts: ReportFacts) -> str:
         style=style,
         script=script,
         header=header_section(facts, verdict),
-        index=index_of_sections([each for each in sections if each is not None]),
-        sections=join([each.markup for each in sections if each is not None]),
+        index=index_of_sections([section for section in sections if section is not None]),
+        sections=join([section.markup for section in sections if section is not None]),
         data=data_block("data", data),
         version=join(facts.version),
     )

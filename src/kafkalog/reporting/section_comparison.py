@@ -19,23 +19,23 @@ def comparison_section(facts: ReportFacts) -> Section | None:
     if facts.comparison_problem is not None:
         why = sentence_of(facts.comparison_problem)
         return section("copies", "Copies compared", "not compared", element("p", f"{why}."))
-    found = facts.comparison
-    if found is None:
+    comparison = facts.comparison
+    if comparison is None:
         return None
-    several = [each for each in found.partitions if len(each.copies) > 1 or each.missing]
-    differing = [each for each in several if not each.is_clean]
-    content: list[Content] = [_sum(found, several, differing)]
+    several = [partition for partition in comparison.partitions if len(partition.copies) > 1 or partition.missing]
+    differing = [partition_comparison for partition_comparison in several if not partition_comparison.is_clean]
+    content: list[Content] = [_sum(comparison, several, differing)]
     columns = ["partition", "copy", "log start", "log end", "high watermark", "epoch", "records", "damage", "standing"]
     rows = [
         [
-            code(f"{each.topic}-{each.partition}"),
-            each.label(copy),
+            code(f"{partition_comparison.topic}-{partition_comparison.partition}"),
+            partition_comparison.label(copy),
             *_numbers(copy),
             "" if copy.damage is None else f"{copy.damage.code}, {copy.records_behind_damage} after it",
-            standing_of(each, copy),
+            standing_of(partition_comparison, copy),
         ]
-        for each in differing[:_MOST]
-        for copy in each.copies
+        for partition_comparison in differing[:_MOST]
+        for copy in partition_comparison.copies
     ]
     if rows:
         content.append(table("Partitions whose copies are not equal and complete", columns, rows, numeric=range(2, 7)))
@@ -67,7 +67,7 @@ def _numbers(copy: CopyReport) -> list[Content]:
     if copy.error is not None:
         return [None] * 5
     numbers = (copy.log_start_offset, copy.log_end_offset, copy.high_watermark, copy.last_epoch)
-    return [*(None if each is None else str(each) for each in numbers), copy.records]
+    return [*(None if number is None else str(number) for number in numbers), copy.records]
 
 
 def standing_of(partition: PartitionComparison, copy: CopyReport) -> str:

@@ -33,7 +33,7 @@ def damage_section(facts: ReportFacts) -> Section | None:
         if text
     )
     content: list[Content] = []
-    told = sum(each.count for each in facts.damages)
+    told = sum(damage.count for damage in facts.damages)
     if len(facts.findings) > len(facts.damages):
         content.append(
             element(
@@ -42,7 +42,7 @@ def damage_section(facts: ReportFacts) -> Section | None:
                 "each code in each file the first five, errors first.",
             )
         )
-        counts = Counter((str(each.severity), str(each.code)) for each in facts.findings)
+        counts = Counter((str(finding.severity), str(finding.code)) for finding in facts.findings)
         rows: list[list[Content]] = [
             [severity, code(name), count] for (severity, name), count in sorted(counts.items())
         ]
@@ -52,7 +52,7 @@ def damage_section(facts: ReportFacts) -> Section | None:
                 f"{len(facts.findings) - told:,} findings are only counted here; `kafkalog verify --json` lists all."
             )
             content.append(element("p", prose(words)))
-    content += [_article(each, number < _OPEN) for number, each in enumerate(facts.damages)]
+    content += [_article(damage, number < _OPEN) for number, damage in enumerate(facts.damages)]
     if facts.informations:
         content.append(
             element(
@@ -111,11 +111,11 @@ def hex_text(data: bytes) -> str:
 
 def _bytes(around: AnnotatedBytes, position: int) -> Markup:
     rows: list[list[Content]] = list(_plain(around.before, position - len(around.before), "before"))
-    for each in around.fields:
-        value = "cut short" if each.value is None else str(each.value)
-        time = seconds_text(each.value) if each.name.endswith("timestamp") and (each.value or -1) >= 0 else ""
-        meaning = f"{time}; {each.meaning}" if time else each.meaning
-        rows.append([str(each.position), _hex(each.data), element("span", each.name, class_="code"), value, meaning])
+    for field in around.fields:
+        value = "cut short" if field.value is None else str(field.value)
+        time = seconds_text(field.value) if field.name.endswith("timestamp") and (field.value or -1) >= 0 else ""
+        meaning = f"{time}; {field.meaning}" if time else field.meaning
+        rows.append([str(field.position), _hex(field.data), element("span", field.name, class_="code"), value, meaning])
     rows += _plain(around.after, around.after_position, "after")
     caption = f"Bytes there, read as {around.layout}"
     return table(caption, ["byte", "hexadecimal", "field", "value", "meaning"], rows, numeric=[0, 3])

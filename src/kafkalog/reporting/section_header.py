@@ -22,9 +22,9 @@ _MOST_PATHS = 20
 def header_section(facts: ReportFacts, verdict: ReportVerdict) -> Markup:
     """Make the verdict, the facts as a list, and the numbers of what was examined."""
     examined = facts.examined
-    times = [each for each in examined.partitions if each.first_timestamp is not None]
-    first = min((each.first_timestamp for each in times if each.first_timestamp is not None), default=None)
-    last = max((each.last_timestamp for each in times if each.last_timestamp is not None), default=None)
+    times = [partition for partition in examined.partitions if partition.first_timestamp is not None]
+    first = min((time.first_timestamp for time in times if time.first_timestamp is not None), default=None)
+    last = max((time.last_timestamp for time in times if time.last_timestamp is not None), default=None)
     banner = element(
         "div",
         element("span", _SIGNS[verdict.word], class_="sign", aria_hidden="true"),
@@ -70,13 +70,13 @@ def header_section(facts: ReportFacts, verdict: ReportVerdict) -> Markup:
 def _losses(facts: ReportFacts) -> Markup | None:
     """Table of losses, whose cells wrap so that all its columns fit the page; None if there are no losses."""
     found = loss_rows(facts)
-    has_eye = any(each.by_eye for each in found)
+    has_eye = any(loss_row.by_eye for loss_row in found)
     columns = ["topic-partition", "lost permanently", "lost by a simple start", "written",
                *(["readable by eye, unproven"] if has_eye else [])]  # fmt: skip
     rows: list[list[Content]] = [
-        [code(each.partition), *(element("span", cell) for cell in (each.permanently, each.by_start, each.written)),
-         *([element("span", each.by_eye)] if has_eye else [])]
-        for each in found
+        [code(row.partition), *(element("span", cell) for cell in (row.permanently, row.by_start, row.written)),
+         *([element("span", row.by_eye)] if has_eye else [])]
+        for row in found
     ]  # fmt: skip
     return table("Lost records", columns, rows) if rows else None
 

@@ -31,9 +31,9 @@ def inventory_section(facts: ReportFacts) -> Section:
             table("Log directories", columns, [_directory(each) for each in facts.directories], numeric=[4, 5])
         )
         content += [
-            element("p", code(each.path), ": ", prose(note), ".")
-            for each in facts.directories
-            for note in each.standing.sentences(in_options)
+            element("p", code(directory.path), ": ", prose(note), ".")
+            for directory in facts.directories
+            for note in directory.standing.sentences(in_options)
         ]
     shown = sorted(partitions, key=lambda each: (not each.words, -each.size, each.path))[:MOST]
     shown.sort(key=lambda each: (each.directory, each.topic, each.number if each.number is not None else -1, each.path))

@@ -21,5 +21,5 @@ def left_out_section(facts: ReportFacts) -> Section:
         lines.append("Records were not decoded (`--shallow`): problems inside batches are not known.")
     lines += [f"Could not be examined: {each}." for each in facts.unread]
     return section(
-        "limits", "How to read this", "", element("ul", [element("li", prose(each)) for each in lines]), is_open=False
+        "limits", "How to read this", "", element("ul", [element("li", prose(line)) for line in lines]), is_open=False
     )

@@ -43,7 +43,7 @@ def map_section(facts: ReportFacts) -> Section | None:
     number = 0
     for path, several in groupby(maps, key=lambda each: each[0].path):
         found = list(several)
-        groups = sound if all(each.is_sound for _partition, each in found) else hurt
+        groups = sound if all(segment_map.is_sound for _partition, segment_map in found) else hurt
         groups.append(_partition(path, found, number))
         number += len(found)
     return section(
@@ -160,8 +160,8 @@ def _view() -> Markup:
 
 def _partition(path: str, found: Sequence[tuple[PartitionFacts, SegmentMap]], number: int) -> Markup:
     partition = found[0][0]
-    largest = max(each.segment.size for _partition, each in found)
-    hurt = any(not each.is_sound for _partition, each in found)
+    largest = max(segment_map.segment.size for _partition, segment_map in found)
+    hurt = any(not segment_map.is_sound for _partition, segment_map in found)
     drawn = len(found)
     more = partition.segments - drawn
     summary = element(
@@ -169,10 +169,10 @@ def _partition(path: str, found: Sequence[tuple[PartitionFacts, SegmentMap]], nu
         element("strong", code(partition.name)),
         " ",
         element("span", f"{counted(partition.segments, 'segment')}, {size_text(partition.size)}", class_="note"),
-        _chips(stretch for _partition, each in found for stretch in each.stretches),
+        _chips(stretch for _partition, segment_map in found for stretch in segment_map.stretches),
         element("span", path, class_="path"),
     )
-    bars = [_bar(each, number + position, largest) for position, (_partition, each) in enumerate(found)]
+    bars = [_bar(segment_map, number + position, largest) for position, (_partition, segment_map) in enumerate(found)]
     body = element("ol", *bars, class_="bars")
     note = element("p", f"{counted(more, 'more segment')} not drawn.", class_="note") if more else None
     return element("details", summary, body, note, open=hurt)
@@ -196,7 +196,7 @@ def _bar(made: SegmentMap, number: int, largest: int) -> Markup:
     width = max(round(segment.size * scale), 6)
     words = ", ".join(
         f"{count} {kind.words}"
-        for kind, count in Counter(each.kind for each in made.stretches).items()
+        for kind, count in Counter(stretch.kind for stretch in made.stretches).items()
         if kind is not Kind.SOUND
     )
     label = f"segment {segment.base_offset}, {size_text(segment.size)}, {words or 'sound'}"
@@ -244,27 +244,27 @@ def map_data(facts: ReportFacts) -> dict[str, object]:
     """Data for the script: each stretch is [kind, start, end, batches, records, first, last, detail, places]."""
     details: dict[str, int] = {"": 0}
     segments = []
-    for partition, made in facts.examined.maps:
+    for partition, segment_map in facts.examined.maps:
         rows = [
             [
-                str(each.kind),
-                each.start,
-                each.end,
-                each.batches,
-                each.records,
-                _number(each.first_offset),
-                _number(each.last_offset),
-                details.setdefault(shortened(each.detail, 300), len(details)),
-                each.places,
+                str(stretch.kind),
+                stretch.start,
+                stretch.end,
+                stretch.batches,
+                stretch.records,
+                _number(stretch.first_offset),
+                _number(stretch.last_offset),
+                details.setdefault(shortened(stretch.detail, 300), len(details)),
+                stretch.places,
             ]
-            for each in made.stretches
+            for stretch in segment_map.stretches
         ]
         segments.append(
             {
                 "name": partition.name,
-                "file": made.segment.path,
-                "base": str(made.segment.base_offset),
-                "size": made.segment.size,
+                "file": segment_map.segment.path,
+                "base": str(segment_map.segment.base_offset),
+                "size": segment_map.segment.size,
                 "rows": rows,
             }
         )

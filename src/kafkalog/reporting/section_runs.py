@@ -33,27 +33,27 @@ def runs_section(facts: ReportFacts) -> Section | None:
         return None
     content: list[Content] = []
     total = 0
-    for root, found in facts.runs:
-        total += len(found)
+    for root, run_infos in facts.runs:
+        total += len(run_infos)
         rows: list[list[Content]] = []
-        for each in found[-_MOST:]:
-            undo = undo_line(root, each)
-            steps = ", ".join(f"{kind} {count}" for kind, count in each.steps.items())
+        for run_info in run_infos[-_MOST:]:
+            undo = undo_line(root, run_info)
+            steps = ", ".join(f"{kind} {count}" for kind, count in run_info.steps.items())
             rows.append(
                 [
-                    code(each.run_id),
-                    each.began.partition(".")[0].replace("T", " "),
-                    each.mode,
-                    str(each.state),
+                    code(run_info.run_id),
+                    run_info.began.partition(".")[0].replace("T", " "),
+                    run_info.mode,
+                    str(run_info.state),
                     steps,
-                    _lost(each),
-                    size_text(each.allocated_bytes),
-                    code(undo) if undo else each.why_not,
+                    _lost(run_info),
+                    size_text(run_info.allocated_bytes),
+                    code(undo) if undo else run_info.why_not,
                 ]
             )
         columns = ["run", "began (UTC)", "mode", "state", "steps", "lost", "kept on disk", "to undo this"]
         content.append(table(f"Recoveries of {root}", columns, rows))
-        if len(found) > _MOST:
-            words = f"{len(found) - _MOST:,} earlier runs are left out; `kafkalog runs` lists all."
+        if len(run_infos) > _MOST:
+            words = f"{len(run_infos) - _MOST:,} earlier runs are left out; `kafkalog runs` lists all."
             content.append(element("p", prose(words)))
     return section("runs", "Earlier recoveries", counted(total, "run"), *content)

@@ -20,16 +20,16 @@ def topics_section(facts: ReportFacts) -> Section | None:
         return None
     rows: list[list[Content]] = [
         [
-            code(each.name),
-            each.partitions,
-            size_text(each.size),
-            percent_text(each.size, facts.examined.size),
-            each.records,
-            rate_text(each.records, each.first_timestamp, each.last_timestamp),
-            rate_text(each.size, each.first_timestamp, each.last_timestamp, of_bytes=True),
-            span_text(each.first_timestamp, each.last_timestamp),
+            code(topic.name),
+            topic.partitions,
+            size_text(topic.size),
+            percent_text(topic.size, facts.examined.size),
+            topic.records,
+            rate_text(topic.records, topic.first_timestamp, topic.last_timestamp),
+            rate_text(topic.size, topic.first_timestamp, topic.last_timestamp, of_bytes=True),
+            span_text(topic.first_timestamp, topic.last_timestamp),
         ]
-        for each in topics[:MOST]
+        for topic in topics[:MOST]
     ]
     columns = ["topic", "partitions", "size", "share", "records", "records per time", "bytes per time", "time"]
     notes = ["Bytes as stored in the log, compressed; rates over the time span of the records; each copy counts."]

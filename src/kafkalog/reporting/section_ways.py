@@ -31,9 +31,9 @@ def ways_section(facts: ReportFacts) -> Section | None:
     """Make the section; None if there are no plans, because only segments were given."""
     if not facts.planned:
         return None
-    changing = sum(each.is_worth_a_look for each in facts.planned)
+    changing = sum(planned.is_worth_a_look for planned in facts.planned)
     note = f"for {counted(changing, 'log directory')}" if changing else "nothing"
-    content = [_planned(each, facts) for each in facts.planned]
+    content = [_planned(planned, facts) for planned in facts.planned]
     return section("ways", "What to do", note, *content)
 
 
@@ -49,7 +49,7 @@ def _planned(planned: Planned, facts: ReportFacts) -> Markup:
     if planned.is_choice:
         parts.append(_table("The possible ways", planned.choice.ways, planned.choice.recommended))
         hurt = list(planned.choice.by_partition.items())
-        inner: list[Content] = [_table(name, each, None) for name, each in hurt[:_MOST_PARTITIONS]]
+        inner: list[Content] = [_table(name, ways, None) for name, ways in hurt[:_MOST_PARTITIONS]]
         if len(hurt) > _MOST_PARTITIONS:
             inner.append(element("p", f"{len(hurt) - _MOST_PARTITIONS:,} more partitions are only in the total."))
         if len(hurt) > 1:
@@ -62,7 +62,7 @@ def _planned(planned: Planned, facts: ReportFacts) -> Markup:
         words = "This mode changes nothing." if planned.is_worth_a_look else "There is nothing to do."
         parts.append(element("p", words))
     told_of = planned.consequences[:_MOST_PARTITIONS]
-    parts += [element("p", prose(f"{each.detail}."), class_="warn") for each in told_of]
+    parts += [element("p", prose(f"{loss_consequence.detail}."), class_="warn") for loss_consequence in told_of]
     if len(told_of) < len(planned.consequences):
         parts.append(element("p", f"{len(planned.consequences) - len(told_of):,} more consequences are not listed."))
     parts.append(_recommendation(planned, facts.arguments))

@@ -29,12 +29,12 @@ _NOT_COUNTED = codes_with(Trait.HIDES_DIRECTORY) | {FindingCode.PARTITION_MISSIN
 def summary_of(facts: ReportFacts) -> list[tuple[str, str]]:
     """Return names and sentences, in the order of a reader's questions."""
     rows = [("Broker", _listed(dict.fromkeys(_brokers(facts)), "not told by any meta.properties"))]
-    hurt = [each for each in facts.examined.partitions if each.words]
-    rows.append(("Affected", _listed(dict.fromkeys(each.name for each in hurt), "no partition")))
-    missing = [each for each in facts.findings if each.code in _NOT_COUNTED]
+    hurt = [partition for partition in facts.examined.partitions if partition.words]
+    rows.append(("Affected", _listed(dict.fromkeys(partition_facts.name for partition_facts in hurt), "no partition")))
+    missing = [finding for finding in facts.findings if finding.code in _NOT_COUNTED]
     rows += _losses(facts)
     if missing:
-        places = dict.fromkeys(each.file or "" for each in missing)
+        places = dict.fromkeys(finding.file or "" for finding in missing)
         rows.append(("Not counted", f"what is missing or cannot be read: {_listed(places, '')}"))
     return rows
 

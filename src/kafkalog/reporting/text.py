@@ -80,7 +80,7 @@ def _left_out(screen: FirstScreen) -> Iterator[str]:
     yield from sentences[:_LEFT_OUT]
     if len(sentences) > _LEFT_OUT:
         yield f"{len(sentences) - _LEFT_OUT} more: kafkalog plan names them"
-    yield from (f"  {each}" for each in commands)
+    yield from (f"  {command}" for command in commands)
 
 
 def _details(facts: ReportFacts) -> Iterator[str]:
@@ -102,7 +102,7 @@ def _details(facts: ReportFacts) -> Iterator[str]:
     left = len(facts.findings) - min(_FINDINGS, len(facts.damages))
     if left > 0:
         yield f"{counted(left, 'more finding')}: kafkalog verify lists all"
-    runs = [(root, run) for root, found in facts.runs for run in found]
+    runs = [(root, run) for root, run_infos in facts.runs for run in run_infos]
     if runs:
         yield from ("", "earlier recoveries, the newest last")
     for root, run in runs[-_RUNS:]:

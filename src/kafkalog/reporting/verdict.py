@@ -89,7 +89,7 @@ def _sentence(facts: ReportFacts, code: ExitCode) -> str:
 def _copies(facts: ReportFacts) -> str:
     """How many partitions have copies that differ."""
     several = [] if facts.comparison is None else [each for each in facts.comparison.partitions if len(each.copies) > 1]
-    differing = sum(not each.is_clean for each in several)
+    differing = sum(not partition_comparison.is_clean for partition_comparison in several)
     if not differing:
         return "the compared directories are not as they should be"
     return f"{differing} of {counted(len(several), 'partition')} with several copies have copies that differ"

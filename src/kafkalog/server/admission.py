@@ -84,4 +84,4 @@ class Admission:
         heaviest, count = self._of_host.most_common(1)[0]
         if heaviest == host or count <= self._limits.connections // 2:
             return None
-        return self._of_heaviest(each for each in self._drop if each.host == heaviest)
+        return self._of_heaviest(connection for connection in self._drop if connection.host == heaviest)

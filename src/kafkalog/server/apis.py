@@ -63,4 +63,4 @@ def offered(served: Container[str]) -> list[Api]:
     """Return the kinds of requests listed to clients, by key: those in `served` and those refused with an error of
     their own.
     """
-    return [each for _, each in sorted(_all().items()) if each.name in served or each.name in _REFUSED_AND_OFFERED]
+    return [api for _, api in sorted(_all().items()) if api.name in served or api.name in _REFUSED_AND_OFFERED]

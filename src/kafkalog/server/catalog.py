@@ -92,7 +92,7 @@ class Catalog:
         if self.cluster.problem is not None:
             complain(self.cluster.problem)
         self._take(inventory)
-        self.held = tuple(each.path for each in inventory.log_dirs if told_held_by_others(each.path))
+        self.held = tuple(log_dir.path for log_dir in inventory.log_dirs if told_held_by_others(log_dir.path))
         """directories locked by another process"""
 
     def _take(self, inventory: Inventory) -> bool:
@@ -101,17 +101,17 @@ class Catalog:
         self.partitions = tuple(live)
         found: dict[tuple[str, int], ServedLog] = {}
         changed = False
-        for each in live:
-            key = each.topic or "", each.partition or 0
+        for partition in live:
+            key = partition.topic or "", partition.partition or 0
             if not self._chosen.takes(*key):
                 continue
             log = self._logs.get(key)
-            if log is None or log.listed.path != each.path:
-                log = ServedLog(each, self.files, as_of=self.as_of, on_damage=self._on_damage,
+            if log is None or log.listed.path != partition.path:
+                log = ServedLog(partition, self.files, as_of=self.as_of, on_damage=self._on_damage,
                                 complain=self._complain, limits=self._limits)  # fmt: skip
                 changed = True
             else:
-                changed |= self._updated(log, each)
+                changed |= self._updated(log, partition)
             found[key] = log
         if changed or found.keys() != self._logs.keys():
             self._logs = found
@@ -124,7 +124,7 @@ class Catalog:
         """Known partitions that still exist but could not be listed again. They are served as before."""
         if not inventory.all_unreadable:
             return []
-        listed = {each.path for each in inventory.partitions}
+        listed = {partition.path for partition in inventory.partitions}
         kept = [log.listed for log in self._logs.values() if log.listed.path not in listed and
                 exists(log.listed.path)]  # fmt: skip
         if kept:
@@ -226,8 +226,8 @@ class Permitted:
 
     def __init__(self, catalog: Catalog, patterns: Sequence[str]) -> None:
         self._catalog = catalog
-        self._literal = frozenset(each for each in patterns if not each.endswith("*"))
-        self._prefixes = tuple(each[:-1] for each in patterns if each.endswith("*"))
+        self._literal = frozenset(pattern for pattern in patterns if not pattern.endswith("*"))
+        self._prefixes = tuple(pattern[:-1] for pattern in patterns if pattern.endswith("*"))
         self._seen: tuple[Mapping[str, Topic], dict[str, Topic], dict[str, str]] = {}, {}, {}
 
     def permits(self, topic: str) -> bool:
@@ -242,8 +242,8 @@ class Permitted:
     def _look(self) -> tuple[Mapping[str, Topic], dict[str, Topic], dict[str, str]]:
         topics, seen = self._catalog.topics, self._seen
         if seen[0] is not topics:
-            found = {name: each for name, each in topics.items() if self.permits(name)}
-            seen = self._seen = topics, found, {each.id: name for name, each in found.items()}
+            found = {name: topic for name, topic in topics.items() if self.permits(name)}
+            seen = self._seen = topics, found, {topic.id: name for name, topic in found.items()}
         return seen
 
     @property

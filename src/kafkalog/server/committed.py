@@ -38,26 +38,26 @@ class Committed(Struct, frozen=True, kw_only=True):
     @property
     def ended_by(self) -> Undecided | None:
         """The undecided transaction that sets the last stable offset. None if an open one does, or none."""
-        found = (each for some in self.undecided.values() for each in some)
+        found = (undecided for some in self.undecided.values() for undecided in some)
         return next((each for each in found if each.first_offset == self.last_stable_offset < self.end), None)
 
     def holds_back(self, header: AnyHeader) -> bool:
         """Return whether it cannot be decided if this batch was committed."""
         if not isinstance(header, BatchHeader) or not header.is_transactional or header.is_control:
             return False
-        return any(each.holds(header) for each in self.undecided.get(header.producer_id, ()))
+        return any(undecided.holds(header) for undecided in self.undecided.get(header.producer_id, ()))
 
     def between(self, offset: int, upper: int) -> list[AbortedTransaction]:
         """Aborted transactions relevant for a fetch from `offset` up to `upper`
         (`UnifiedLog.collectAbortedTransactions`).
         """
-        found = []
-        for each in self.aborted[bisect_left(self.markers, offset) :]:
-            if each.first_offset < upper:
-                found.append(each)
-            if each.last_stable_offset >= upper:
+        aborted_transactions = []
+        for aborted_transaction in self.aborted[bisect_left(self.markers, offset) :]:
+            if aborted_transaction.first_offset < upper:
+                aborted_transactions.append(aborted_transaction)
+            if aborted_transaction.last_stable_offset >= upper:
                 break
-        return found
+        return aborted_transactions
 
 
 class CommittedWalk:
@@ -97,7 +97,7 @@ class CommittedWalk:
         for each in self._tracker.undecided:
             undecided.setdefault(each.producer_id, []).append(each)
             stable = stable if self._goes_on else min(stable, each.first_offset)
-        markers = tuple(each.last_offset for each in aborted)
+        markers = tuple(aborted_transaction.last_offset for aborted_transaction in aborted)
         return Committed(
             end=log_end,
             last_stable_offset=stable,

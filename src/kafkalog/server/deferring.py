@@ -131,8 +131,8 @@ class Deferring:
     def stop(self) -> None:
         """End every thread."""
         self._stopping.set()
-        for each in (self._computing, self._workers):
-            each.stop(_PATIENCE_S)
+        for workers in (self._computing, self._workers):
+            workers.stop(_PATIENCE_S)
 
 
 def _give_up(future: Future[Resolved]) -> None:
@@ -144,9 +144,9 @@ def _give_up(future: Future[Resolved]) -> None:
 def _forget(future: Future[Resolved]) -> None:
     if future.cancelled() or future.exception() is not None:
         return
-    found = future.result()
-    if found is not None and isinstance(found.answer, Later):  # None is what was given up on the way
-        found.answer.forget()
+    resolved = future.result()
+    if resolved is not None and isinstance(resolved.answer, Later):  # None is what was given up on the way
+        resolved.answer.forget()
 
 
 def _resolved(request: Request, answer: Answer) -> Resolved:

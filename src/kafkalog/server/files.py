@@ -134,16 +134,16 @@ class IndexBlock(msgspec.Struct, frozen=True):
         flat = Struct(">" + OFFSET_ENTRY.struct.format.removeprefix(">") * count).unpack_from(data)
         positions = flat[1::2]
         if 0 in positions:
-            positions = tuple(each if each > 0 else _BEYOND for each in positions)
+            positions = tuple(position if position > 0 else _BEYOND for position in positions)
         return cls(first, flat[::2], positions, (first + count) * OFFSET_ENTRY.size >= index.size)
 
     @classmethod
     def around(cls, index: FileSource, target: int, near: int) -> IndexBlock:
         """Return the block with the last entry whose position is below `target`. The block at `near` is tried first."""
         for first in (near, near + _SLOTS - 1):
-            found = cls.read(index, first)
-            if found.brackets(target):
-                return found
+            index_block = cls.read(index, first)
+            if index_block.brackets(target):
+                return index_block
         blocks = range(0, index.size // OFFSET_ENTRY.size, _SLOTS - 1)
 
         def begins(first: int) -> int:
@@ -196,10 +196,10 @@ class OpenLogs:
     def get(self, segment: Segment) -> OpenLog:
         """Return the log file of a segment. Raises `StorageError`."""
         with self._lock:
-            found = self._open.get(segment.path)
-            if found is not None and found.source.size >= segment.size:
+            open_log = self._open.get(segment.path)
+            if open_log is not None and open_log.source.size >= segment.size:
                 self._open.move_to_end(segment.path)
-                return found
+                return open_log
             while self._count >= self._most and self._open:
                 self._open.popitem(last=False)
             if self._count >= self._most:
@@ -211,8 +211,8 @@ class OpenLogs:
             self._closed()
             raise
         opened.waypoints = self._waypoints.of((opened.path, opened.inode))
-        if found is not None and found.inode == opened.inode:
-            opened.inherit(found)
+        if open_log is not None and open_log.inode == opened.inode:
+            opened.inherit(open_log)
         with self._lock:
             self._open[segment.path] = opened
             while len(self._open) > self._kept:
@@ -226,10 +226,10 @@ class OpenLogs:
     def forget_replaced(self, path: str) -> None:
         """Drop the file at `path` if it was replaced or deleted."""
         with self._lock:
-            found = self._open.get(path)
-        if found is None:
+            open_log = self._open.get(path)
+        if open_log is None:
             return
         status = status_of(path)
-        if status is None or (status.st_dev, status.st_ino) != found.inode:
+        if status is None or (status.st_dev, status.st_ino) != open_log.inode:
             with self._lock:
                 self._open.pop(path, None)

@@ -79,8 +79,8 @@ class Network:
         for number in range(self._count):
             self._processors.append(Processor(number, self._count, handler, self._memory, self._limits,
                                               self._admission.gone, self._complain))  # fmt: skip
-        for each in self._processors:
-            each.start()
+        for processor in self._processors:
+            processor.start()
         self._acceptor.start()
 
     @property
@@ -95,12 +95,12 @@ class Network:
 
     def changed(self, what: Change) -> None:
         """Poll every promise that waits for `what`."""
-        for each in self._processors:
-            each.changed(what)
+        for processor in self._processors:
+            processor.changed(what)
 
     def _released(self) -> None:
-        for each in self._processors:
-            each.released()
+        for processor in self._processors:
+            processor.released()
 
     def stop(self) -> None:
         """Close everything and wait for the threads."""
@@ -108,10 +108,10 @@ class Network:
         if self._acceptor.is_alive():
             self._acceptor.join()
         self._listener.close()
-        for each in self._processors:
-            each.stop()
-        for each in self._processors:
-            each.join()
+        for processor in self._processors:
+            processor.stop()
+        for processor in self._processors:
+            processor.join()
 
     def _accept_all(self) -> None:
         selector = selectors.DefaultSelector()

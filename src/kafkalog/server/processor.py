@@ -276,7 +276,7 @@ class Processor(threading.Thread):
         while self._changes:
             changed |= self._changes.popleft()
         if changed:
-            self._promises = [each for each in self._promises if self._waits(each[2], each[3])]
+            self._promises = [promise for promise in self._promises if self._waits(promise[2], promise[3])]
             heapq.heapify(self._promises)
             self._due.extend((each[2], each[3], False) for each in self._promises if each[3].awaits & changed)
         while self._promises and self._promises[0][0] <= now:

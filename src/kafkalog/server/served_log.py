@@ -123,10 +123,10 @@ class ServedLog:
             return self._bounds
 
     def _look(self, partition: Partition) -> Bounds:
-        found = self._follower.look(partition)
-        start, end = partition.log_start_offset, found.end_offset
-        if found.unread is not None:
-            self._tell_of_end(found.unread, end)
+        followed = self._follower.look(partition)
+        start, end = partition.log_start_offset, followed.end_offset
+        if followed.unread is not None:
+            self._tell_of_end(followed.unread, end)
         if self._as_of is not None:
             later = partition.offset_for_timestamp(self._as_of + 1, through_damage=True)
             if later is not None:
@@ -144,18 +144,18 @@ class ServedLog:
     @property
     def epochs(self) -> tuple[LeaderEpoch, ...]:
         """Leader epochs up to the log end."""
-        return tuple(each for each in self._listed.leader_epochs if each.start_offset <= self.bounds().end)
+        return tuple(epoch for epoch in self._listed.leader_epochs if epoch.start_offset <= self.bounds().end)
 
     @property
     def leader_epoch(self) -> int:
         """The latest leader epoch; -1 if unknown."""
-        return max((each.epoch for each in self._listed.leader_epochs), default=-1)
+        return max((leader_epoch.epoch for leader_epoch in self._listed.leader_epochs), default=-1)
 
     @property
     def committed(self) -> Committed | None:
         """Transactions of the log. None unless known for all of it."""
-        found = self._committed
-        return found if found is not None and found.end >= self.bounds().end else None
+        committed = self._committed
+        return committed if committed is not None and committed.end >= self.bounds().end else None
 
     def find_committed(self) -> Committed:
         """Find the transactions, reading only what was not read yet. May take a while."""
@@ -167,15 +167,15 @@ class ServedLog:
             walk = self._walk
             with walk.lock:
                 bounds = self.bounds()
-                found = self._committed
-                if found is None or found.end != bounds.end:
-                    found = walk.go(bounds.partition, bounds.end)
-                    if found is not None and walk is self._walk:
-                        self._committed = found
-                        self._tell_of_open(found, bounds.partition)
-                        self._tell_of_undecided(found)
-            if found is not None:
-                return found
+                committed = self._committed
+                if committed is None or committed.end != bounds.end:
+                    committed = walk.go(bounds.partition, bounds.end)
+                    if committed is not None and walk is self._walk:
+                        self._committed = committed
+                        self._tell_of_open(committed, bounds.partition)
+                        self._tell_of_undecided(committed)
+            if committed is not None:
+                return committed
             yield
 
     def of_time(self, timestamp: int | None) -> Sliced[OffsetAndTimestamp | None]:
@@ -187,11 +187,11 @@ class ServedLog:
             self._times_of, self._times = bounds, {}
         times = self._times
         if timestamp not in times:
-            found = yield from looking_for_time(bounds.partition, timestamp)
+            offset_and_timestamp = yield from looking_for_time(bounds.partition, timestamp)
             if len(times) >= _TIMES:
                 times.clear()
-            times[timestamp] = found
-            return found
+            times[timestamp] = offset_and_timestamp
+            return offset_and_timestamp
         return times[timestamp]
 
     def _tell_of_open(self, found: Committed, partition: Partition) -> None:
@@ -468,8 +468,8 @@ def _stamp(segment: Segment) -> tuple[str, int, int]:
 
 def _has_other_bytes(before: Partition, now: Partition) -> bool:
     """Return whether a file has changed other than by appending."""
-    known = {each.path: each for each in now.segments}
-    pairs = ((each, known[each.path]) for each in before.segments if each.path in known)
+    known = {segment.path: segment for segment in now.segments}
+    pairs = ((segment, known[segment.path]) for segment in before.segments if segment.path in known)
     return any(new.size < old.size or (new.size == old.size and _stamp(new) != _stamp(old)) for old, new in pairs)
 
 

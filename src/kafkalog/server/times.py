@@ -37,11 +37,11 @@ def _look(batch: RecordBatch, timestamp: int, start: int, _limits: Limits) -> Of
     header = batch.header
     epoch = header.partition_leader_epoch if isinstance(header, BatchHeader) else -1
     with _ONE_AT_A_TIME:
-        found = decode_batch(batch, limits=_BOUNDED)
-        for record in found.records:
+        decoded_batch = decode_batch(batch, limits=_BOUNDED)
+        for record in decoded_batch.records:
             if record.timestamp >= timestamp and record.offset >= start:
                 return OffsetAndTimestamp(record.offset, record.timestamp, epoch)
-        is_too_large = found.finding is not None and found.finding.code is FindingCode.LIMIT_EXCEEDED
+        is_too_large = decoded_batch.finding is not None and decoded_batch.finding.code is FindingCode.LIMIT_EXCEEDED
     if not is_too_large:
         return None
     if not isinstance(header, BatchHeader):  # its first offset is inside

@@ -59,11 +59,11 @@ class WaypointsOfFiles:
     def of(self, file: object) -> Waypoints:
         """Return the waypoints of a file, marked as the most recently read one."""
         with self._lock:
-            found = self._all.get(file)
-            if found is None:
-                found = self._all[file] = Waypoints()
+            waypoints = self._all.get(file)
+            if waypoints is None:
+                waypoints = self._all[file] = Waypoints()
             self._all.move_to_end(file)
             held = sum(map(len, self._all.values())) if len(self._all) > 1 else 0
             while held > self._most and len(self._all) > 1:
                 held -= len(self._all.popitem(last=False)[1])
-            return found
+            return waypoints

@@ -97,8 +97,8 @@ class Workers:
             threading.Thread(target=self._work, name=f"kafkalog-server-{name}-{number}", daemon=True)
             for number in range(count)
         ]
-        for each in self._threads:
-            each.start()
+        for thread in self._threads:
+            thread.start()
 
     def submit(self, task: Callable[[], T], owner: object = None) -> Future[Any]:
         """Run a task for `owner`, or for no owner. Exceptions are in the future."""
@@ -147,5 +147,5 @@ class Workers:
             self._ready.notify_all()
         for _, _, task in waiting:
             task.future.cancel()
-        for each in self._threads:
-            each.join(seconds)
+        for thread in self._threads:
+            thread.join(seconds)

@@ -134,8 +134,8 @@ class PartitionFiles:
         if len(numbers) + bool(days.null_count) == 1:
             self._add(numbers[0] if numbers else None, batch)
             return
-        for each in numbers:
-            self._add(each, batch.filter(pc.equal(days, each)))
+        for number in numbers:
+            self._add(number, batch.filter(pc.equal(days, number)))
         if days.null_count:
             self._add(None, batch.filter(days.is_null()))
 
@@ -196,8 +196,8 @@ def _days(timestamps: pa.Array) -> pa.Array:
 def made_directories(root: str, *names: str) -> str:
     """Create a directory below `root`, with its missing parents, and return its path."""
     path = root
-    for each in names:
-        path = os.path.join(path, each)
+    for name in names:
+        path = os.path.join(path, name)
         if not os.path.isdir(path):
             fs.make_directory(path)
     return path

@@ -60,7 +60,7 @@ class DeltaTopicTable:
         try:
             self._table = DeltaTable(self.path)
         except TableNotFoundError:
-            if any(each.name != "_delta_log" for each in scan_directory(self.path)):
+            if any(entry.name != "_delta_log" for entry in scan_directory(self.path)):
                 raise taken(self.path) from None
             return None
         self._settings = TableSettings.of_properties(self._table.metadata().configuration, self.path)
@@ -72,7 +72,7 @@ class DeltaTopicTable:
         found = {}
         for number in partitions if self._table is not None else ():
             names = [_application(number, each) for each in ("first", "next", "epoch", "record", "digest")]
-            places = [self._table.transaction_version(each) for each in names]
+            places = [self._table.transaction_version(name) for name in names]
             if places[1] is not None:
                 epoch = UNKNOWN_EPOCH if places[2] is None else places[2]
                 record, digest = (-1, 0) if places[3] is None else (places[3], places[4] or 0)
@@ -131,10 +131,10 @@ class DeltaTopicTable:
         """Commit one version with the files and the application transactions."""
         transactions = [
             Transaction(_application(number, name), value)
-            for number, each in sorted(commit.positions.items())
+            for number, position in sorted(commit.positions.items())
             for name, value in (
-                ("first", each.first_offset), ("next", each.next_offset), ("epoch", each.leader_epoch),
-                ("record", each.last_record), ("digest", each.digest),
+                ("first", position.first_offset), ("next", position.next_offset), ("epoch", position.leader_epoch),
+                ("record", position.last_record), ("digest", position.digest),
             )
         ]
         properties = CommitProperties(
@@ -142,7 +142,7 @@ class DeltaTopicTable:
         )
         try:
             self._table.create_write_transaction(
-                [self._action(each) for each in commit.files], "append", self._with_date(self._schema), self._by,
+                [self._action(file) for file in commit.files], "append", self._with_date(self._schema), self._by,
                 commit_properties=properties,
             )  # fmt: skip
         except (CommitFailedError, DeltaError, OSError) as error:
@@ -168,7 +168,7 @@ class DeltaTopicTable:
 
 
 def _numbers(table: Any) -> Sequence[int]:
-    return sorted({int(each["partition"]) for each in table.partitions()})
+    return sorted({int(partition["partition"]) for partition in table.partitions()})
 
 
 def _same(one: pa.Schema, other: pa.Schema) -> bool:
@@ -189,7 +189,7 @@ def _plain(type: pa.DataType) -> pa.DataType:
 def _statistics(file: DataFile) -> Mapping[str, object]:
     low: dict[str, object] = {"offset": file.first_offset}
     high: dict[str, object] = {"offset": file.last_offset}
-    if file.times is not None and (shown := [_moment(each) for each in file.times]) and None not in shown:
+    if file.times is not None and (shown := [_moment(time) for time in file.times]) and None not in shown:
         low["timestamp"], high["timestamp"] = shown
     nulls = {"offset": 0, "timestamp": file.untimed}
     return {"numRecords": file.rows, "minValues": low, "maxValues": high, "nullCount": nulls}

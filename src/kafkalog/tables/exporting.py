@@ -88,7 +88,7 @@ def export(
     Raises `UsageError`, `RecoveryRefused` where a table and a log do not go together or somebody else writes at the
     same time, and `StorageError`; what was committed before stays.
     """
-    names, replica, schemas = [os.fspath(each) for each in paths], request.replica, request.schemas
+    names, replica, schemas = [os.fspath(path) for path in paths], request.replica, request.schemas
     root = os.path.abspath(os.fspath(target))
     topics = _topics(names, request.select, replica)
     if request.values == "auto" and schemas is None:
@@ -103,12 +103,12 @@ def export(
     result = ExportResult(target=root, format=request.format, findings=findings)
     for topic, partitions in topics.items():
         with closing(_table(request.format, root, topic)) as table:
-            one = _TopicExport(
+            topic_export = _TopicExport(
                 table=table, topic=topic, partitions=partitions, wanted=wanted, bounds=request.filter,
                 result=result, accept_loss=request.accept_loss, jobs=max(jobs, 1),
                 on_bytes=on_bytes,
             )  # fmt: skip
-            one.run(by_day=request.by_day)
+            topic_export.run(by_day=request.by_day)
     return result
 
 
@@ -134,7 +134,7 @@ def _topics(paths: Sequence[str], select: Selection, replica: PathLike | None) -
         if not _LEGAL.match(each.topic):
             raise UsageError(f"the topic of {each.path} has a name that no table can have: leave it out (exclude)")
         some = found.setdefault(each.topic, [])
-        if any(one.partition == each.partition for one in some):
+        if any(partition.partition == each.partition for partition in some):
             raise UsageError(f"{each.topic}-{each.partition} was given twice: {each.path} is one of them")
         some.append(each)
     if not found:
@@ -197,7 +197,7 @@ class _TopicExport(Struct, kw_only=True):
             for each in self.partitions
         }
         self.result.partitions += reported.values()
-        rows, left = None, {each.partition or 0: each for each in self.partitions}
+        rows, left = None, {partition.partition or 0: partition for partition in self.partitions}
         while left:
             spans = self._spans(left, reported, by_day)
             if not spans:
@@ -205,12 +205,12 @@ class _TopicExport(Struct, kw_only=True):
             rows = rows or TopicRows(self.partitions, self.wanted, self.table.rules)
             schema = self.table.prepare(rows.schema, self._settings(by_day))
             positions = self.table.positions([*left])
-            if any(positions.get(each.number) != each.known for each in spans):
+            if any(positions.get(span.number) != span.known for span in spans):
                 continue  # it was made by somebody else meanwhile
             left = self._round(rows, schema, spans, reported)
 
     def _settings(self, by_day: bool) -> TableSettings:
-        ids = [each.metadata.topic_id for each in self.partitions if each.metadata is not None]
+        ids = [partition.metadata.topic_id for partition in self.partitions if partition.metadata is not None]
         return TableSettings(
             topic=self.topic, isolation_level=self.wanted.isolation_level, values=self.wanted.values, by_day=by_day,
             masks=tuple(sorted(self.wanted.masks)), topic_id=ids[0] if ids else None,
@@ -268,8 +268,8 @@ class _TopicExport(Struct, kw_only=True):
                 self.table.commit(Commit([file for each in new for file in each.files], positions, id))
         except BaseException as error:
             if not is_committing or isinstance(error, RecoveryRefused):  # else nobody knows whether a commit has them
-                for each in works:
-                    _forget(each)
+                for work in works:
+                    _forget(work)
             raise
         for one in added:
             self._report(one, reported[one.span.number])
@@ -280,11 +280,11 @@ class _TopicExport(Struct, kw_only=True):
         stopped = Event()
         with ThreadPoolExecutor(self.jobs) as pool:
             threads = max(self.jobs // len(spans), 1)
-            works = [pool.submit(self._read, rows, schema, each, id, stopped, threads) for each in spans]
+            works = [pool.submit(self._read, rows, schema, span, id, stopped, threads) for span in spans]
             try:
                 wait(works, return_when=FIRST_EXCEPTION)
             finally:
-                if any(not each.done() or each.exception() is not None for each in works):
+                if any(not work.done() or work.exception() is not None for work in works):
                     stopped.set()
         return works
 
@@ -309,7 +309,7 @@ class _TopicExport(Struct, kw_only=True):
             raise
         digest = digest_of(span.partition, end - 1, masked=bool(self.wanted.masks)) if count else None
         told = (-1, 0) if digest is None else (end - 1, digest)
-        if is_whole and all(each.code is FindingCode.VALUE_UNDECODABLE for each in findings):
+        if is_whole and all(finding.code is FindingCode.VALUE_UNDECODABLE for finding in findings):
             end = max(end, span.end_offset)
         first = span.start_offset if span.known is None else span.known.first_offset
         return _Added(
@@ -318,7 +318,7 @@ class _TopicExport(Struct, kw_only=True):
 
     def _together(self, rows: Iterator[Rows]) -> Iterator[Rows]:
         """Pass the rows on unchanged; the total size of the partitions decides between compiled code and Python."""
-        with together(sum(each.size for each in self.partitions)):
+        with together(sum(partition.size for partition in self.partitions)):
             yield from rows
 
     def _tell(self, span: Span, offsets: int) -> None:
@@ -331,8 +331,8 @@ class _TopicExport(Struct, kw_only=True):
         if not added.files:
             return
         to.next_offset = added.position.next_offset
-        first = min(each.first_offset for each in added.files)
+        first = min(file.first_offset for file in added.files)
         to.first_offset = first if to.first_offset is None else to.first_offset
-        to.records += sum(each.rows for each in added.files)
+        to.records += sum(file.rows for file in added.files)
         to.files += len(added.files)
-        to.bytes += sum(each.size for each in added.files)
+        to.bytes += sum(file.size for file in added.files)

@@ -91,7 +91,7 @@ class IcebergTopicTable:
             return {}
         try:
             found = json.loads(self._table.properties.get(_POSITIONS, "{}"))
-            return {each: Position(*found[str(each)]) for each in partitions if str(each) in found}
+            return {partition: Position(*found[str(partition)]) for partition in partitions if str(partition) in found}
         except (ValueError, TypeError):
             raise FormatError(f"the property {_POSITIONS} is not what an export wrote", source=self.path) from None
 
@@ -156,17 +156,17 @@ class IcebergTopicTable:
         positions = {**json.loads(self._table.properties.get(_POSITIONS, "{}"))}
         positions |= {str(number): list(structs.asdict(each).values()) for number, each in commit.positions.items()}
         summary = {_COMMIT: commit.id}
-        for each in commit.files:
-            first, last = f"kafkalog.first-offset.{each.partition}", f"kafkalog.last-offset.{each.partition}"
-            summary[first] = str(min(each.first_offset, int(summary.get(first, each.first_offset))))
-            summary[last] = str(max(each.last_offset, int(summary.get(last, each.last_offset))))
+        for file in commit.files:
+            first, last = f"kafkalog.first-offset.{file.partition}", f"kafkalog.last-offset.{file.partition}"
+            summary[first] = str(min(file.first_offset, int(summary.get(first, file.first_offset))))
+            summary[last] = str(max(file.last_offset, int(summary.get(last, file.last_offset))))
         files = [self._file(each) for each in commit.files]
         try:
             with self._table.transaction() as change:
                 change.set_properties({_POSITIONS: json.dumps(positions), _COMMIT: commit.id})
                 with change.update_snapshot(snapshot_properties=summary).fast_append() as append:
-                    for each in files:
-                        append.append_data_file(each)
+                    for file in files:
+                        append.append_data_file(file)
         except CommitFailedException as error:
             raise concurrent(self.path) from error
         except (CommitStateUnknownException, OSError) as error:
@@ -212,7 +212,7 @@ def _counted(plan: dict[int, Any], file: DataFile, ids: Mapping[str, int]) -> di
         for group in range(metadata.num_row_groups)
         for number in range(metadata.num_columns)
     ]
-    without = {ids[each.path_in_schema] for each in columns if not each.is_stats_set}
+    without = {ids[column.path_in_schema] for column in columns if not column.is_stats_set}
     return {id: replace(each, mode=_NONE) if id in without else each for id, each in plan.items()}
 
 

@@ -79,8 +79,8 @@ class ParquetTable:
                 raise TypeError
         except MissingFileError:
             if any(
-                each.name != _LOCK and not each.name.startswith(f"{MANIFEST}.") and not self._is_partition(each.name)
-                for each in scan_directory(self.path)
+                entry.name != _LOCK and not entry.name.startswith(f"{MANIFEST}.") and not self._is_partition(entry.name)
+                for entry in scan_directory(self.path)
             ):
                 raise taken(self.path) from None
             self._refuse_unaccounted(self._data_files())
@@ -100,7 +100,7 @@ class ParquetTable:
     def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
         """Positions from the manifest."""
         found: dict[int, Position] = self._manifest.get("positions", {})
-        return {each: found[each] for each in partitions if each in found}
+        return {partition: found[partition] for partition in partitions if partition in found}
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
         """Create the folder; later files may have more columns than earlier ones."""
@@ -141,12 +141,12 @@ class ParquetTable:
             )
 
     def _of_exports(self, directory: str) -> Iterator[str]:
-        for each in list(scan_directory(directory)):
-            path = os.path.join(directory, each.name)
-            if each.is_dir(follow_symlinks=False):
-                if self._is_partition(each.name) or each.name.startswith("date="):
+        for entry in list(scan_directory(directory)):
+            path = os.path.join(directory, entry.name)
+            if entry.is_dir(follow_symlinks=False):
+                if self._is_partition(entry.name) or entry.name.startswith("date="):
                     yield from self._of_exports(path)
-            elif each.name.startswith((_BEGINNING, f"{MANIFEST}.")):
+            elif entry.name.startswith((_BEGINNING, f"{MANIFEST}.")):
                 yield path
 
     def begin(self, round_id: str) -> None:
@@ -165,7 +165,7 @@ class ParquetTable:
 
     def _write(self, manifest: dict[str, Any], positions: Mapping[int, Position]) -> None:
         """Replace the manifest."""
-        told = {str(number): list(asdict(each).values()) for number, each in sorted(positions.items())}
+        told = {str(number): list(asdict(position).values()) for number, position in sorted(positions.items())}
         with NewFile(os.path.join(self.path, MANIFEST), overwrite=True) as file:
             file.append(json.dumps({**manifest, "positions": told}, indent=1).encode())
         self._manifest = {**manifest, "positions": dict(positions)}
@@ -188,10 +188,10 @@ class ParquetTable:
         manifest = self._as_written()
         manifest["files"] += [
             {
-                "path": os.path.relpath(each.path, self.path), "rows": each.rows, "size": each.size,
-                "first_offset": each.first_offset, "last_offset": each.last_offset,
+                "path": os.path.relpath(file.path, self.path), "rows": file.rows, "size": file.size,
+                "first_offset": file.first_offset, "last_offset": file.last_offset,
             }
-            for each in commit.files
+            for file in commit.files
         ]  # fmt: skip
         self._write(manifest, {**self._manifest.get("positions", {}), **commit.positions})
 

@@ -111,15 +111,15 @@ def span_of(
     elif asked is None or start < asked:
         walk = partition.batches(start_offset=start, on_damage=STOP)
         next(iter(walk), None)
-        findings += [each for each in walk.findings if each not in findings]
+        findings += [finding for finding in walk.findings if finding not in findings]
     return None
 
 
 def _asked(partition: Partition, bounds: RecordFilter) -> int | None:
     asked = bounds.end_offset
     if bounds.end_timestamp is not None:
-        found = partition.offset_for_timestamp(bounds.end_timestamp, through_damage=True)
-        asked = asked if found is None else min(found.offset, found.offset if asked is None else asked)
+        timestamp = partition.offset_for_timestamp(bounds.end_timestamp, through_damage=True)
+        asked = asked if timestamp is None else min(timestamp.offset, timestamp.offset if asked is None else asked)
     return asked
 
 
@@ -135,8 +135,8 @@ def _missing(partition: Partition, start: int) -> RecoveryRefused:
 def _first(partition: Partition, bounds: RecordFilter, end: int, findings: list[Finding]) -> int:
     start = max(partition.log_start_offset, bounds.start_offset or 0)
     if bounds.start_timestamp is not None:
-        found = partition.offset_for_timestamp(bounds.start_timestamp, findings=findings)
-        start = end if found is None else max(start, found.offset)
+        offset_and_timestamp = partition.offset_for_timestamp(bounds.start_timestamp, findings=findings)
+        start = end if offset_and_timestamp is None else max(start, offset_and_timestamp.offset)
     return start
 
 
@@ -178,8 +178,8 @@ def _require_not_rewritten(partition: Partition, known: Position, *, masked: boo
 
 def _rewritten_from(partition: Partition, known: Position) -> int:
     """Offset at which a leader epoch later than that of the table's last record begins, or the table's position."""
-    later = [each for each in partition.leader_epochs if each.epoch > known.leader_epoch]
-    begins = min((each.start_offset for each in later), default=known.next_offset)
+    later = [leader_epoch for leader_epoch in partition.leader_epochs if leader_epoch.epoch > known.leader_epoch]
+    begins = min((leader_epoch.start_offset for leader_epoch in later), default=known.next_offset)
     return begins if begins < known.next_offset else _epoch_in_log(partition, known)
 
 

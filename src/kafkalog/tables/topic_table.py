@@ -50,7 +50,7 @@ class TableSettings(Struct, frozen=True, kw_only=True):
             return cls(
                 topic=str(found["topic"]), isolation_level=str(found["isolation-level"]), values=str(found["values"]),
                 by_day=found["by-day"] == "true", topic_id=found.get("topic-id"),
-                masks=tuple(str(each) for each in json.loads(str(found["masks"]))),
+                masks=tuple(str(load) for load in json.loads(str(found["masks"]))),
             )  # fmt: skip
         except (KeyError, ValueError, TypeError):
             raise UsageError(f"{path} has lost what its export wrote of itself; nothing is added to it") from None

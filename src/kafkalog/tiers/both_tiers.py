@@ -102,7 +102,7 @@ class BothTiers:
         mount(self.path, self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        listed = tuple(each for segments in self.listed.values() for each in segments)
+        listed = tuple(segment for segments in self.listed.values() for segment in segments)
         return BothTiers, (self.local, self.tier, self.metadata, listed)
 
     def origin(self, path: str) -> str:
@@ -120,9 +120,9 @@ class BothTiers:
         found: dict[Key, list[ListedSegment]] = {}
         listed = self.tier.segments() if self.known is None else self.known
         ids = {**newest_topic_ids(listed), **self._local_ids}
-        for each in listed:
-            if ids[each.key] == each.topic_id:
-                found.setdefault(each.key, []).append(each)
+        for listed_segment in listed:
+            if ids[listed_segment.key] == listed_segment.topic_id:
+                found.setdefault(listed_segment.key, []).append(listed_segment)
         return found
 
     @cached_property
@@ -177,13 +177,13 @@ class BothTiers:
         """Return the remote part of a log, below its local part."""
         local = self._local_partitions.get(PartitionName(*key))
         end = local.segments[0].base_offset if local is not None and local.segments else None
-        found = self.copied(key)
+        remote_stretches = self.copied(key)
         if end is None:
-            return found
+            return remote_stretches
         return [
-            RemoteStretch(each.first, min(each.last, end - 1), each.segment)
-            for each in found
-            if each.first < end and each.segment.start_offset < end
+            RemoteStretch(remote_stretch.first, min(remote_stretch.last, end - 1), remote_stretch.segment)
+            for remote_stretch in remote_stretches
+            if remote_stretch.first < end and remote_stretch.segment.start_offset < end
         ]
 
     def bounds(self, directory: str) -> tuple[int | None, int] | None:
@@ -220,7 +220,7 @@ class BothTiers:
             yield from self._side_files(key)
 
     def _remote_files(self, key: Key) -> Iterator[tuple[str, _Held]]:
-        objects = {each.id: each for each in self.listed.get(key, ())}
+        objects = {listed_segment.id: listed_segment for listed_segment in self.listed.get(key, ())}
         is_untold = not self._by_events(key)
         for stretch in self.stretches(key):
             segment = stretch.segment
@@ -247,7 +247,7 @@ class BothTiers:
         """Return the check whether a log object belongs to its name, for logs without events."""
         segments = self.segments(key)
         number = segments.index(segment)
-        objects = {each.id: each for each in self.listed[key]}
+        objects = {listed_segment.id: listed_segment for listed_segment in self.listed[key]}
         local = self._local_partitions.get(PartitionName(*key))
         epochs = local.leader_epochs if local is not None and local.leader_epochs else self.epochs(key)
         return self._identity_of(
@@ -291,7 +291,7 @@ class BothTiers:
 
         Reads the end of each log. Raises `StorageError` if one cannot be read.
         """
-        listed = {each.id: each for each in self.listed.get(key, ())}
+        listed = {listed_segment.id: listed_segment for listed_segment in self.listed.get(key, ())}
         for segment in self._by_events(key):
             there = listed.get(segment.id)
             if there is None or not there.has_log or not segment.is_readable:
@@ -348,7 +348,7 @@ class BothTiers:
         if not parts:
             return RemoteEntry(os.path.basename(self.path), self.path, True, 0, 0)
         around = "/".join([self.path, *parts[:-1]])
-        return next((each for each in self.entries(around) if each.name == parts[-1]), None)
+        return next((entry for entry in self.entries(around) if entry.name == parts[-1]), None)
 
     def entries(self, path: str) -> list[RemoteEntry]:
         """Return the entries of a directory."""
@@ -390,7 +390,7 @@ class BothTiers:
         """Return the log object of a stretch, up to its last offset. Raises `StorageError` if it differs from what was
         copied.
         """
-        there = next((each for each in self.listed.get(key, ()) if each.id == stretch.segment.id), None)
+        there = next((segment for segment in self.listed.get(key, ()) if segment.id == stretch.segment.id), None)
         item = None if there is None or there.lacking else there.objects.get(FileKind.LOG)
         if item is None:
             place = f"{self.tier.place}: segment {stretch.segment.id}"
@@ -413,7 +413,7 @@ class BothTiers:
 
     def _last(self, key: Key) -> ListedSegment | None:
         """Return the last listed segment that is read."""
-        listed = {each.id: each for each in self.listed.get(key, ())}
+        listed = {listed_segment.id: listed_segment for listed_segment in self.listed.get(key, ())}
         return next((listed[each.segment.id] for each in reversed(self.copied(key)) if each.segment.id in listed), None)
 
     def open(self, path: str) -> RemoteFile:

@@ -27,9 +27,9 @@ def newest_topic_ids(listed: Iterable[ListedSegment]) -> dict[tuple[str, int], s
     objects.
     """
     newest: dict[tuple[str, int], tuple[int, str]] = {}
-    for each in listed:
-        modified = max((item.modified_ns for item in each.objects.values()), default=0)
-        newest[each.key] = max(newest.get(each.key, (0, "")), (modified, each.topic_id))
+    for listed_segment in listed:
+        modified = max((item.modified_ns for item in listed_segment.objects.values()), default=0)
+        newest[listed_segment.key] = max(newest.get(listed_segment.key, (0, "")), (modified, listed_segment.topic_id))
     return {key: topic_id for key, (_modified, topic_id) in newest.items()}
 
 
@@ -61,11 +61,11 @@ def segments_of(tier: RemoteTier, listed: Sequence[ListedSegment]) -> list[Remot
     chosen, epochs = _chosen(tier, listed)
     if not chosen:
         return []
-    told = in_order(lambda each: _described(tier, each), chosen)
-    following = [each.base_offset - 1 for each in chosen[1:]] + [None]
+    remote_segments = in_order(lambda each: _described(tier, each), chosen)
+    following = [listed_segment.base_offset - 1 for listed_segment in chosen[1:]] + [None]
     return [
-        segment or _made(tier, each, last_offset_of(tier, each) if end is None else end, epochs)
-        for segment, each, end in zip(told, chosen, following, strict=True)
+        segment or _made(tier, listed_segment, last_offset_of(tier, listed_segment) if end is None else end, epochs)
+        for segment, listed_segment, end in zip(remote_segments, chosen, following, strict=True)
     ]
 
 
@@ -80,16 +80,16 @@ def _described(tier: RemoteTier, listed: ListedSegment) -> RemoteSegment | None:
 def _chosen(tier: RemoteTier, listed: Sequence[ListedSegment]) -> tuple[list[ListedSegment], tuple[LeaderEpoch, ...]]:
     """One segment for each base offset, and the leader epochs of their log."""
     by_base: dict[int, list[ListedSegment]] = defaultdict(list)
-    for each in listed:
-        by_base[each.base_offset].append(each)
-    with_log = [base for base, found in by_base.items() if any(each.has_log for each in found)]
+    for listed_segment in listed:
+        by_base[listed_segment.base_offset].append(listed_segment)
+    with_log = [base for base, listed_segments in by_base.items() if any(each.has_log for each in listed_segments)]
     bases = sorted(base for base in by_base if with_log and min(with_log) <= base <= max(with_log))
     if not bases:
         return [], ()
     newest = max(listed, key=lambda each: max((item.modified_ns for item in each.objects.values()), default=0))
-    asked = [newest, *(each for base in bases[-2:] for each in by_base[base])]
-    last = max((epochs_of(tier, each) for each in asked), key=_reach)
-    while len(bases) > 1 and not any(_leads(tier, each, last) for each in by_base[bases[-1]]):
+    asked = [newest, *(segment for base in bases[-2:] for segment in by_base[base])]
+    last = max((epochs_of(tier, segment) for segment in asked), key=_reach)
+    while len(bases) > 1 and not any(_leads(tier, segment, last) for segment in by_base[bases[-1]]):
         bases.pop()  # of a log that was truncated
     chosen = []
     for base in bases:
@@ -122,7 +122,7 @@ def _leads(tier: RemoteTier, listed: ListedSegment, epochs: Sequence[LeaderEpoch
 
 
 def _made(tier: RemoteTier, listed: ListedSegment, end: int, epochs: Sequence[LeaderEpoch]) -> RemoteSegment:
-    own = [each for each in epochs if each.start_offset <= end]
+    own = [epoch for epoch in epochs if epoch.start_offset <= end]
     while len(own) > 1 and own[1].start_offset <= listed.base_offset:
         own.pop(0)
     return RemoteSegment(

@@ -103,10 +103,10 @@ class Identity:
         None if unknown.
         """
         own, before = _producers(self.beside(FileKind.PRODUCER_SNAPSHOT)), _producers(self.before())
-        older = {each.producer_id: each.last_offset for each in before}
-        for each in own:
-            known = older.get(each.producer_id)
-            if known is not None and 0 <= each.last_offset < self.base_offset and each.last_offset != known:
+        older = {producer_entry.producer_id: producer_entry.last_offset for producer_entry in before}
+        for entry in own:
+            known = older.get(entry.producer_id)
+            if known is not None and 0 <= entry.last_offset < self.base_offset and entry.last_offset != known:
                 return False
         latest = max(own, key=lambda each: each.last_offset, default=None)
         if latest is None or latest.last_offset < self.base_offset:

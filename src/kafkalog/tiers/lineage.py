@@ -48,13 +48,13 @@ def leads_to(own: Sequence[LeaderEpoch], epochs: Sequence[LeaderEpoch], *offsets
     log are ignored.
     """
     begins = epochs[0].start_offset if epochs else 0
-    asked = {*(each.start_offset for each in own), *offsets}
+    asked = {*(leader_epoch.start_offset for leader_epoch in own), *offsets}
     return all(epoch_at(epochs, offset) == epoch_at(own, offset) for offset in asked if own and offset >= begins)
 
 
 def epoch_ends(segment: RemoteSegment) -> list[tuple[int, int, int]]:
     """Epoch, first and last offset of each epoch in a segment."""
-    bounds = [*(each.start_offset for each in segment.leader_epochs[1:]), segment.end_offset + 1]
+    bounds = [*(leader_epoch.start_offset for leader_epoch in segment.leader_epochs[1:]), segment.end_offset + 1]
     return [
         (epoch, max(first, segment.start_offset), following - 1)
         for (epoch, first), following in zip(segment.leader_epochs, bounds, strict=True)
@@ -70,13 +70,13 @@ def lineage(
     copies again what the old one had not reported. Records of an epoch that the log did not have, or had elsewhere,
     belong to a truncated log. Without epochs those of the segments are used, the largest first.
     """
-    readable = [each for each in segments if each.is_readable]
+    readable = [segment for segment in segments if segment.is_readable]
     known = list(epochs) or _epochs_of(readable)
-    found: list[RemoteStretch] = []
+    remote_stretches: list[RemoteStretch] = []
     for number, (epoch, begins) in enumerate(known):
         until = known[number + 1].start_offset if number + 1 < len(known) else end
-        found += _of_epoch(readable, epoch, begins, until)
-    return _joined(found)
+        remote_stretches += _of_epoch(readable, epoch, begins, until)
+    return _joined(remote_stretches)
 
 
 def _epochs_of(segments: Sequence[RemoteSegment]) -> list[LeaderEpoch]:
@@ -85,12 +85,12 @@ def _epochs_of(segments: Sequence[RemoteSegment]) -> list[LeaderEpoch]:
     for segment in segments:
         for epoch, offset, _last in epoch_ends(segment):
             first[epoch] = min(offset, first.get(epoch, offset))
-    found: list[LeaderEpoch] = []
+    leader_epoches: list[LeaderEpoch] = []
     for epoch in sorted(first):
-        while found and found[-1].start_offset >= first[epoch]:
-            found.pop()
-        found.append(LeaderEpoch(epoch, first[epoch]))
-    return found
+        while leader_epoches and leader_epoches[-1].start_offset >= first[epoch]:
+            leader_epoches.pop()
+        leader_epoches.append(LeaderEpoch(epoch, first[epoch]))
+    return leader_epoches
 
 
 def _of_epoch(segments: Sequence[RemoteSegment], epoch: int, begins: int, until: int | None) -> list[RemoteStretch]:
@@ -109,18 +109,18 @@ def _of_epoch(segments: Sequence[RemoteSegment], epoch: int, begins: int, until:
 
 def _joined(parts: Sequence[RemoteStretch]) -> list[RemoteStretch]:
     """Sort by offset, merge stretches of the same segment, and cut each where the next one begins."""
-    found: list[RemoteStretch] = []
+    stretches: list[RemoteStretch] = []
     for part in sorted(parts, key=lambda each: (each.first, each.last)):
-        if found and found[-1].segment is part.segment and found[-1].last + 1 == part.first:
-            found[-1] = replace(found[-1], last=part.last)
+        if stretches and stretches[-1].segment is part.segment and stretches[-1].last + 1 == part.first:
+            stretches[-1] = replace(stretches[-1], last=part.last)
             continue
-        while found and found[-1].last >= part.first:
-            if found[-1].first >= part.first:
-                found.pop()
-            elif found[-1].last >= part.last:
+        while stretches and stretches[-1].last >= part.first:
+            if stretches[-1].first >= part.first:
+                stretches.pop()
+            elif stretches[-1].last >= part.last:
                 break
             else:
-                found[-1] = replace(found[-1], last=part.first - 1)
+                stretches[-1] = replace(stretches[-1], last=part.first - 1)
         else:
-            found.append(part)
-    return found
+            stretches.append(part)
+    return stretches

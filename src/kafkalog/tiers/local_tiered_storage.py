@@ -68,14 +68,14 @@ class LocalTieredStorage:
     def segments(self) -> list[ListedSegment]:
         """Return all segments with an object of a known kind."""
         self._others = []
-        found: list[ListedSegment] = []
+        segments: list[ListedSegment] = []
         for entry in scan_directory(self.place):
             directory = _directory(entry.name) if entry.is_dir() else None
             if directory is None:
                 self._others.append(entry.path)
             else:
-                found += self._of_partition(entry.path, directory)
-        return sorted(found, key=lambda each: (each.topic, each.partition, each.topic_id, each.base_offset, each.id))
+                segments += self._of_partition(entry.path, directory)
+        return sorted(segments, key=lambda each: (each.topic, each.partition, each.topic_id, each.base_offset, each.id))
 
     def _of_partition(self, path: str, directory: _Directory) -> Iterable[ListedSegment]:
         objects: dict[tuple[int, str], dict[FileKind, RemoteObject]] = defaultdict(dict)
@@ -87,11 +87,11 @@ class LocalTieredStorage:
                 continue
             base, segment_id, suffix = named
             status = entry.stat()
-            made = RemoteObject(entry.path, status.st_size, status.st_mtime_ns)
+            remote_object = RemoteObject(entry.path, status.st_size, status.st_mtime_ns)
             if suffix == _EPOCHS:
-                epochs[base, segment_id] = made
+                epochs[base, segment_id] = remote_object
             else:
-                objects[base, segment_id][_KINDS[suffix]] = made
+                objects[base, segment_id][_KINDS[suffix]] = remote_object
         for base, segment_id in {**objects, **dict.fromkeys(epochs)}:
             key = base, segment_id
             yield ListedSegment(

@@ -91,4 +91,4 @@ def _looks_tiered(root: str, key: Key, tiering: Tiering) -> bool:
         epochs = decode_leader_epochs(read_small(path, DEFAULT_LIMITS.checkpoint_bytes), source=path)
     except (FormatError, NotRegularFileError, OSError):
         return False
-    return bool(tiering.known_from(key, begins, [each.start_offset for each in epochs]))
+    return bool(tiering.known_from(key, begins, [epoch.start_offset for epoch in epochs]))

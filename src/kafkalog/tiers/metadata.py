@@ -51,7 +51,7 @@ class RemoteMetadata(Struct, frozen=True, kw_only=True):
     @property
     def all(self) -> list[RemoteSegment]:
         """The segments of all partitions, by topic, partition and offset."""
-        found = [each for segments in self.segments.values() for each in segments]
+        found = [segment for segments in self.segments.values() for segment in segments]
         return sorted(found, key=lambda each: (each.topic, each.partition, each.topic_id, each.start_offset, each.id))
 
     def of(self, topic: str, partition: int, topic_id: str | None = None) -> list[RemoteSegment]:
@@ -59,14 +59,14 @@ class RemoteMetadata(Struct, frozen=True, kw_only=True):
         name.
         """
         if topic_id is None:
-            ids = [each.topic_id for each in self._latest() if each.key == (topic, partition)]
+            ids = [segment.topic_id for segment in self._latest() if segment.key == (topic, partition)]
             topic_id = ids[-1] if ids else ""
-        found = self.segments.get((topic_id, partition), ())
-        return sorted(found, key=lambda each: (each.start_offset, each.end_offset, each.id))
+        remote_segments = self.segments.get((topic_id, partition), ())
+        return sorted(remote_segments, key=lambda each: (each.start_offset, each.end_offset, each.id))
 
     def _latest(self) -> list[RemoteSegment]:
-        found = [segments[-1] for segments in self.segments.values() if segments]
-        return sorted(found, key=lambda each: each.events[0].timestamp)
+        remote_segments = [segments[-1] for segments in self.segments.values() if segments]
+        return sorted(remote_segments, key=lambda each: each.events[0].timestamp)
 
 
 def is_remote_metadata(partition: Partition) -> bool:
@@ -93,7 +93,7 @@ def read_remote_metadata(partitions: Iterable[Partition], limits: Limits = DEFAU
             if record.offset not in read[number]:
                 read[number].add(record.offset)
                 events.take(number, record.offset, record.value, partition.path)
-        events.findings += [each for each in reader.findings if each.severity is Severity.ERROR]
+        events.findings += [finding for finding in reader.findings if finding.severity is Severity.ERROR]
     return events.read(tuple(sources))
 
 
@@ -112,7 +112,7 @@ class _Events:
 
     def take(self, number: int, offset: int, value: bytes | None, path: str) -> None:
         record = self._decode(value)
-        self.findings += [replace(each, file=path, offset=offset) for each in record.findings]
+        self.findings += [replace(finding, file=path, offset=offset) for finding in record.findings]
         fields = {} if record.decoded is None else record.decoded.fields
         try:
             self._apply(record, fields, number, offset, path)
@@ -121,13 +121,13 @@ class _Events:
 
     def _apply(self, record: FramedRecord, fields: Mapping[str, Any], number: int, offset: int, path: str) -> None:
         if record.name == _SEGMENT:
-            made = _segment(fields, number, offset)
-            if made.id not in self._segments:
-                self._segments[made.id] = made
-                for event in self._early.pop(made.id, ()):
-                    self._follow(made.id, event, path)
+            remote_segment = _segment(fields, number, offset)
+            if remote_segment.id not in self._segments:
+                self._segments[remote_segment.id] = remote_segment
+                for event in self._early.pop(remote_segment.id, ()):
+                    self._follow(remote_segment.id, event, path)
             else:
-                self._follow(made.id, made.events[0], path)
+                self._follow(remote_segment.id, remote_segment.events[0], path)
         elif record.name == _UPDATE:
             self._follow(fields["remote_log_segment_id"]["id"], _event(fields, number, offset), path)
         elif record.name == _PARTITION and fields["remote_partition_delete_state"] == _DELETE_PARTITION_FINISHED:
@@ -151,13 +151,13 @@ class _Events:
 
     def read(self, sources: tuple[str, ...]) -> RemoteMetadata:
         for segment_id, events in self._early.items():
-            path = next((each for each in sources if each.endswith(f"-{events[0].metadata_partition}")), None)
+            path = next((source for source in sources if source.endswith(f"-{events[0].metadata_partition}")), None)
             detail = f"{events[0].state.name} of segment {segment_id}, of which no event before says what it is"
             self._odd(detail, events[0].offset, path or "")
         found: dict[TopicIdPartition, list[RemoteSegment]] = defaultdict(list)
         for segment in self._segments.values():
             found[segment.topic_id, segment.partition].append(segment)
-        segments = {key: tuple(each) for key, each in found.items()}
+        segments = {key: tuple(remote_segments) for key, remote_segments in found.items()}
         return RemoteMetadata(
             segments=segments, deleted=frozenset(self._deleted), sources=sources, findings=tuple(self.findings)
         )
@@ -171,7 +171,7 @@ def _event(fields: Mapping[str, Any], number: int, offset: int) -> RemoteSegment
 def _segment(fields: Mapping[str, Any], number: int, offset: int) -> RemoteSegment:
     named = fields["remote_log_segment_id"]
     of = named["topic_id_partition"]
-    epochs = tuple(LeaderEpoch(each["leader_epoch"], each["offset"]) for each in fields["segment_leader_epochs"])
+    epochs = tuple(LeaderEpoch(field["leader_epoch"], field["offset"]) for field in fields["segment_leader_epochs"])
     if not epochs or fields["end_offset"] < fields["start_offset"] or fields["start_offset"] < 0:
         raise ValueError(f"offsets {fields['start_offset']} to {fields['end_offset']}, {len(epochs)} epochs")
     return RemoteSegment(

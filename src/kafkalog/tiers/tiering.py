@@ -139,7 +139,7 @@ class Tiering:
         found = []
         if self.configured is not None and self.configured.get(key[0]):
             found.append(SETTINGS)
-        if any(each.is_readable for each in self.remote.of(*key)):
+        if any(remote_segment.is_readable for remote_segment in self.remote.of(*key)):
             found.append(EVENTS)
         return tuple(found)
 
@@ -165,11 +165,11 @@ class Tiering:
             return gone, False
         from kafkalog.tiers.lineage import reaches  # few logs are tiered
 
-        reached = reaches([each for each in segments if each.is_readable], start)
+        reached = reaches([segment for segment in segments if segment.is_readable], start)
         if reached >= begins or self.remote.findings:
             return gone, reached >= begins
         is_under_way = any(
-            not each.is_readable and each.start_offset <= reached <= each.end_offset for each in segments
+            not segment.is_readable and segment.start_offset <= reached <= segment.end_offset for segment in segments
         )
         return (gone, False) if is_under_way else ((reached, begins - 1), True)
 

@@ -162,15 +162,15 @@ class ColumnDecoder:
         """Decode a value that has no frame, or any value of a column of text; return value and problem, one of them
         None.
         """
-        found = self._decoder.decode(data, headers, self._topic, self._part)
-        if found.problem is not None:
-            raise UndecodableError(found.problem.removeprefix(f"{self._part}: "))
-        words = None if found.schema is None else self._words_of(found.schema)
+        decoded_value = self._decoder.decode(data, headers, self._topic, self._part)
+        if decoded_value.problem is not None:
+            raise UndecodableError(decoded_value.problem.removeprefix(f"{self._part}: "))
+        words = None if decoded_value.schema is None else self._words_of(decoded_value.schema)
         if not self._is_text:
-            if pa.types.is_string(self.type) and isinstance(found.value, str):
-                return found.value, words
+            if pa.types.is_string(self.type) and isinstance(decoded_value.value, str):
+                return decoded_value.value, words
             raise UndecodableError("it has no schema, and the column has one")
-        return found.value if isinstance(found.value, str) else _dumps(found.value), words
+        return decoded_value.value if isinstance(decoded_value.value, str) else _dumps(decoded_value.value), words
 
     def _words_of(self, schema: Schema) -> dict[str, object]:
         found = self._words.get(schema)

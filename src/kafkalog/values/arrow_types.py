@@ -147,7 +147,7 @@ def _message(descriptor: Any, within: frozenset[str], fields: list[int]) -> pa.D
     fields[0] += len(descriptor.fields) or 1
     if name in within or fields[0] > _MOST_FIELDS or not descriptor.fields:
         raise _NoTypeError
-    return pa.struct([(each.name, _field(each, within | {name}, fields)) for each in descriptor.fields])
+    return pa.struct([(field.name, _field(field, within | {name}, fields)) for field in descriptor.fields])
 
 
 def _field(of: Any, within: frozenset[str], fields: list[int]) -> pa.DataType:

@@ -63,10 +63,10 @@ def prepare(
     """
     walk = _Walk(references=references, typed=typed or raw, raw=raw)
     try:
-        made = walk.part(schema, "", is_item=False)
+        part = walk.part(schema, "", is_item=False)
     except (KeyError, TypeError, AttributeError, RecursionError):
         raise UndecodableError("its Avro schema is not one") from None
-    return Prepared(made.schema, walk.is_recursive)
+    return Prepared(part.schema, walk.is_recursive)
 
 
 def member(number: int) -> str:
@@ -77,8 +77,8 @@ def member(number: int) -> str:
 def members(branches: list[Any]) -> list[str | None]:
     """Name of each branch of a union of several types; None for null, which Spark does not count."""
     names: list[str | None] = []
-    for each in branches:
-        names.append(None if _is_null(each) else member(len(names) - names.count(None)))
+    for branch in branches:
+        names.append(None if _is_null(branch) else member(len(names) - names.count(None)))
     return names
 
 
@@ -88,7 +88,7 @@ def _is_null(branch: Any) -> bool:
 
 def is_optional(branches: list[Any]) -> bool:
     """Whether a union has one type, or one type and null."""
-    return len([each for each in branches if not _is_null(each)]) < 2
+    return len([branch for branch in branches if not _is_null(branch)]) < 2
 
 
 def full_name(name: str, namespace: str) -> str:
@@ -141,11 +141,11 @@ class _Walk(Struct, kw_only=True):
             if self.typed and not is_optional(schema):
                 names = members(schema)
                 branches = [
-                    each if name is None else self._branch(name, each)
-                    for name, each in zip(names, branches, strict=True)
+                    part if name is None else self._branch(name, part)
+                    for name, part in zip(names, branches, strict=True)
                 ]
-            least = 1 + min(each.least_bytes for each in branches)
-            return _Part([each.schema for each in branches], least, max(each.values for each in branches))
+            least = 1 + min(branch.least_bytes for branch in branches)
+            return _Part([branch.schema for branch in branches], least, max(branch.values for branch in branches))
         kind = schema["type"]
         if not isinstance(kind, str):
             return self.part(kind, namespace, is_item=is_item)
@@ -187,23 +187,23 @@ class _Walk(Struct, kw_only=True):
             raise UndecodableError("its Avro schema defines a name twice")
         if kind == "enum":
             symbols = [str(each) for each in schema["symbols"]]
-            made = _Part({"type": "int", "logicalType": f"{PREFIX}enum", "kafkalogSymbols": symbols}, 1, 1)
+            part = _Part({"type": "int", "logicalType": f"{PREFIX}enum", "kafkalogSymbols": symbols}, 1, 1)
         elif kind == "fixed":
-            made = _fixed(full, schema, typed=self.typed, raw=self.raw)
+            part = _fixed(full, schema, typed=self.typed, raw=self.raw)
         else:
-            made = self._record(full, schema)
+            part = self._record(full, schema)
         # a type that fastavro knows by name is defined once; after that its name stands for it
-        self._made[full] = made if kind == "enum" else _Part(full, made.least_bytes, made.values)
-        return made
+        self._made[full] = part if kind == "enum" else _Part(full, part.least_bytes, part.values)
+        return part
 
     def _record(self, full: str, schema: Mapping[str, Any]) -> _Part:
         self._open[full] = self._within
         fields, least, values = [], 0, 1
         for each in schema["fields"]:
-            made = self.part(each["type"], full.rpartition(".")[0], is_item=False)
-            fields.append({"name": each["name"], "type": made.schema})
-            least += made.least_bytes
-            values = min(values + made.values, _MANY)
+            part = self.part(each["type"], full.rpartition(".")[0], is_item=False)
+            fields.append({"name": each["name"], "type": part.schema})
+            least += part.least_bytes
+            values = min(values + part.values, _MANY)
         del self._open[full]
         record: dict[str, Any] = {"type": "record", "name": full, "fields": fields}
         if not least or values > _FANS_OUT * least:

@@ -122,8 +122,8 @@ class ValueDecoder:
         from kafkalog.values.avro_schema import names_in
 
         found: dict[str, tuple[Any, str]] = {}
-        for each in self._references(schema):
-            for name, definition in names_in(avro_json(each.schema.text)).items():
+        for reference in self._references(schema):
+            for name, definition in names_in(avro_json(reference.schema.text)).items():
                 found.setdefault(name, definition)
         return found
 
@@ -131,28 +131,28 @@ class ValueDecoder:
         """All schemas that a schema refers to, also indirectly; raises `UndecodableError` if one is missing."""
         waiting, seen = list(reversed(schema.references)), set[str]()
         while waiting:
-            each = waiting.pop()
-            if each.name in seen:
+            schema_reference = waiting.pop()
+            if schema_reference.name in seen:
                 continue
-            seen.add(each.name)
-            found = self._registry.schemas.get((each.subject, each.version))
+            seen.add(schema_reference.name)
+            found = self._registry.schemas.get((schema_reference.subject, schema_reference.version))
             if found is None or len(seen) > _MOST_REFERENCES or len(found.text) > LARGEST_SCHEMA:
                 raise UndecodableError("a schema that its schema refers to is not there")
-            yield _Reference(each.name, found)
+            yield _Reference(schema_reference.name, found)
             waiting += reversed(found.references)
 
 
 def schema_of(registry: SchemaRegistry, frame: Framed, topic: str | None, part: str) -> Schema:
     """The schema that a frame names; raises `UndecodableError` if the registry does not have it."""
     if frame.guid is not None:
-        found = registry.by_guid(frame.guid, topic, part)
+        schema = registry.by_guid(frame.guid, topic, part)
         what = "the GUID in its header"
     else:
-        found = registry.by_id(frame.id or 0, topic, part)
+        schema = registry.by_id(frame.id or 0, topic, part)
         what = f"id {frame.id}"
-    if found is None:
+    if schema is None:
         raise UndecodableError(f"no schema here has {what}")
-    return found
+    return schema
 
 
 def avro_json(text: str) -> Any:

@@ -29,7 +29,7 @@ def import_calls(registry: SchemaRegistry) -> Iterator[Call]:
     """The calls in their order: `method`, `path` and `body` of each; for a registry that is empty."""
     yield {"method": "PUT", "path": "/mode", "body": {"mode": "IMPORT"}}
     kept = _with_references_first(
-        each for each in registry.schemas.values() if each.deleted is not SchemaDeletion.PERMANENT
+        schema for schema in registry.schemas.values() if schema.deleted is not SchemaDeletion.PERMANENT
     )
     for each in kept:
         yield _registration(each)

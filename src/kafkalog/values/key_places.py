@@ -46,10 +46,10 @@ class KeyPlaces(Struct, frozen=True):
                     "out partitioner"
                 )
             counts[each.topic] = found
-        made = cls(by_key(partitioner), counts)
+        key_places = cls(by_key(partitioner), counts)
         for each in partitions:
-            made._compare(each)
-        return made
+            key_places._compare(each)
+        return key_places
 
     def _compare(self, partition: Partition) -> None:
         for record in islice(partition.records(on_damage=STOP), _LOOKED_AT):
@@ -62,4 +62,4 @@ class KeyPlaces(Struct, frozen=True):
     def may_hold(self, partition: Partition, keys: Sequence[bytes]) -> bool:
         """Whether any of the keys can be in a partition."""
         count = self.counts[partition.topic]
-        return any(self.place(each, each, count) in (None, partition.partition) for each in keys)
+        return any(self.place(key, key, count) in (None, partition.partition) for key in keys)

@@ -183,8 +183,8 @@ class ProtobufDecoder:
         found = self._shapes.get(kind)
         if found is None:
             found = self._shapes[kind] = [
-                (each, each.has_presence, None if each.message_type is not None else self._scalar(each))
-                for each in kind.fields
+                (field, field.has_presence, None if field.message_type is not None else self._scalar(field))
+                for field in kind.fields
             ]
         return found
 

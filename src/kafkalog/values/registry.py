@@ -75,10 +75,10 @@ class Schema:
     def computed_guid(self) -> str:
         """MD5 of the text and the references, which `__value_schema_id` headers name."""
         digest = hashlib.md5(self.text.encode("utf-8", "surrogatepass"), usedforsecurity=False)
-        for each in self.references:
-            digest.update(each.name.encode("utf-8", "surrogatepass"))
-            digest.update(each.subject.encode("utf-8", "surrogatepass"))
-            digest.update((each.version & 0xFFFFFFFF).to_bytes(4, "big"))
+        for reference in self.references:
+            digest.update(reference.name.encode("utf-8", "surrogatepass"))
+            digest.update(reference.subject.encode("utf-8", "surrogatepass"))
+            digest.update((reference.version & 0xFFFFFFFF).to_bytes(4, "big"))
         return digest.hexdigest()
 
 
@@ -97,8 +97,8 @@ class SchemaRegistry(Struct, dict=True):
     @cached_property
     def _of_ids(self) -> dict[int, list[Schema]]:
         found: dict[int, list[Schema]] = {}
-        for each in self.schemas.values():
-            found.setdefault(each.id, []).append(each)
+        for schema in self.schemas.values():
+            found.setdefault(schema.id, []).append(schema)
         for schemas in found.values():  # the default context first; what was forgotten last
             schemas.sort(key=lambda each: (each.deleted is SchemaDeletion.PERMANENT, context_of(each.subject) != "."))
         return found
@@ -106,9 +106,9 @@ class SchemaRegistry(Struct, dict=True):
     @cached_property
     def _of_guids(self) -> dict[str, list[Schema]]:
         found: dict[str, list[Schema]] = {}
-        for each in self.schemas.values():
-            for guid in {each.computed_guid, (each.guid or "").replace("-", "").lower()} - {""}:
-                found.setdefault(guid, []).append(each)
+        for schema in self.schemas.values():
+            for guid in {schema.computed_guid, (schema.guid or "").replace("-", "").lower()} - {""}:
+                found.setdefault(guid, []).append(schema)
         return found
 
     @property
@@ -126,13 +126,13 @@ class SchemaRegistry(Struct, dict=True):
 
     def latest(self, subject: str) -> Schema | None:
         """The newest version of a subject that is not deleted; if all are, the newest."""
-        found = [each for each in self.schemas.values() if each.subject == subject]
-        live = [each for each in found if each.deleted is None]
-        return max(live or found, key=lambda each: each.version, default=None)
+        schemas = [schema for schema in self.schemas.values() if schema.subject == subject]
+        live = [schema for schema in schemas if schema.deleted is None]
+        return max(live or schemas, key=lambda each: each.version, default=None)
 
     def live(self) -> Iterator[Schema]:
         """Versions that are not deleted."""
-        return (each for each in self.schemas.values() if each.deleted is None)
+        return (schema for schema in self.schemas.values() if schema.deleted is None)
 
     def compatibility_of(self, subject: str) -> str:
         """The level that counts for a subject."""
@@ -151,4 +151,4 @@ class SchemaRegistry(Struct, dict=True):
 
 def _preferred(schemas: list[Schema] | tuple[()], topic: str | None, part: str) -> Schema | None:
     wanted = f"{topic}-{part}"
-    return next((each for each in schemas if each.subject == wanted), schemas[0] if schemas else None)
+    return next((schema for schema in schemas if schema.subject == wanted), schemas[0] if schemas else None)

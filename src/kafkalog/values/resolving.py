@@ -142,7 +142,7 @@ class _Pair:
             others = [self._inner(reader, each, is_reader=True) for each in reader.schema]
             ways = [self._into_branch(each, others, number, reader) for number, each in enumerate(branches)]
         else:
-            ways = [self.resolve(each, reader) for each in branches]
+            ways = [self.resolve(branch, reader) for branch in branches]
         null = next((way for each, way in zip(branches, ways, strict=True) if each.kind == "null"), _REFUSAL)
         by_name = {name: way for name, way in zip(members(writer.schema), ways, strict=True) if name is not None}
         if is_optional(writer.schema):
@@ -232,12 +232,12 @@ class _Pair:
         if key not in self._equivalent:
             self._equivalent[key] = True
             theirs, ours = self._fields_of(writer), reader.schema["fields"]
-            self._equivalent[key] = list(theirs) == [each["name"] for each in ours] and all(
+            self._equivalent[key] = list(theirs) == [our["name"] for our in ours] and all(
                 self._are_equivalent(
-                    self._inner(writer, theirs[each["name"]]["type"], is_reader=False),
-                    self._inner(reader, each["type"], is_reader=True),
+                    self._inner(writer, theirs[our["name"]]["type"], is_reader=False),
+                    self._inner(reader, our["type"], is_reader=True),
                 )
-                for each in ours
+                for our in ours
             )
         return self._equivalent[key]
 

@@ -162,8 +162,8 @@ class SchemaLog(Struct):
 
     def finish(self) -> SchemaRegistry:
         """The registry after the last record, with the findings that need all of them."""
-        for each in sorted(self._in_two_forms(), key=lambda found: found.offset or 0):
-            self.registry.findings.append(each)
+        for in_two_form in sorted(self._in_two_forms(), key=lambda found: found.offset or 0):
+            self.registry.findings.append(in_two_form)
         self._find_returning()
         self._find_conflicts()
         return self.registry
@@ -171,7 +171,7 @@ class SchemaLog(Struct):
     def last_records(self) -> Iterator[SchemaRecord]:
         """Last record of each key in offset order, without tombstones: what a new registry needs."""
         last = (max(forms.values(), key=lambda each: each.offset) for forms in self._forms.values())
-        return iter(sorted((each for each in last if each.value is not None), key=lambda each: each.offset))
+        return iter(sorted((record for record in last if record.value is not None), key=lambda each: each.offset))
 
     def _find(self, code: FindingCode, severity: Severity, offset: int | None, detail: str) -> None:
         self.registry.findings.append(Finding(code, severity, None, offset, detail, self.path))
@@ -206,18 +206,18 @@ class SchemaLog(Struct):
 
     def _find_conflicts(self) -> None:
         first: dict[tuple[str, int], Schema] = {}
-        for each in self.registry.schemas.values():
-            other = first.setdefault((context_of(each.subject), each.id), each)
-            if other.text != each.text and not {other.deleted, each.deleted} & {SchemaDeletion.PERMANENT}:
+        for schema in self.registry.schemas.values():
+            other = first.setdefault((context_of(schema.subject), schema.id), schema)
+            if other.text != schema.text and not {other.deleted, schema.deleted} & {SchemaDeletion.PERMANENT}:
                 self._find(
-                    FindingCode.SCHEMA_ID_CONFLICT, Severity.ERROR, each.offset,
-                    f"id {each.id} has another schema in subject {each.subject!r} than in {other.subject!r}",
+                    FindingCode.SCHEMA_ID_CONFLICT, Severity.ERROR, schema.offset,
+                    f"id {schema.id} has another schema in subject {schema.subject!r} than in {other.subject!r}",
                 )  # fmt: skip
-            for reference in each.references:
-                if (reference.subject, reference.version) not in self.registry.schemas and each.deleted is None:
+            for reference in schema.references:
+                if (reference.subject, reference.version) not in self.registry.schemas and schema.deleted is None:
                     self._find(
-                        FindingCode.SCHEMA_REFERENCE_MISSING, Severity.WARNING, each.offset,
-                        f"subject {each.subject!r} version {each.version} refers to subject {reference.subject!r} "
+                        FindingCode.SCHEMA_REFERENCE_MISSING, Severity.WARNING, schema.offset,
+                        f"subject {schema.subject!r} version {schema.version} refers to subject {reference.subject!r} "
                         f"version {reference.version}, which is not here",
                     )  # fmt: skip
 

@@ -60,7 +60,7 @@ def read_schemas(
     two directories have the topic.  Raises `UsageError` where no registry is, and `StorageError`; what is wrong with
     records is in `SchemaRegistry.findings`.
     """
-    names = [os.fspath(each) for each in paths]
+    names = [os.fspath(path) for path in paths]
     if not names:
         raise UsageError("no path is given to read schemas from")
     if len(names) == 1 and (other := _not_a_log(names[0])) is not None:
@@ -72,11 +72,11 @@ def read_schemas(
 
 def read_schema_log(paths: Sequence[str], until: Until | None = None, replica: str | None = None) -> SchemaLog:
     """Read the records of `_schemas` in log directories."""
-    found = _partitions(paths, replica)
-    if not found:
+    partitions = _partitions(paths, replica)
+    if not partitions:
         open_all(*paths)  # raises what was left out
         raise UsageError(f"no partition of {SCHEMAS_TOPIC} in {', '.join(paths)}, so no schemas are known")
-    return _log_of(found, until or Until())
+    return _log_of(partitions, until or Until())
 
 
 def find_schemas(paths: Sequence[str], replica: str | None = None) -> SchemaRegistry:
@@ -84,19 +84,19 @@ def find_schemas(paths: Sequence[str], replica: str | None = None) -> SchemaRegi
 
     So a partition or segment is read with the schemas beside it.
     """
-    found = _partitions(paths, replica)
-    if not found:
+    partitions = _partitions(paths, replica)
+    if not partitions:
         parents = [os.path.dirname(os.path.abspath(path)) for path in paths]
-        beside = [os.path.join(each, _DIRECTORY) for one in parents for each in (one, os.path.dirname(one))]
-        found = _partitions([each for each in dict.fromkeys(beside) if is_directory(each)][:1], replica)
-    return _log_of(found, Until()).finish() if found else SchemaRegistry()
+        beside = [os.path.join(each, _DIRECTORY) for parent in parents for each in (parent, os.path.dirname(parent))]
+        partitions = _partitions([fromkey for fromkey in dict.fromkeys(beside) if is_directory(fromkey)][:1], replica)
+    return _log_of(partitions, Until()).finish() if partitions else SchemaRegistry()
 
 
 def _partitions(paths: Sequence[str], replica: str | None) -> list[Partition]:
     if not paths:
         return []
     chosen = open_all(*paths, tolerant=True).readable(replica, Selection.of([SCHEMAS_TOPIC]))
-    return [each for each in chosen if each.topic == SCHEMAS_TOPIC]
+    return [partition for partition in chosen if partition.topic == SCHEMAS_TOPIC]
 
 
 def _log_of(partitions: Sequence[Partition], until: Until) -> SchemaLog:
@@ -155,7 +155,7 @@ def _of_folder(path: str, found: Sequence[tuple[str, re.Match[str]]], others: Se
             )
             continue
         id, subject = int(match["id"]), match["subject"] or match["id"]
-        version = 1 + sum(each.subject == subject for each in registry.schemas.values())
+        version = 1 + sum(schema.subject == subject for schema in registry.schemas.values())
         registry.schemas[subject, version] = Schema(
             subject=subject, version=version, id=id, type=_TYPES[match["suffix"]], text=text
         )

@@ -102,10 +102,10 @@ class KafkaTable:
 
     def __repr__(self) -> str:
         """Topics with their numbers of partitions, offsets by the names of the first and last segments, and columns."""
-        topics = Counter(str(each.topic or each.path) for each in self.partitions)
+        topics = Counter(str(partition.topic or partition.path) for partition in self.partitions)
         shown = ", ".join(f"{topic} ({counted(number, 'partition')})" for topic, number in sorted(topics.items())[:10])
         more = f" and {len(topics) - 10} more" if len(topics) > 10 else ""
-        rows = sum(self._rows_of(each) for each in self.partitions)
+        rows = sum(self._rows_of(partition) for partition in self.partitions)
         return f"KafkaTable({shown}{more}; about {counted(rows, 'row')}; columns {', '.join(self.schema.names)})"
 
     @staticmethod
@@ -125,8 +125,8 @@ class KafkaTable:
         decoder = ValueDecoder(schemas or SchemaRegistry())
         undivided = DecodedValues(schemas=schemas, key_schema=key_schema, values_schema=values_schema)
         found: dict[str | None, DecodedValues] = {None: undivided}
-        for topic in {each.topic for each in self.partitions} - {None}:
-            some = [each for each in self.partitions if each.topic == topic]
+        for topic in {partition.topic for partition in self.partitions} - {None}:
+            some = [partition for partition in self.partitions if partition.topic == topic]
             found[topic] = DecodedValues(
                 schemas=schemas,
                 key_schema=column_schema(decoder, some, "key", key_schema),
@@ -139,11 +139,11 @@ class KafkaTable:
 
     def _one_schema(self) -> pa.Schema:
         found: dict[pa.Schema, str] = {}
-        for each in self.partitions:
+        for partition in self.partitions:
             untimed = replace(self._request.filter, start_timestamp=None, end_timestamp=None)
-            reader = self._reader(each, self._request.columns, untimed, [], self._decoding_of(each))
+            reader = self._reader(partition, self._request.columns, untimed, [], self._decoding_of(partition))
             schema = reader.schema.remove_metadata()
-            found.setdefault(schema, each.topic or each.path)
+            found.setdefault(schema, partition.topic or partition.path)
         if len(found) > 1:
             raise UsageError(
                 f"the values of {' and '.join(list(found.values())[:2])} have different types: choose topics of one "
@@ -158,10 +158,10 @@ class KafkaTable:
 
         Files are left out, and offsets and times passed over, where the filter shows that no row of them passes.
         """
-        asked = [each for each in self.schema.names if columns is None or each in columns]
+        asked = [name for name in self.schema.names if columns is None or name in columns]
         is_decoded = bool(self._decoding)
         parts = {part for part in _PARTS if is_decoded and part in self.schema.names and _BESIDE[part] & set(asked)}
-        wanted = [each for each in self.schema.names if each in parts or (each in asked and each not in _SAID)]
+        wanted = [name for name in self.schema.names if name in parts or (name in asked and name not in _SAID)]
         with needed("a table", "fast"):
             from kafkalog.values.pushdown import Reach
 
@@ -170,12 +170,12 @@ class KafkaTable:
         with_key = self._places is not None and not is_decoded and "key" in self.schema.names
         keys = reach.only_values("key") if with_key else None
         work_bytes = sum(each.size for each in self.partitions)
-        for each in self.partitions:
-            if self._places is not None and keys is not None and not self._places.may_hold(each, keys):
+        for partition in self.partitions:
+            if self._places is not None and keys is not None and not self._places.may_hold(partition, keys):
                 continue
-            if filter is None or self._may_hold(reach, each):
-                decoding = self._decoding_of(each) if parts else None
-                reader = self._reader(each, wanted or ["offset"], records, self._findings, decoding)
+            if filter is None or self._may_hold(reach, partition):
+                decoding = self._decoding_of(partition) if parts else None
+                reader = self._reader(partition, wanted or ["offset"], records, self._findings, decoding)
                 with together(work_bytes):
                     batch = next(reader, None)
                 while batch is not None:
@@ -198,7 +198,7 @@ class KafkaTable:
             records = replace(
                 records,
                 start_offset=max((each for each in starts if each is not None), default=None),
-                end_offset=min((each for each in ends if each is not None), default=None),
+                end_offset=min((end for end in ends if end is not None), default=None),
             )
         if "timestamp" in names and (start := reach.start_timestamp()) is not None:
             records = replace(records, start_timestamp=max(start, records.start_timestamp or start))

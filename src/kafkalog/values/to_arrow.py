@@ -82,7 +82,7 @@ def column_schema(
     if reader is not None and reader.type != "PROTOBUF":
         return ColumnSchema(reader)
     most = max(_LOOKED_AT // len(partitions), _LEAST)
-    frames = [each for one in partitions for each in first_frames(one, part, most)]
+    frames = [first_frame for partition in partitions for first_frame in first_frames(partition, part, most)]
     reader = reader or _chosen(decoder, topic, part, frames)
     paths = [b""]
     if reader is not None and reader.type == "PROTOBUF":
@@ -97,17 +97,17 @@ def named_schema(registry: SchemaRegistry, named: NamedSchema) -> Schema:
     """The schema that a caller names; raises `UsageError` if the registry does not have it."""
     if not isinstance(named, str | int | Schema):
         raise UsageError("a schema is named by its subject, its id, or one of a registry")
-    found = registry.latest(named) if isinstance(named, str) else (
+    schema = registry.latest(named) if isinstance(named, str) else (
         registry.by_id(named) if isinstance(named, int) else named
     )  # fmt: skip
-    if found is None:
+    if schema is None:
         raise UsageError(f"no schema here has the {'subject' if isinstance(named, str) else 'id'} {named!r}")
-    return found
+    return schema
 
 
 def first_frames(partition: ReadablePartition, part: str, most: int = _LOOKED_AT) -> list[Framed]:
     """Frames of the first keys or values that have one; at most `most` records are examined."""
-    found = []
+    frameds = []
     for record in islice(RecordReader(partition, on_damage=STOP), most):
         data = record.key if part == "key" else record.value
         try:
@@ -115,8 +115,8 @@ def first_frames(partition: ReadablePartition, part: str, most: int = _LOOKED_AT
         except UndecodableError:
             continue
         if frame is not None:
-            found.append(frame)
-    return found
+            frameds.append(frame)
+    return frameds
 
 
 def _chosen(decoder: ValueDecoder, topic: str | None, part: str, frames: Sequence[Framed]) -> Schema | None:
@@ -130,9 +130,9 @@ def _chosen(decoder: ValueDecoder, topic: str | None, part: str, frames: Sequenc
 def subjects_of(registry: SchemaRegistry, topic: str | None, part: str, frames: Sequence[Framed]) -> set[str]:
     """Subjects of the schemas that frames name; schemas that are missing in the registry are skipped."""
     subjects = set()
-    for each in frames:
+    for frame in frames:
         try:
-            subjects.add(schema_of(registry, each, topic, part).subject)
+            subjects.add(schema_of(registry, frame, topic, part).subject)
         except UndecodableError:
             continue
     return subjects
@@ -145,12 +145,12 @@ def messages_of(
     from kafkalog.values.protobuf import ProtobufDecoder
 
     found: dict[str, bytes] = {}
-    for each in frames:
+    for frame in frames:
         try:
-            schema = schema_of(decoder.registry, each, topic, part)
-            made = decoder.decoder_of(schema)
-            if schema.subject == reader.subject and isinstance(made, ProtobufDecoder):
-                found.setdefault(made.name_in(each.payload, each.path), each.path or each.payload)
+            schema = schema_of(decoder.registry, frame, topic, part)
+            payload_decoder = decoder.decoder_of(schema)
+            if schema.subject == reader.subject and isinstance(payload_decoder, ProtobufDecoder):
+                found.setdefault(payload_decoder.name_in(frame.payload, frame.path), frame.path or frame.payload)
         except UndecodableError:
             continue
     return found
@@ -198,19 +198,19 @@ class DecodedReader:
             made[part] = column.decode(batch.column(part), headers)
         arrays = [made[name].values if name in made else batch.column(name) for name in self._names]
         texts: dict[int, str] = {}
-        for part, found in made.items():
-            if not found.problems:
-                arrays += [found.schemas, pa.nulls(batch.num_rows, pa.binary())]
+        for part, decoded in made.items():
+            if not decoded.problems:
+                arrays += [decoded.schemas, pa.nulls(batch.num_rows, pa.binary())]
                 continue
             lost: list[bytes | None] = [None] * batch.num_rows
             source = batch.column(part)
-            for row, problem in found.problems.items():
+            for row, problem in decoded.problems.items():
                 lost[row] = source[row].as_py()
                 texts[row] = f"{texts[row]}; {problem}" if row in texts else problem
                 count, first = problems.get(problem, (0, None))
                 if count or len(problems) < _MOST_PROBLEMS:
                     problems[problem] = count + 1, _offset(batch, row) if first is None else first
-            arrays += [found.schemas, pa.array(lost, pa.binary())]
+            arrays += [decoded.schemas, pa.array(lost, pa.binary())]
         if made:
             told = [texts.get(row) for row in range(batch.num_rows)] if texts else None
             arrays.append(pa.nulls(batch.num_rows, pa.string()) if told is None else pa.array(told, pa.string()))

@@ -38,9 +38,9 @@ def used_ids(partition: Partition, findings: list[Finding]) -> Iterator[UsedId]:
             if data is None or len(data) < _FRAME or data[0]:
                 continue
             id = int.from_bytes(data[1:_FRAME], "big")
-            each = found.get((part, id))
-            if each is not None:
-                each.records += 1
+            used_id = found.get((part, id))
+            if used_id is not None:
+                used_id.records += 1
             elif len(found) < MOST_IDS:
                 found[part, id] = UsedId(id=id, part=part, records=1, first_offset=record.offset)
     findings += records.findings

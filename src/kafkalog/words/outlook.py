@@ -106,8 +106,8 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
     are sentences about directories without a plan.
     """
     several = len(outlooks) > 1
-    commands = list(dict.fromkeys(command for each in outlooks for command in each.commands))
-    losses = [loss for each in outlooks for loss in losses_of(each, where=each.root if several else None)]
+    commands = list(dict.fromkeys(command for outlook in outlooks for command in outlook.commands))
+    losses = [loss for outlook in outlooks for loss in losses_of(outlook, where=outlook.root if several else None)]
     note = _note(outlooks)
     outside = _outside(outlooks) if losses else ""
     if note == DONE_NEXT:
@@ -120,7 +120,7 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
         out_of_service=_out_of_service(outlooks, are_alone=bool(problems)),
         lost=_lost(outlooks),
         losses=losses,
-        beyond_end=_groups_first(each for outlook in outlooks for each in outlook.consequences),
+        beyond_end=_groups_first(consequence for outlook in outlooks for consequence in outlook.consequences),
         note=outside + note,
         commands=commands,
         problems=problems,
@@ -129,20 +129,20 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
 
 def _note(outlooks: Sequence[Outlook]) -> str:
     """Text before the commands: what to do, for each directory with commands, or for the first if none has any."""
-    typed = [each for each in outlooks if each.commands]
-    if len(typed) > 1 and len({tuple(each.commands) for each in typed}) == 1:  # one command, for all of them
+    typed = [outlook for outlook in outlooks if outlook.commands]
+    if len(typed) > 1 and len({tuple(outlook.commands) for outlook in typed}) == 1:  # one command, for all of them
         return typed[0].note
-    if not typed and len({each.note for each in outlooks}) == 1:
+    if not typed and len({outlook.note for outlook in outlooks}) == 1:
         return outlooks[0].note
-    noted = [each for each in outlooks if each.note]
+    noted = [outlook for outlook in outlooks if outlook.note]
     if len(outlooks) == 1 or not noted:
         return noted[0].note if noted else ""
-    if DONE_NEXT in {each.note for each in noted}:
+    if DONE_NEXT in {outlook.note for outlook in noted}:
         return DONE_NEXT
-    shown = [each for each in noted if each.commands] or noted[:1]
-    if len(shown) > 1 and len({each.note for each in shown}) == 1 and shown[0].note == _TYPE_THIS:
+    shown = [outlook for outlook in noted if outlook.commands] or noted[:1]
+    if len(shown) > 1 and len({outlook.note for outlook in shown}) == 1 and shown[0].note == _TYPE_THIS:
         return "type these, one for each directory:"
-    text = "; ".join(f"{each.root}: {each.note.removesuffix(':')}" for each in shown)
+    text = "; ".join(f"{outlook.root}: {outlook.note.removesuffix(':')}" for outlook in shown)
     left = len(noted) - len(shown)
     more = f" ({counted(left, 'more directory')} {'is' if left == 1 else 'are'} below)" if left else ""
     return f"{text}{more}{':' if shown[0].commands else ''}"
@@ -160,8 +160,8 @@ def _groups_first(consequences: Iterable[LossConsequence]) -> list[str]:
 
 def _outside(outlooks: Sequence[Outlook]) -> str:
     """Beginning of a note that says where lost data may still be; empty if nothing outside a log has any."""
-    futures = dict.fromkeys(path for each in outlooks if each.forecast is not None
-                            for path in copies_to_keep(each.forecast))  # fmt: skip
+    futures = dict.fromkeys(path for outlook in outlooks if outlook.forecast is not None
+                            for path in copies_to_keep(outlook.forecast))  # fmt: skip
     if futures:
         return f"first set a copy of {', '.join(futures)} aside, which has more; then "
     found = [each for outlook in outlooks for each in outlook.findings if each.code is FindingCode.BATCHES_OUTSIDE]
@@ -179,10 +179,10 @@ def _starts(outlooks: Sequence[Outlook], *, are_alone: bool) -> Iterator[str]:
     directories of the broker are missing, so the forecast is not for the whole broker.
     """
     by_answer: dict[tuple[str, ...], list[str]] = {}
-    for each in outlooks:
-        if each.forecast is not None:
-            sentences = tuple(sentence + each.others for sentence in forecast_sentences(each.forecast))
-            by_answer.setdefault(sentences, []).append(each.root)
+    for outlook in outlooks:
+        if outlook.forecast is not None:
+            sentences = tuple(sentence + outlook.others for sentence in forecast_sentences(outlook.forecast))
+            by_answer.setdefault(sentences, []).append(outlook.root)
     for sentences, roots in by_answer.items():
         named = f"{roots[0]}{f' and {len(roots) - 1} more' if len(roots) > 1 else ''}"
         where = f"{named} alone: " if are_alone else f"{named}: " if len(by_answer) > 1 else ""
@@ -193,20 +193,20 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     """Sentence about the partitions that no client reaches after a start, or after the plan; empty if unknown. With
     `are_alone` other directories of the broker are missing, and nothing is said about them.
     """
-    nodes = dict.fromkeys(each.forecast.node for each in outlooks
-                          if each.forecast is not None and each.forecast.node is not None)  # fmt: skip
+    nodes = dict.fromkeys(outlook.forecast.node for outlook in outlooks
+                          if outlook.forecast is not None and outlook.forecast.node is not None)  # fmt: skip
     down = sum(each.partitions for each in outlooks if each.forecast is not None and _is_down(each.forecast))
     if down:
         return f"out of service until that is mended: {counted(down, 'partition')}"
     said = out_of_service_sentence(list(nodes))
     if said:
         return said
-    stray = [name for each in outlooks for name in each.made_stray]
+    stray = [name for outlook in outlooks for name in outlook.made_stray]
     if stray:
         return f"out of service after this plan: {first_names(stray)}"
     if any(node.worst.outcome is StartOutcome.UNKNOWN for node in nodes):
         return ""
-    is_known = not are_alone and any(each.forecast is not None for each in outlooks)
+    is_known = not are_alone and any(outlook.forecast is not None for outlook in outlooks)
     return "out of service after a start: nothing here" if is_known else ""
 
 
@@ -220,29 +220,29 @@ def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
     """Sentence about what a start with any release takes out of service, deletes or creates again, empty; "" if
     nothing.
     """
-    found = [each for node in nodes for answer in node.answers for each in answer.consequences]
-    names = {name for each in found if each.kind in _OUT for name in each.names}
+    start_consequences = [each for node in nodes for answer in node.answers for each in answer.consequences]
+    names = {name for consequence in start_consequences if consequence.kind in _OUT for name in consequence.names}
     if names:
         return f"out of service after a start as it is: {first_names(sorted(names, key=natural_order))}"
-    if any(each.kind is ConsequenceKind.DIRECTORY_OFFLINE for each in found):
+    if any(start_consequence.kind is ConsequenceKind.DIRECTORY_OFFLINE for start_consequence in start_consequences):
         return "out of service after a start as it is: a log directory, with all its partitions"
-    if any(each.kind is ConsequenceKind.NOT_SERVING for each in found):
+    if any(start_consequence.kind is ConsequenceKind.NOT_SERVING for start_consequence in start_consequences):
         return "out of service after a start as it is: the node, or a part of it, as said above"
     return ""
 
 
 def _lost(outlooks: Sequence[Outlook]) -> str:
-    planned = [each for each in outlooks if each.forecast is not None]
+    planned = [outlook for outlook in outlooks if outlook.forecast is not None]
     if not planned:
         return ""
-    own = total(each.choice.own for each in planned)
+    own = total(outlook.choice.own for outlook in planned)
     nodes = [each.forecast.node for each in planned if each.forecast is not None and each.forecast.node is not None]
-    beside = lost_beside(nodes, (finding for each in planned for finding in each.findings))
-    if not any(each.choice.own.may_lose for each in planned if each.choice.ways):
-        is_old = any(each.kind == "retention" for outlook in planned for each in outlook.consequences)
+    beside = lost_beside(nodes, (finding for outlook in planned for finding in outlook.findings))
+    if not any(outlook.choice.own.may_lose for outlook in planned if outlook.choice.ways):
+        is_old = any(consequence.kind == "retention" for outlook in planned for consequence in outlook.consequences)
         nothing = "nothing but what retention deletes" if is_old else "nothing"
         return f"lost with this plan: {'; '.join(beside) or nothing}"
-    hurt = sum(len(_hurt(each.choice)) for each in planned)
+    hurt = sum(len(_hurt(outlook.choice)) for outlook in planned)
     readable = f"; {own.sound_lost} of them can still be read" if own.sound_lost else ""
     where = f" in {counted(hurt, 'partition')}" if hurt else ""
     return "; ".join([f"lost with this plan: {sentence_of_lost(own)}{where}{readable}", *beside])
@@ -268,7 +268,7 @@ def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
         offsets = ranges_text(lost.lost)
         is_said = lost.records_lost in (None, 0) and bool(offsets)  # the range itself says that a number is unknown
         said = offsets if is_said else f"{records}, {offsets}" if offsets else records
-        yield Loss(place, said, _written(lost, batches), sum(each.by_eye for each in batches))
+        yield Loss(place, said, _written(lost, batches), sum(batch.by_eye for batch in batches))
 
 
 def _written(lost: Measured, batches: Sequence[LostBatch]) -> str:

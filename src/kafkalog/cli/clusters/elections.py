@@ -91,11 +91,11 @@ _TERMS: list[str | Column] = [
 
 def _print_zookeeper(found: ZooKeeperElections) -> None:
     cluster = Column("cluster", if_any=True)
-    terms = [[each.chroot, each.broker, each.epoch, *_span_cells(each.span)] for each in found.terms]
+    terms = [[term.chroot, term.broker, term.epoch, *_span_cells(term.span)] for term in found.terms]
     print_table("controllers", [cluster, "broker", "epoch", *_SPAN], terms)
     lives = [[each.chroot, each.broker, f"0x{each.epoch:x}", *_span_cells(each.span)] for each in found.brokers]
     print_table("brokers", [cluster, "broker", "epoch", *_SPAN], lives)
-    rows = ([each.chroot, *_row(each)] for each in found.changes)
+    rows = ([change.chroot, *_row(change)] for change in found.changes)
     print_table("partitions", [cluster, "zxid", *CHANGE_COLUMNS, Column("written by", drop=4)], rows)
 
 
@@ -104,9 +104,9 @@ def _print_kraft(terms: Sequence[QuorumTerm]) -> None:
         "controllers",
         _TERMS,
         [
-            [each.leader, each.epoch, each.from_offset, each.from_time, each.to_offset,
-             each.to_time, " ".join(map(str, each.voters)), " ".join(map(str, each.granting_voters))]
-            for each in terms
+            [term.leader, term.epoch, term.from_offset, term.from_time, term.to_offset,
+             term.to_time, " ".join(map(str, term.voters)), " ".join(map(str, term.granting_voters))]
+            for term in terms
         ],
     )  # fmt: skip
 

@@ -52,14 +52,14 @@ def _print(found: ClusterGroups) -> None:
         ShareOffset(state=state, log_end_offset=None, lag=None) for group in found.groups for state in group.share
     ])  # fmt: skip
     if change.without is not None:
-        leaving = [each for each in found.groups if change.without in {member.member_id for member in each.members}]
+        leaving = [group for group in found.groups if change.without in {member.member_id for member in group.members}]
         if leaving:
             _print_what_if(f"without {change.without}", leaving, found.after_leaving)
-    if change.joining is not None and any(each.members for each in found.groups):
-        members = [each for each in found.groups if each.members]
+    if change.joining is not None and any(group.members for group in found.groups):
+        members = [group for group in found.groups if group.members]
         _print_what_if(f"with {change.joining}", members, found.after_joining)
     if change.growth is not None:
-        concerned = [each for each in found.groups if change.growth.concerns(each)]
+        concerned = [group for group in found.groups if change.growth.concerns(group)]
         _print_what_if("with these topics and partitions", concerned, found.after_growth)
     print_old_groups(found.old_groups, change.without, change.joining)
 
@@ -82,26 +82,26 @@ def _print_groups(found: ClusterGroups) -> None:
         ],
         [
             [
-                each.group_id,
-                each.type,
-                each.state,
-                each.state_timestamp,
-                each.assignor,
-                each.generation if each.epoch is None else each.epoch,
-                len(each.members),
-                sum(commit.is_commit for commit in each.offsets),
-                each.log_partition if each.log_partition >= 0 else None,
-                each.coordinator,
-                AS_DERIVED[found.verdict(each).same],
+                group.group_id,
+                group.type,
+                group.state,
+                group.state_timestamp,
+                group.assignor,
+                group.generation if group.epoch is None else group.epoch,
+                len(group.members),
+                sum(commit.is_commit for commit in group.offsets),
+                group.log_partition if group.log_partition >= 0 else None,
+                group.coordinator,
+                AS_DERIVED[found.verdict(group).same],
             ]
-            for each in found.groups
+            for group in found.groups
         ]
-        + [old_row(each) for each in found.old_groups],
+        + [old_row(old_group) for old_group in found.old_groups],
     )
 
 
 def _print_members(groups: Sequence[Group]) -> None:
-    members = [(each, member) for each in groups for member in each.members]
+    members = [(group, member) for group in groups for member in group.members]
     if members:
         print_table(
             "members",
@@ -187,7 +187,7 @@ def command(
     --topic, --partition or --exclude, shows only groups with commits or assignments for the chosen partitions.  A path
     may be a ZooKeeper directory, which the old consumers of 2.x and earlier used.
     """
-    found = groups(
+    cluster_groups = groups(
         *paths,
         groups=given["groups"],
         select=chosen,
@@ -204,12 +204,12 @@ def command(
         offsets_partitions=given["offsets_partitions"],
     )
     if as_json:
-        change = found.rebalance
+        change = cluster_groups.rebalance
         print_lines(
-            group_line(each, found.partition_counts, change.without, change.joining, change.growth)
-            for each in found.groups
+            group_line(group, cluster_groups.partition_counts, change.without, change.joining, change.growth)
+            for group in cluster_groups.groups
         )
-        print_lines(old_group_line(each, change.without, change.joining) for each in found.old_groups)
+        print_lines(old_group_line(group, change.without, change.joining) for group in cluster_groups.old_groups)
     else:
-        _print(found)
-    return finish(found.findings)
+        _print(cluster_groups)
+    return finish(cluster_groups.findings)

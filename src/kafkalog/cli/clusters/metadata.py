@@ -63,16 +63,16 @@ def _print_partitions(state: MetadataState) -> None:
             [
                 name,
                 number,
-                each.leader if each.leader >= 0 else "none",
-                each.leader_epoch,
-                _numbers(each.replicas),
-                _numbers(each.isr),
-                _numbers(each.elr),
-                "recovering" if each.recovering else "",
+                partition_image.leader if partition_image.leader >= 0 else "none",
+                partition_image.leader_epoch,
+                _numbers(partition_image.replicas),
+                _numbers(partition_image.isr),
+                _numbers(partition_image.elr),
+                "recovering" if partition_image.recovering else "",
                 topic.id,
             ]
             for name, topic in sorted(state.image.topics.items())
-            for number, each in sorted(topic.partitions.items())
+            for number, partition_image in sorted(topic.partitions.items())
         ],
     )
 
@@ -133,13 +133,13 @@ def _print_state(state: MetadataState, *, show_secrets: bool) -> None:
     for title, columns, found in (
         ("client quotas", ["entity", "quota", "value"], quotas),
         ("SCRAM credentials", ["mechanism", "user", "iterations", "salt", "stored key", "server key"], [
-            [mechanism, user, each.iterations, each.salt, each.stored_key, each.server_key]
-            for mechanism, users in shown.scram_credentials.items() for user, each in users.items()
+            [mechanism, user, json.iterations, json.salt, json.stored_key, json.server_key]
+            for mechanism, users in shown.scram_credentials.items() for user, json in users.items()
         ]),
         ("access control", ["resource", "name", "pattern", "principal", "host", "operation", "permission"], [
-            [named(each, "resource_type"), each["resource_name"], named(each, "pattern_type"), each["principal"],
-             each["host"], named(each, "operation"), named(each, "permission_type")]
-            for each in state.image.acls.values()
+            [named(acl, "resource_type"), acl["resource_name"], named(acl, "pattern_type"), acl["principal"],
+             acl["host"], named(acl, "operation"), named(acl, "permission_type")]
+            for acl in state.image.acls.values()
         ]),
     ):  # fmt: skip
         if found:
@@ -177,11 +177,11 @@ def print_changes(changes: Sequence[PartitionChange], *, as_json: bool) -> None:
         print_lines(map(_change_line, changes))
         return
     rows = []
-    for each in changes:
-        state = each.after or each.before
+    for change in changes:
+        state = change.after or change.before
         assert state is not None  # noqa: S101 - a change has one of them
         rows.append([
-            each.offset, each.timestamp, each.topic, each.partition, each.cause, state.leader,
+            change.offset, change.timestamp, change.topic, change.partition, change.cause, state.leader,
             state.leader_epoch, _numbers(state.isr), _numbers(state.elr), _numbers(state.replicas),
         ])  # fmt: skip
     columns = ["offset", *CHANGE_COLUMNS, Column("ELR", drop=5, if_any=True), Column("replicas", drop=4)]

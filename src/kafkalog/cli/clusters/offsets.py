@@ -79,16 +79,16 @@ _AFTER_OFFSET = 4
 
 
 def _print(committed: Sequence[GroupOffset], *, in_both_places: bool) -> None:
-    rows = [_row(each.commit) for each in committed]
+    rows = [_row(offset.commit) for offset in committed]
     columns = list(_COLUMNS)
-    if any(each.log_end_offset is not None for each in committed):
+    if any(offset.log_end_offset is not None for offset in committed):
         columns[_AFTER_OFFSET:_AFTER_OFFSET] = ["log end", "lag"]
-        for row, each in zip(rows, committed, strict=True):
-            row[_AFTER_OFFSET:_AFTER_OFFSET] = [each.log_end_offset, each.lag]
+        for row, group_offset in zip(rows, committed, strict=True):
+            row[_AFTER_OFFSET:_AFTER_OFFSET] = [group_offset.log_end_offset, group_offset.lag]
     if in_both_places:
         columns.append("elsewhere")
-        for row, each in zip(rows, committed, strict=True):
-            row.append(each.elsewhere)
+        for row, group_offset in zip(rows, committed, strict=True):
+            row.append(group_offset.elsewhere)
     print_table("committed", columns, rows)
 
 
@@ -152,11 +152,11 @@ def command(
         return _migrate(migrate, paths, asked, given["into"], given["offsets_partitions"], as_json=as_json)
     found = offsets(*paths, **asked, offsets_partitions=given["offsets_partitions"], log_ends=form is None)
     if form is not None:
-        refuse_several_clusters(each.commit for each in found.committed if each.commit.zxid is not None)
+        refuse_several_clusters(offset.commit for offset in found.committed if offset.commit.zxid is not None)
         one_group = len(groups) == 1 and not is_glob(groups[0])
-        _print_plainly(reset_lines((each.commit for each in found.committed), with_group=not one_group))
+        _print_plainly(reset_lines((group_offset.commit for group_offset in found.committed), with_group=not one_group))
     elif as_json and only_pending:
-        print_lines(_line(each, pending=True) for each in found.pending)
+        print_lines(_line(group_offset, pending=True) for group_offset in found.pending)
     elif as_json:
         print_lines(map(_line, found.committed))
         print_lines(map(_share_line, found.share))

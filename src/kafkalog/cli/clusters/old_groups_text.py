@@ -47,7 +47,7 @@ def print_old_groups(groups: Sequence[OldGroup], without: str | None, joining: s
     whatifs: list[tuple[str, str, Owners | None]] = []
     if without is not None:
         leaving = [each for each in groups if without in {one.consumer_id for one in each.consumers}]
-        whatifs += [(f"without {without}", each.group, each.without(without)) for each in leaving]
+        whatifs += [(f"without {without}", old_group.group, old_group.without(without)) for old_group in leaving]
     if joining is not None:
         whatifs += [(f"with {joining}", each.group, each.joined_by(joining)) for each in groups if each.consumers]
     for title, name, owners in whatifs:

@@ -44,7 +44,7 @@ def show_command(paths: tuple[str, ...], as_json: bool) -> int:
             print_quorum(quorum)
         findings += quorum.findings
     print_left_out(left_out, as_json)
-    findings += [each.finding() for each in left_out]
+    findings += [out.finding() for out in left_out]
     if len(quorums) > 1:
         ids = ", ".join(quorum.cluster_id or "one that is not known" for quorum in quorums)
         detail = f"the directories are of {len(quorums)} clusters ({ids}), which have nothing to do with each other"

@@ -187,13 +187,13 @@ def _planned_and_done(
     on_plan = acting.planned if expected is None else acting.plans.append
     result = recover_quorum(wanted, quarantine=quarantine, expected=expected, on_plan=on_plan)
     acting.tell(result_line(result), lambda: print_quorum_result(result))
-    if not result.changed and any(each.never_starts for each in result.runs):
+    if not result.changed and any(run.never_starts for run in result.runs):
         return ExitCode.FINDINGS
     return exit_code_of_change(result.changed, is_new=wanted.into is not None)
 
 
 def _question(made: QuorumPlan) -> str:
-    names = ", ".join(str(each.node) for each in made.members)
+    names = ", ".join(str(member.node) for member in made.members)
     dead = ", ".join(made.stay_dead)
     whose = "their disks" if len(made.others) > 1 else "its disk"
     never = f", and never start {dead} again with {whose}" if dead else ""

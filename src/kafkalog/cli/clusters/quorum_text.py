@@ -109,12 +109,12 @@ def print_quorum(quorum: Quorum) -> None:
         if quorum.in_force:
             writer.write("voters: " + ", ".join(map(voter_text, quorum.in_force)))
         for words, is_in_force in (("not given: ", True), ("were voters, and are not given: ", False)):
-            missing = [each for each in quorum.missing if each.is_in_force is is_in_force]
+            missing = [known_voter for known_voter in quorum.missing if known_voter.is_in_force is is_in_force]
             if missing:
                 writer.write(words + ", ".join(map(voter_text, missing)))
-        for each in quorum.survivors:
-            for sentence in _start_sentences(each.log):
-                writer.write(f"{escape_controls(each.log.root)}: {escape_controls(sentence)}")
+        for survivor in quorum.survivors:
+            for sentence in _start_sentences(survivor.log):
+                writer.write(f"{escape_controls(survivor.log.root)}: {escape_controls(sentence)}")
         if quorum.committed_at_least:
             writer.write(f"committed for certain, by a snapshot: everything below offset {quorum.committed_at_least}")
         writer.write(escape_controls(quorum.loss()))
@@ -122,8 +122,8 @@ def print_quorum(quorum: Quorum) -> None:
 
 def print_left_out(left_out: Sequence[LeftOut], as_json: bool) -> None:
     """Paths that were not compared; people read of them among the findings."""
-    for each in left_out if as_json else ():
-        print_json(each, LeftOutLine)
+    for out in left_out if as_json else ():
+        print_json(out, LeftOutLine)
 
 
 def print_quorum_plan(made: QuorumPlan) -> None:
@@ -141,7 +141,7 @@ def _plan_lines(made: QuorumPlan) -> Iterator[str]:
     if made.needless is not None:
         yield made.needless
         return
-    names = ", ".join(f"{each.node} ({each.place})" for each in made.members)
+    names = ", ".join(f"{member.node} ({member.place})" for member in made.members)
     yield f"the quorum will be {names}, with the log of {made.donor.root}"
     if made.metadata.batch:
         yield (
@@ -154,7 +154,7 @@ def _plan_lines(made: QuorumPlan) -> Iterator[str]:
         yield from _action_lines(change)
     if made.identity is not None:
         yield f"{made.wanted.into}: new, controller {made.identity[0]} with directory id {made.identity[1]}"
-    yield from (f"warning: {told(each)}" for each in made.warnings)
+    yield from (f"warning: {told(warning)}" for warning in made.warnings)
     yield from _expiry_lines(made)
 
 
@@ -169,7 +169,7 @@ def _action_lines(change: DirectoryChange) -> Iterator[str]:
     them.
     """
     leftovers = [each for each in change.actions if each.path.endswith(DELETED)]
-    kept = {id(each) for each in leftovers[_FEW:]}
+    kept = {id(leftover) for leftover in leftovers[_FEW:]}
     for action in change.actions:
         if id(action) not in kept:
             size = "" if action.size is None else f" ({counted(action.size, 'byte')})"
@@ -184,10 +184,10 @@ def _expiry_lines(made: QuorumPlan) -> Iterator[str]:
         return
     yield "brokers delete at their first start, unless they are told not to:"
     names_by_reason: dict[tuple[str, str], list[str]] = {}
-    for each in made.expiry:
-        number = "" if each.partition is None else f"-{each.partition}"
-        reason = f"{each.detail} ({each.setting}={each.value}, {each.origin})"
-        names_by_reason.setdefault((each.kind.replace("_", " "), reason), []).append(f"{each.name}{number}")
+    for expiry in made.expiry:
+        number = "" if expiry.partition is None else f"-{expiry.partition}"
+        reason = f"{expiry.detail} ({expiry.setting}={expiry.value}, {expiry.origin})"
+        names_by_reason.setdefault((expiry.kind.replace("_", " "), reason), []).append(f"{expiry.name}{number}")
     for (kind, reason), names in list(names_by_reason.items())[:_SHOWN]:
         more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
         yield f"  {kind} {', '.join(names[:_FEW])}{more}: {reason}"
@@ -200,16 +200,16 @@ def print_quorum_result(result: QuorumResult) -> None:
     with SentenceWriter() as writer:
         if result.into is not None:
             writer.write(f"written: {escape_controls(result.into)}")
-        for each in result.runs:
-            root = escape_controls(each.root)
-            if each.run_id is not None:
-                writer.write(f"{root}: done; what was there is in {escape_controls(each.quarantine or '')}")
+        for run in result.runs:
+            root = escape_controls(run.root)
+            if run.run_id is not None:
+                writer.write(f"{root}: done; what was there is in {escape_controls(run.quarantine or '')}")
                 writer.write("to undo this:")
-                writer.write(f"  kafkalog undo {shell_word(each.root)} --run {each.run_id}")
+                writer.write(f"  kafkalog undo {shell_word(run.root)} --run {run.run_id}")
             elif result.plan.needless is None:
                 writer.write(f"{root}: nothing to do")
-            if each.start is not None and each.never_starts:
-                for sentence in node_sentences(each.start):
+            if run.start is not None and run.never_starts:
+                for sentence in node_sentences(run.start):
                     writer.write(f"{root}, as it is now: {escape_controls(sentence)}")
                 writer.write("this command mends the quorum's files only; type this for the rest:")
-                writer.write(f"  {shell_line(['kafkalog', 'plan', each.root])}")
+                writer.write(f"  {shell_line(['kafkalog', 'plan', run.root])}")

@@ -25,15 +25,15 @@ def reset_lines(committed: Iterable[CommittedOffset], *, with_group: bool) -> It
     A negative offset is left out: clients take it for no commit, and the command refuses it.
     """
     seen: set[OffsetKey] = set()
-    for each in committed:
-        if each.key in seen or not each.is_commit:
+    for committed_offset in committed:
+        if committed_offset.key in seen or not committed_offset.is_commit:
             continue
-        seen.add(each.key)
-        for name in (each.key.group, each.key.topic):
+        seen.add(committed_offset.key)
+        for name in (committed_offset.key.group, committed_offset.key.topic):
             if _UNFIT.search(name):
                 raise UsageError(f"{name!r} cannot be in this file: Kafka reads it line by line, as UTF-8; --group and "
                                  "--topic choose others")  # fmt: skip
-        row = [each.key.topic, each.key.partition, each.offset]
+        row = [committed_offset.key.topic, committed_offset.key.partition, committed_offset.offset]
         line = io.StringIO()
-        csv.writer(line).writerow([each.key.group, *row] if with_group else row)
+        csv.writer(line).writerow([committed_offset.key.group, *row] if with_group else row)
         yield line.getvalue().removesuffix("\r\n")

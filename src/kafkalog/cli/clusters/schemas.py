@@ -133,8 +133,8 @@ def command(
     if export is not None:
         print_lines(import_calls(found))
         return finish(found.findings)
-    meant = chosen_names("subject", subjects, [each.subject for each in found.schemas.values()])
-    chosen = [each for each in found.schemas.values() if meant(each.subject) and (not ids or each.id in ids)]
+    meant = chosen_names("subject", subjects, [schema.subject for schema in found.schemas.values()])
+    chosen = [schema for schema in found.schemas.values() if meant(schema.subject) and (not ids or schema.id in ids)]
     if ids and (lacking := sorted(set(ids) - found.ids)):
         raise UnknownName(f"no schema has the id {lacking[0]}")
     findings = [*half_done_in(paths), *found.findings, *(_of_values(found, paths, replica) if check_values else ())]
@@ -149,26 +149,26 @@ def _of_values(registry: SchemaRegistry, paths: tuple[str, ...], replica: str | 
     inventory = open_all(*paths, tolerant=True)
     yield from inventory.all_unreadable
     yield from find_unknown_ids(
-        registry, [each for each in inventory.readable(replica) if each.topic not in OWN_TOPICS]
+        registry, [partition for partition in inventory.readable(replica) if partition.topic not in OWN_TOPICS]
     )
 
 
 def _lines(registry: SchemaRegistry, chosen: list[Schema]) -> Iterator[Line]:
-    for each in chosen:
+    for schema in chosen:
         yield SchemaLine(
-            subject=each.subject,
-            version=each.version,
-            id=each.id,
-            type=each.type,
-            context=context_of(each.subject),
-            references=each.references,
-            deleted=None if each.deleted is None else str(each.deleted),
-            compatibility=registry.compatibility_of(each.subject),
-            mode=registry.mode_of(each.subject),
-            guid=each.guid or each.computed_guid,
-            schema=each.text,
-            offset=None if each.offset < 0 else each.offset,
-            timestamp=None if each.timestamp < 0 else each.timestamp,
+            subject=schema.subject,
+            version=schema.version,
+            id=schema.id,
+            type=schema.type,
+            context=context_of(schema.subject),
+            references=schema.references,
+            deleted=None if schema.deleted is None else str(schema.deleted),
+            compatibility=registry.compatibility_of(schema.subject),
+            mode=registry.mode_of(schema.subject),
+            guid=schema.guid or schema.computed_guid,
+            schema=schema.text,
+            offset=None if schema.offset < 0 else schema.offset,
+            timestamp=None if schema.timestamp < 0 else schema.timestamp,
         )
     names = dict.fromkeys([*registry.compatibility, *registry.modes])
     for name in names:
@@ -196,18 +196,18 @@ def _print(registry: SchemaRegistry, chosen: list[Schema], *, with_text: bool) -
         ],
         [
             [
-                each.subject, each.version, each.id, each.type,
-                " ".join(f"{one.subject}:{one.version}" for one in each.references),
-                "" if each.deleted is None else str(each.deleted),
-                registry.compatibility_of(each.subject), registry.mode_of(each.subject),
-                "" if each.timestamp < 0 else time_text(each.timestamp),
+                schema.subject, schema.version, schema.id, schema.type,
+                " ".join(f"{reference.subject}:{reference.version}" for reference in schema.references),
+                "" if schema.deleted is None else str(schema.deleted),
+                registry.compatibility_of(schema.subject), registry.mode_of(schema.subject),
+                "" if schema.timestamp < 0 else time_text(schema.timestamp),
             ]
-            for each in chosen
+            for schema in chosen
         ],
     )  # fmt: skip
     if with_text:
         with LineWriter() as writer:
-            for text in dict.fromkeys(each.text for each in chosen):
+            for text in dict.fromkeys(schema.text for schema in chosen):
                 writer.write("")
                 for line in text.splitlines():
                     writer.write(json.dumps(line, ensure_ascii=False)[1:-1].replace('\\"', '"'))

@@ -41,17 +41,17 @@ def print_share_state(shares: Sequence[ShareOffset]) -> None:
     ]
     rows = []
     for share in shares:
-        each = share.state
+        share_partition = share.state
         rows.append([
-            each.group,
-            each.topic or each.topic_id,
-            each.partition,
-            each.start_offset if each.start_offset >= 0 else None,
+            share_partition.group,
+            share_partition.topic or share_partition.topic_id,
+            share_partition.partition,
+            share_partition.start_offset if share_partition.start_offset >= 0 else None,
             share.log_end_offset,
             share.lag,
-            _batches(each),
-            each.write_timestamp if each.write_timestamp >= 0 else None,
-            each.log_partition,
-            each.log_offset,
+            _batches(share_partition),
+            share_partition.write_timestamp if share_partition.write_timestamp >= 0 else None,
+            share_partition.log_partition,
+            share_partition.log_offset,
         ])  # fmt: skip
     print_table("share groups", columns, rows)

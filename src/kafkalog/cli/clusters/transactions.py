@@ -55,15 +55,15 @@ def _print(found: ClusterTransactions) -> None:
         ],
         [
             [
-                each.transactional_id,
-                each.state,
-                each.producer_id,
-                each.producer_epoch,
-                each.last_update_timestamp,
-                each.start_timestamp if each.start_timestamp >= 0 else None,
-                " ".join(transaction_partitions(each)),
+                transactional_id.transactional_id,
+                transactional_id.state,
+                transactional_id.producer_id,
+                transactional_id.producer_epoch,
+                transactional_id.last_update_timestamp,
+                transactional_id.start_timestamp if transactional_id.start_timestamp >= 0 else None,
+                " ".join(transaction_partitions(transactional_id)),
             ]
-            for each in found.transactional_ids
+            for transactional_id in found.transactional_ids
         ],
     )
     stable = {
@@ -86,17 +86,17 @@ def _print(found: ClusterTransactions) -> None:
         ],
         [
             [
-                each.topic,
-                each.partition,
-                each.producer.producer_id,
-                each.producer.producer_epoch,
-                each.producer.transaction_start,
-                each.age_ms,
-                each.transactional_id,
-                _state_of(each),
-                *stable[each.topic, each.partition],
+                open_transaction.topic,
+                open_transaction.partition,
+                open_transaction.producer.producer_id,
+                open_transaction.producer.producer_epoch,
+                open_transaction.producer.transaction_start,
+                open_transaction.age_ms,
+                open_transaction.transactional_id,
+                _state_of(open_transaction),
+                *stable[open_transaction.topic, open_transaction.partition],
             ]
-            for each in found.open_transactions
+            for open_transaction in found.open_transactions
         ],
     )
 
@@ -104,16 +104,16 @@ def _print(found: ClusterTransactions) -> None:
 def _print_commands(opened: Sequence[OpenTransaction], server: str | None) -> None:
     """Write the command that ends each transaction that hangs, but for those that were committed."""
     with LineWriter() as writer:
-        for each in opened:
-            if not each.may_be_aborted:
+        for open_transaction in opened:
+            if not open_transaction.may_be_aborted:
                 continue
-            producer = each.producer.producer_id
-            place = escape_controls(f"{each.topic}-{each.partition}")
+            producer = open_transaction.producer.producer_id
+            place = escape_controls(f"{open_transaction.topic}-{open_transaction.partition}")
             what = f"to abort the hanging transaction of producer {producer} in {place}"
             writer.write(f"{what}, with brokers of 3.0 and later:")
-            writer.write(f"  {escape_controls(abort_command(each, server))}")
+            writer.write(f"  {escape_controls(abort_command(open_transaction, server))}")
             writer.write("with older brokers:")
-            writer.write(f"  {escape_controls(abort_command_before_3_0(each, server))}")
+            writer.write(f"  {escape_controls(abort_command_before_3_0(open_transaction, server))}")
 
 
 @click.command(name="transactions")

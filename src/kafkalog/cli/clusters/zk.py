@@ -45,12 +45,12 @@ def _print_typed(chosen: Sequence[tuple[str, Node]], *, show_secrets: bool) -> N
         ]  # fmt: skip
         print_table("brokers", columns, rows)
     entities = [config_entity(path, node.data) for path, node in chosen]
-    configs = [each for each in entities if each is not None and each.config]
+    configs = [entity for entity in entities if entity is not None and entity.config]
     if configs:
         rows = [
-            [each.chroot, each.type, each.shown_name, name, value]
-            for each in configs
-            for name, value in (each.config if show_secrets else each.hidden()).items()
+            [config.chroot, config.type, config.shown_name, name, value]
+            for config in configs
+            for name, value in (config.config if show_secrets else config.hidden()).items()
         ]
         print_table(
             "configurations",
@@ -89,23 +89,23 @@ def command(
         raise UsageError("--hide-secrets needs --json; a table hides them anyway")
     if show_secrets and as_json:
         raise UsageError("--show-secrets is for tables; JSON lines hold every byte anyway, without --hide-secrets")
-    found = tree_at(open_zookeeper(*paths), zxid)
-    places = chroots(found.tree.nodes)
+    replay = tree_at(open_zookeeper(*paths), zxid)
+    places = chroots(replay.tree.nodes)
     if chroot is not None:
         places = [chosen_chroot(places, chroot)]
     below = f"{places[0] if chroot is not None else ''}{below.rstrip('/')}"
     chosen = [
         (path, node)
-        for path, node in sorted(found.tree.nodes.items())
+        for path, node in sorted(replay.tree.nodes.items())
         if path == (below or "/") or path.startswith(f"{below}/")
     ]
     if not chosen and below:
-        raise unknown("znode", below, found.tree.nodes)
+        raise unknown("znode", below, replay.tree.nodes)
     if as_json:
         print_lines(znode_line(path, node, hides=hide_secrets) for path, node in chosen)
     else:
         print_table(
-            f"0x{found.zxid:x} ({found.snapshot or 'no snapshot'} and {found.transactions} transactions)",
+            f"0x{replay.zxid:x} ({replay.snapshot or 'no snapshot'} and {replay.transactions} transactions)",
             [
                 "node",
                 Column("created", drop=3),
@@ -129,5 +129,5 @@ def command(
             ],
         )
         _print_typed(chosen, show_secrets=show_secrets)
-    ids = [finding for place in places for finding in bad_cluster_ids(found.tree, place)]
-    return finish([*found.findings, *missing_paths(found.tree, places), *ids])
+    ids = [finding for place in places for finding in bad_cluster_ids(replay.tree, place)]
+    return finish([*replay.findings, *missing_paths(replay.tree, places), *ids])

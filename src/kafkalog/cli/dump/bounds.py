@@ -57,8 +57,8 @@ class Begin(Struct, frozen=True):
         if options.one_offset is not None:
             return Bounds(options.one_offset, _earlier(options.one_offset + 1, partition.deleted_below))
         if self.start_time is not None:
-            found = partition.offset_for_timestamp(self.start_time, findings=findings)
-            start: int | None = self._end(partition, options) if found is None else found.offset
+            timestamp = partition.offset_for_timestamp(self.start_time, findings=findings)
+            start: int | None = self._end(partition, options) if timestamp is None else timestamp.offset
         elif self.word == "end":
             start = self._end(partition, options)
         elif self.word == "stored":

@@ -21,16 +21,16 @@ def committed_of(group: str, at_hand: Sequence[Partition], findings: list[Findin
     """
     from kafkalog.cluster.groups.groups import read_groups
 
-    if not any(each.topic == CONSUMER_OFFSETS_TOPIC for each in at_hand):
+    if not any(partition.topic == CONSUMER_OFFSETS_TOPIC for partition in at_hand):
         raise UsageError(f"-G {group[:100]} needs {CONSUMER_OFFSETS_TOPIC}, and no partition of it is in the paths")
     read = read_groups(at_hand)
-    found = [each for each in read.groups if each.group_id == group]
+    groups = [each for each in read.groups if each.group_id == group]
     names = [each.group_id for each in read.groups]
     why = read.logs.why_unknown(group, read.partition_count)
-    if not found and why is not None:
+    if not groups and why is not None:
         raise not_known("group", group, why, names)
-    if not found:
+    if not groups:
         raise unknown("group", group, names)
-    if any(not read.logs.is_whole(each.log_partition) for each in found):
+    if any(not read.logs.is_whole(each.log_partition) for each in groups):
         findings += read.findings
-    return {(each.key.topic, each.key.partition): each.offset for one in found for each in one.offsets}
+    return {(offset.key.topic, offset.key.partition): offset.offset for one in groups for offset in one.offsets}

@@ -49,9 +49,9 @@ class ShownValues(Struct):
         key, value = self.decoder.key(record, topic), self.decoder.value(record, topic)
         problems = [each for part, decoded in (("key", key), ("value", value))
                     if (each := self._put(target, part, decoded)) is not None]  # fmt: skip
-        for each in problems:
-            known = each in self._problems or len(self._problems) < _MOST_PROBLEMS
-            self._problems.setdefault(each if known else _OTHERS, _Problem(record.offset)).records += 1
+        for problem in problems:
+            known = problem in self._problems or len(self._problems) < _MOST_PROBLEMS
+            self._problems.setdefault(problem if known else _OTHERS, _Problem(record.offset)).records += 1
         if problems:
             target["finding"] = "; ".join(problems)
 
@@ -71,8 +71,8 @@ class ShownValues(Struct):
     def findings(self, partition: Partition) -> Iterator[Finding]:
         """Findings for values that were not decoded since the last call, with the number of records."""
         problems, self._problems = self._problems, {}
-        for detail, each in problems.items():
-            told = f"{counted(each.records, 'record')} not decoded: {detail}"
+        for detail, problem in problems.items():
+            told = f"{counted(problem.records, 'record')} not decoded: {detail}"
             yield Finding.of(
-                FindingCode.VALUE_UNDECODABLE, None, each.first_offset, told, partition.path
+                FindingCode.VALUE_UNDECODABLE, None, problem.first_offset, told, partition.path
             )

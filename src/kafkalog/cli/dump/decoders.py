@@ -134,10 +134,10 @@ class _Coordinator(Struct, frozen=True):
         from kafkalog.cluster.records.coordinator_records import decode_record
         from kafkalog.cluster.records.record_json import coordinator_json
 
-        found = decode_record(self.topic, record.key, record.value)
-        shown: dict[str, object] = coordinator_json(found)
-        return {"key": shown["key"] if found.key is not None else None,
-                "value": shown["value"] if found.value is not None else None}  # fmt: skip
+        coordinator_record = decode_record(self.topic, record.key, record.value)
+        shown: dict[str, object] = coordinator_json(coordinator_record)
+        return {"key": shown["key"] if coordinator_record.key is not None else None,
+                "value": shown["value"] if coordinator_record.value is not None else None}  # fmt: skip
 
 
 class _Framed(Struct, frozen=True):
@@ -151,10 +151,10 @@ class _Framed(Struct, frozen=True):
         from kafkalog.cluster.records.record_json import framed_json
 
         decode = decode_metadata if self.topic == CLUSTER_METADATA_TOPIC else decode_remote_log_metadata
-        found = decode(record.value)
-        if found.decoded is None:
-            return None, found.findings[0].detail if found.findings else "it is not understood"
-        return framed_json(found, show_secrets=self.show_secrets), ""
+        framed_record = decode(record.value)
+        if framed_record.decoded is None:
+            return None, framed_record.findings[0].detail if framed_record.findings else "it is not understood"
+        return framed_json(framed_record, show_secrets=self.show_secrets), ""
 
     def texts(self, record: Record) -> Texts:
         value, why = self._value(record)
@@ -192,5 +192,5 @@ def control_decoded(record: Record) -> dict[str, object] | None:
         kind = parse_control_key(record.key).type
     except FormatError:
         return None
-    found = decode_control(kind, record.value) if VALUES.get(kind) is not None else None
-    return None if found is None or found.decoded is None else control_json(found)
+    framed_record = decode_control(kind, record.value) if VALUES.get(kind) is not None else None
+    return None if framed_record is None or framed_record.decoded is None else control_json(framed_record)

@@ -78,7 +78,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
         kcat_format_of(options)  # refused before anything is read
     sources.open(options, form)
     committed = committed_of(options.group, sources.at_hand, sources.findings) if options.group is not None else {}
-    progress = ByteProgress("reading", sum(each.size for each in sources.partitions), quiet=options.quiet)
+    progress = ByteProgress("reading", sum(partition.size for partition in sources.partitions), quiet=options.quiet)
     walk = Walk(
         wanted,
         RecordFilter(

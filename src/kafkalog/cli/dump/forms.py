@@ -105,7 +105,7 @@ def form_of(options: Options) -> Form:
 
 def names_of(parameters: Iterable[click.Parameter]) -> dict[str, str]:
     """Parameter -> the option as its help names it."""
-    return {each.name: max(each.opts, key=len) for each in parameters if each.name is not None}
+    return {parameter.name: max(parameter.opts, key=len) for parameter in parameters if parameter.name is not None}
 
 
 def refuse_meaningless(options: Options, form: Form, names: dict[str, str], *, side_files: Sequence[str]) -> None:

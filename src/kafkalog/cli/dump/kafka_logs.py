@@ -168,7 +168,7 @@ class KafkaLogs:
         if left:
             name = escape_controls(os.path.basename(segment.path))
             self._writer.write(f"Found {left} invalid bytes at the end of {name}")
-        self._walk.findings += [each.in_file(segment.path) for each in scanner.findings]
+        self._walk.findings += [finding.in_file(segment.path) for finding in scanner.findings]
 
     def tell_gaps(self) -> None:
         """End as Kafka's tool does: files with offsets that do not follow each other, on standard error."""

@@ -210,15 +210,15 @@ class SectionedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Ours, kafka-dump-log's, kcat's."""
-        parameters = [each for each in self.get_params(ctx) if each.get_help_record(ctx) is not None]
+        parameters = [get_param for get_param in self.get_params(ctx) if get_param.get_help_record(ctx) is not None]
         for heading, theirs in (("Options", None), ("As kafka-dump-log", _KAFKA), ("As kcat", _KCAT)):
             names = None if theirs is None else _names_of(theirs)
             others = _names_of((*_KAFKA, *_KCAT))
             records = [
                 record
-                for each in parameters
-                if (each.name not in others if names is None else each.name in names)
-                and (record := each.get_help_record(ctx)) is not None
+                for parameter in parameters
+                if (parameter.name not in others if names is None else parameter.name in names)
+                and (record := parameter.get_help_record(ctx)) is not None
             ]
             with formatter.section(heading):
                 formatter.write_dl(records)
@@ -233,7 +233,7 @@ def _names_of(options: Iterable[Callable[[Any], Any]]) -> frozenset[str]:
     declared: Any = nothing
     for option in options:
         declared = option(declared)
-    return frozenset(each.name for each in declared.__click_params__)
+    return frozenset(click_param.name for click_param in declared.__click_params__)
 
 
 def dump_options(function: Function) -> Function:

@@ -117,12 +117,12 @@ class Walk(Struct):
 
     def ended(self, partition: Partition, reader: BatchReader | RecordReader) -> None:
         """Take over what was found; where damage ended the walk, with what comes after it."""
-        found = list(reader.findings)
-        if reader.damaged_at is not None and found and not self.everything:
-            ended, start = found[-1:], partition.log_start_offset
+        findings = list(reader.findings)
+        if reader.damaged_at is not None and findings and not self.everything:
+            ended, start = findings[-1:], partition.log_start_offset
             tell_what_is_behind(ended, partition.segments, log_start=start, more="; --all shows them")
-            found[-1:] = ended
-        self.findings.extend(found)
+            findings[-1:] = ended
+        self.findings.extend(findings)
 
     def is_plain(self, bounds: Bounds) -> bool:
         """Whether all that a consumer sees within offsets is shown."""

@@ -34,10 +34,10 @@ def size_of(data: bytes | None) -> int:
 def redacted_findings(findings: Iterable[Finding]) -> list[Finding]:
     """Findings without the checksums of data, which carry no salt."""
     return [
-        structs.replace(each, detail=_CHECKSUMS.sub("the checksum does not match the bytes", each.detail))
-        if each.code is FindingCode.CRC_MISMATCH
-        else each
-        for each in findings
+        structs.replace(finding, detail=_CHECKSUMS.sub("the checksum does not match the bytes", finding.detail))
+        if finding.code is FindingCode.CRC_MISMATCH
+        else finding
+        for finding in findings
     ]
 
 

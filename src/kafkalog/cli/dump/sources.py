@@ -57,16 +57,16 @@ class Sources:
 
     def _open(self, options: Options) -> None:
         inventory = open_all(*self._others, tolerant=True)
-        chosen = Selection.of(options.topics, [each for each in options.numbers if each >= 0], options.excluded)
+        chosen = Selection.of(options.topics, [number for number in options.numbers if number >= 0], options.excluded)
         self.at_hand = inventory.readable(options.replica, chosen)
-        found = deleted_partitions(inventory) if options.deleted else self.at_hand
+        partitions = deleted_partitions(inventory) if options.deleted else self.at_hand
         try:
-            self.partitions = selected(chosen, found, inventory.all_unreadable)
+            self.partitions = selected(chosen, partitions, inventory.all_unreadable)
         except UnknownName:
             gone = [each for each in deleted_partitions(inventory) if chosen.takes(each.topic, each.partition)]
             if options.deleted or not gone:
                 raise
-            names = ", ".join(dict.fromkeys(str(each.name) for each in gone))
+            names = ", ".join(dict.fromkeys(str(partition.name) for partition in gone))
             raise UnknownName(f"{names}: only what was deleted is there; --deleted prints it") from None
         self.findings.extend(inventory.unreadable)
         self.findings.extend(finding for log_dir in inventory.log_dirs for finding in log_dir.findings)

@@ -62,7 +62,7 @@ def command(
         if groups:
             print_losses(losses)
     half_done = half_done_in(paths)
-    own = [*half_done, *found.findings, *(each for partition in found.partitions for each in partition.findings)]
+    own = [*half_done, *found.findings, *(finding for partition in found.partitions for finding in partition.findings)]
     report_findings([*own, *unknown])
     if found.unreadable:
         return ExitCode.IO_ERROR
@@ -73,7 +73,7 @@ def command(
 def _losses(found: Comparison, paths: tuple[str, ...]) -> tuple[list[GroupLoss], list[Finding]]:
     """Losses of groups, and findings that make the answer incomplete."""
     beside = found
-    if not any(each.topic == CONSUMER_OFFSETS_TOPIC for each in found.partitions):
+    if not any(partition.topic == CONSUMER_OFFSETS_TOPIC for partition in found.partitions):
         try:
             beside = compare(*paths, select=Selection.of([CONSUMER_OFFSETS_TOPIC]))
         except UnknownName:
@@ -82,4 +82,4 @@ def _losses(found: Comparison, paths: tuple[str, ...]) -> tuple[list[GroupLoss],
                 "volumes of the brokers that have it, too"
             ) from None
     commits, findings = commits_of(beside)
-    return group_losses(found, commits), [each for each in findings if each.severity is not Severity.INFO]
+    return group_losses(found, commits), [finding for finding in findings if finding.severity is not Severity.INFO]

@@ -33,14 +33,14 @@ def print_comparison(found: Comparison) -> None:
         ],
         [
             [
-                f"{each.topic}-{each.partition}",
-                each.label(copy),
+                f"{partition.topic}-{partition.partition}",
+                partition.label(copy),
                 *_numbers(copy),
                 "" if copy.damage is None else f"{copy.damage.code}, {copy.records_behind_damage} after",
-                _standing(each, copy),
+                _standing(partition, copy),
             ]
-            for each in found.partitions
-            for copy in each.copies
+            for partition in found.partitions
+            for copy in partition.copies
         ],
     )
     with LineWriter() as writer:
@@ -72,15 +72,15 @@ def print_losses(losses: Sequence[GroupLoss]) -> None:
         ],
         [
             [
-                each.group,
-                f"{each.topic}-{each.partition}",
-                each.committed_offset,
-                each.leader_epoch,
-                ("" if each.is_certain else "perhaps ") + f"{each.gone_first} to {each.committed_offset - 1}",
-                "" if each.unseen_last is None else f"{each.gone_first} to {each.unseen_last}",
-                each.held_by,
+                loss.group,
+                f"{loss.topic}-{loss.partition}",
+                loss.committed_offset,
+                loss.leader_epoch,
+                ("" if loss.is_certain else "perhaps ") + f"{loss.gone_first} to {loss.committed_offset - 1}",
+                "" if loss.unseen_last is None else f"{loss.gone_first} to {loss.unseen_last}",
+                loss.held_by,
             ]
-            for each in losses
+            for loss in losses
         ],
     )
 
@@ -252,6 +252,6 @@ def _end(found: Comparison) -> Iterator[str]:
         yield f"left out: {path}"
     for path, reason in found.unreadable:
         yield f"cannot be read: {path}: {reason}"
-    wrong = sum(not each.is_clean for each in found.partitions)
+    wrong = sum(not partition.is_clean for partition in found.partitions)
     count = len(found.partitions)
     yield f"{count - wrong} of {count} partitions are equal and complete" + _not(wrong)

@@ -250,9 +250,9 @@ def command(
     Of a log without --position or --offset that is the first damage, between the sound entries on both sides of it; the
     field that breaks is named where that can be known.  A sound file is explained from its start.
     """
-    found = explain(path, position=position, offset=offset, max_fields=max_fields, records=records)
+    explanation = explain(path, position=position, offset=offset, max_fields=max_fields, records=records)
     if as_json:
-        print_lines(_record_lines(found) if records else _lines(found))
+        print_lines(_record_lines(explanation) if records else _lines(explanation))
     else:
-        _print_records(found) if records else _print(found)
-    return ExitCode.CLEAN if found.is_sound else ExitCode.FINDINGS
+        _print_records(explanation) if records else _print(explanation)
+    return ExitCode.CLEAN if explanation.is_sound else ExitCode.FINDINGS

@@ -94,12 +94,12 @@ def _partition_line(summary: PartitionHealth, log_dir: LogDir | None) -> Partiti
         health=_health_text(summary),
         sound_batches_behind_damage=summary.behind.batches,
         sound_records_behind_damage=summary.behind.records,
-        leader_epochs=[LeaderEpochJson(*each) for each in partition.leader_epochs],
-        segments=[_segment_line(each, summary.behind) for each in summary.segments],
+        leader_epochs=[LeaderEpochJson(*leader_epoch) for leader_epoch in partition.leader_epochs],
+        segments=[_segment_line(segment, summary.behind) for segment in summary.segments],
         unfinished_files=partition.unfinished,
         deleted_segments=[
-            DeletedSegmentLine(base_offset=each.base_offset, path=each.path, bytes=each.size)
-            for each in deleted_segments(partition)
+            DeletedSegmentLine(base_offset=segment.base_offset, path=segment.path, bytes=segment.size)
+            for segment in deleted_segments(partition)
         ],
     )
 
@@ -108,7 +108,7 @@ def _line(health: DirectoryHealth) -> LsLine:
     """Line of a log directory, or of what was pointed at itself: a partition directory, a segment."""
     log_dir, partitions = health.log_dir, health.partitions
     meta = None if log_dir is None else log_dir.meta_properties
-    findings = [*health.findings, *(finding for each in partitions for finding in each.findings)]
+    findings = [*health.findings, *(finding for partition in partitions for finding in partition.findings)]
     return LsLine(
         path=health.path,
         clean_shutdown=None if log_dir is None else log_dir.clean_shutdown is not None,
@@ -117,7 +117,7 @@ def _line(health: DirectoryHealth) -> LsLine:
         directory_id=None if meta is None else meta.directory_id,
         standing=None if health.standing is None else shaped(health.standing, StandingJson),
         findings=shaped(findings, list[FindingJson]),
-        partitions=[_partition_line(each, log_dir) for each in partitions],
+        partitions=[_partition_line(partition, log_dir) for partition in partitions],
     )
 
 
@@ -169,23 +169,23 @@ def _print_partitions(
         columns,
         [
             [
-                each.partition.topic,
-                each.partition.partition,
-                each.partition.state.value,
-                os.path.dirname(each.partition.path) if with_directory else "",
-                len(each.segments) if each.is_listed else _UNKNOWN,
-                each.log_start_offset if each.is_listed else _UNKNOWN,
-                each.local_log_start_offset,
-                _UNKNOWN if each.is_unknown else each.first_offset,
-                _UNKNOWN if each.is_unknown else each.last_offset,
-                _UNKNOWN if each.log_end_offset is None else each.log_end_offset,
-                each.first_timestamp,
-                each.last_timestamp,
-                each.partition.size if each.is_listed else None,
-                _codecs(each.codecs),
-                _health_text(each),
+                summary.partition.topic,
+                summary.partition.partition,
+                summary.partition.state.value,
+                os.path.dirname(summary.partition.path) if with_directory else "",
+                len(summary.segments) if summary.is_listed else _UNKNOWN,
+                summary.log_start_offset if summary.is_listed else _UNKNOWN,
+                summary.local_log_start_offset,
+                _UNKNOWN if summary.is_unknown else summary.first_offset,
+                _UNKNOWN if summary.is_unknown else summary.last_offset,
+                _UNKNOWN if summary.log_end_offset is None else summary.log_end_offset,
+                summary.first_timestamp,
+                summary.last_timestamp,
+                summary.partition.size if summary.is_listed else None,
+                _codecs(summary.codecs),
+                _health_text(summary),
             ]
-            for each in summaries
+            for summary in summaries
         ],
         totals=_Sum.of(summaries).cells(),
     )
@@ -207,12 +207,12 @@ class _Sum(NamedTuple):
     def of(cls, summaries: Sequence[PartitionHealth]) -> _Sum:
         return cls(
             len(summaries),
-            sum(not each.is_sound for each in summaries),
-            sum(not each.is_listed for each in summaries),
-            sum(len(each.segments) for each in summaries),
-            sum(each.partition.size for each in summaries),
+            sum(not summary.is_sound for summary in summaries),
+            sum(not summary.is_listed for summary in summaries),
+            sum(len(summary.segments) for summary in summaries),
+            sum(summary.partition.size for summary in summaries),
             min((each.first_timestamp for each in summaries if each.first_timestamp is not None), default=None),
-            max((each.last_timestamp for each in summaries if each.last_timestamp is not None), default=None),
+            max((summary.last_timestamp for summary in summaries if summary.last_timestamp is not None), default=None),
         )
 
     def cells(self) -> list[object]:
@@ -228,8 +228,8 @@ def _paragraph(summaries: Sequence[PartitionHealth]) -> list[str]:
     total = _Sum.of(summaries)
     topics = len({each.partition.topic for each in summaries})
     codecs: Counter[str] = Counter()
-    for each in summaries:
-        codecs.update(each.codecs)
+    for summary in summaries:
+        codecs.update(summary.codecs)
     told = f"{total.partitions} partitions of {counted(topics, 'topic')} in {total.segments} segments, "
     told += size_text(total.size)
     if total.first_timestamp is not None and total.last_timestamp is not None:
@@ -244,10 +244,10 @@ def _paragraph(summaries: Sequence[PartitionHealth]) -> list[str]:
 def _print_deleted(summaries: list[PartitionHealth]) -> None:
     """A line for each partition that holds deleted segments, which no table shows."""
     with SentenceWriter() as writer:
-        for each in summaries:
-            segments = deleted_segments(each.partition)
+        for summary in summaries:
+            segments = deleted_segments(summary.partition)
             if segments:
-                path, total = escape_controls(each.partition.path), sum(segment.size for segment in segments)
+                path, total = escape_controls(summary.partition.path), sum(segment.size for segment in segments)
                 count = f"{len(segments)} deleted segments" if len(segments) > 1 else "1 deleted segment"
                 writer.write(f"{path} holds {count} of {size_text(total)}: `kafkalog undelete` shows what is in them")
 
@@ -255,10 +255,10 @@ def _print_deleted(summaries: list[PartitionHealth]) -> None:
 def _print_cut_names(summaries: list[PartitionHealth]) -> None:
     """A line with the topic id for each directory whose name may end before its topic's."""
     with SentenceWriter() as writer:
-        for each in summaries:
-            directory = os.path.basename(each.partition.path)
+        for summary in summaries:
+            directory = os.path.basename(summary.partition.path)
             if may_be_cut(directory):
-                writer.write(f"{escape_controls(directory)}: {cut_name_text(_topic_id(each.partition))}")
+                writer.write(f"{escape_controls(directory)}: {cut_name_text(_topic_id(summary.partition))}")
 
 
 def _print_segments(summary: PartitionHealth) -> None:
@@ -278,18 +278,18 @@ def _print_segments(summary: PartitionHealth) -> None:
         ],
         [
             [
-                each.segment.base_offset,
-                _UNKNOWN if each.first_offset is None and each.segment.size else each.first_offset,
-                _UNKNOWN if each.last_offset is None and each.segment.size else each.last_offset,
-                each.first_timestamp,
-                each.last_timestamp,
-                each.segment.size,
-                each.batches,
-                _codecs(each.codecs),
-                behind_text(*summary.behind.of(each.segment)),
-                str(each.stop),
+                segment.segment.base_offset,
+                _UNKNOWN if segment.first_offset is None and segment.segment.size else segment.first_offset,
+                _UNKNOWN if segment.last_offset is None and segment.segment.size else segment.last_offset,
+                segment.first_timestamp,
+                segment.last_timestamp,
+                segment.segment.size,
+                segment.batches,
+                _codecs(segment.codecs),
+                behind_text(*summary.behind.of(segment.segment)),
+                str(segment.stop),
             ]
-            for each in summary.segments
+            for segment in summary.segments
         ],
     )
 
@@ -301,7 +301,7 @@ def _title(log_dir: LogDir, stands: Standing) -> str:
     named = [] if meta is None else [("cluster id", meta.cluster_id), ("node id", meta.node_id)]
     known = [f"{name} {value}" for name, value in named if value is not None]
     title = escape_controls(f"{log_dir.path} ({', '.join([*known, clean])})")
-    return "\n".join([title, *(escape_controls(each) for each in stands.sentences(in_options))])
+    return "\n".join([title, *(escape_controls(sentence) for sentence in stands.sentences(in_options))])
 
 
 def _in_order(summaries: Iterable[PartitionHealth], *, damage_first: bool) -> list[PartitionHealth]:
@@ -341,14 +341,14 @@ def command(
     with ByteProgress("reading", sum(partition.size for partition in wanted)) as progress:
         listed = health_of(inventory, chosen, wanted, jobs, progress.advance)
     if as_json:
-        for each in listed:
-            print_json(_line(each))
+        for directory_health in listed:
+            print_json(_line(directory_health))
     else:
         _print(listed, with_segments=with_segments, damage_first=damage_first, each_of_many=each_of_many)
-    findings = [finding for each in listed for finding in each.findings]
-    findings += [finding for each in listed for one in each.partitions for finding in one.findings]
+    findings = [finding for health in listed for finding in health.findings]
+    findings += [finding for health in listed for partition in health.partitions for finding in partition.findings]
     times = [(str(one.partition.name or one.partition.path), one.first_timestamp, one.last_timestamp)
-             for each in listed for one in each.partitions]  # fmt: skip
+             for health in listed for one in health.partitions]  # fmt: skip
     for each_remark in unit_remarks(times):
         remark(each_remark)
     report_findings(findings)
@@ -358,30 +358,32 @@ def command(
 def _print(listed: Sequence[DirectoryHealth], *, with_segments: bool, damage_first: bool, each_of_many: bool) -> None:
     standalone: list[PartitionHealth] = []
     is_over_all = damage_first and len(listed) > 1
-    damaged = [one for each in listed for one in each.partitions if not one.is_sound] if is_over_all else []
+    damaged = (
+        [partition for each in listed for partition in each.partitions if not partition.is_sound] if is_over_all else []
+    )
     if damaged:
         title = "not sound, in all directories"
         _print_partitions(title, damaged, each_of_many=True, with_directory=True)
-    for each in listed:
-        if each.log_dir is not None and each.standing is not None:
-            rest = [one for one in each.partitions if one.is_sound or not is_over_all]
+    for health in listed:
+        if health.log_dir is not None and health.standing is not None:
+            rest = [partition for partition in health.partitions if partition.is_sound or not is_over_all]
             shown = _in_order(rest, damage_first=damage_first)
-            _print_partitions(_title(each.log_dir, each.standing), shown, each_of_many=each_of_many)
+            _print_partitions(_title(health.log_dir, health.standing), shown, each_of_many=each_of_many)
         else:
-            standalone += each.partitions
+            standalone += health.partitions
     if standalone:
-        rest = [one for one in standalone if one.is_sound or not is_over_all]
+        rest = [partition_health for partition_health in standalone if partition_health.is_sound or not is_over_all]
         shown = _in_order(rest, damage_first=damage_first)
-        places = dict.fromkeys(each.partition.path for each in standalone)
+        places = dict.fromkeys(partition_health.partition.path for partition_health in standalone)
         title = escape_controls(*places) if len(places) == 1 else "partitions and segments named by their paths"
         _print_partitions(title, shown, each_of_many=each_of_many)
-    summaries = [one for each in listed for one in each.partitions]
+    summaries = [partition for directory_health in listed for partition in directory_health.partitions]
     _print_deleted(summaries)
     _print_cut_names(summaries)
     if with_segments:
         for summary in summaries:
             _print_segments(summary)
     tables = [each.partitions for each in listed if each_of_many or len(each.partitions) <= MANY]
-    if any(one.is_sound for partitions in tables for one in partitions):
+    if any(partition.is_sound for partitions in tables for partition in partitions):
         with SentenceWriter() as writer:
             writer.write(f"ok means headers and checksums; {NOT_EXAMINED}")

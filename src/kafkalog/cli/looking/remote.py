@@ -167,7 +167,7 @@ def _print(view: RemoteView, rows: list[RemoteRow]) -> None:
                 row.partition,
                 row.base_offset,
                 None if row.segment is None else row.segment.end_offset,
-                "" if row.segment is None else " ".join(str(each.epoch) for each in row.segment.leader_epochs),
+                "" if row.segment is None else " ".join(str(epoch.epoch) for epoch in row.segment.leader_epochs),
                 row.log_bytes,
                 _state(row),
                 _WORDS[row.is_listed],
@@ -178,8 +178,8 @@ def _print(view: RemoteView, rows: list[RemoteRow]) -> None:
             for row in rows
         ],
     )
-    for each in view.partitions:
-        click.echo(escape_controls(_sentence(each)))
+    for partition in view.partitions:
+        click.echo(escape_controls(_sentence(partition)))
     if view.others:
         shown = ", ".join(view.others[:3]) + (f" and {len(view.others) - 3} more" if len(view.others) > 3 else "")
         click.echo(escape_controls(f"not of this layout: {shown}"))
@@ -200,7 +200,7 @@ def _sentence(found: RemotePartition) -> str:
     if not found.has_events:
         copied = f"{counted(len(found.rows), 'segment')} listed, {size_text(size)}, of which no event here tells"
     local = "" if not found.local else "; local from " + ", ".join(
-        str(each.begins) for each in found.local.values()
+        str(local_part.begins) for local_part in found.local.values()
     )  # fmt: skip
     start = "" if found.log_start is None else f"; the log starts at {found.log_start}"
     return f"{found.topic}-{found.partition}: {copied}{local}{start}"

@@ -93,11 +93,11 @@ def command(
         jobs=given["jobs"],
         words=tuple(planning_words(recovery, server_properties)),
     )
-    made = make_report(paths, asked, _Bars())
+    report = make_report(paths, asked, _Bars())
     kind = kind or {".md": "md", ".txt": "text"}.get(os.path.splitext(output)[1], "html")
-    write = {"md": made.markdown, "text": made.text, "html": made.html}[kind]
+    write = {"md": report.markdown, "text": report.text, "html": report.html}[kind]
     place(output, write(), overwrite=overwrite)
-    verdict = made.verdict
+    verdict = report.verdict
     if output != STANDARD_OUTPUT:
         with SentenceWriter() as writer:
             writer.write(escape_controls(f"{output}: {verdict.sentence}"))

@@ -109,8 +109,8 @@ def command(
 
 
 def _print(found: Sequence[PartitionRetention], now: int) -> None:
-    going = [segment for each in found for segment in each.going]
-    size = size_text(sum(each.size for each in going))
+    going = [segment for partition_retention in found for segment in partition_retention.going]
+    size = size_text(sum(segment_retention.size for segment_retention in going))
     print_table(
         f"at {time_text(now)}: {counted(len(going), 'segment')} would go, {size}",
         ["topic", "partition", Column("policy", drop=5), Column("retention", Kind.SPAN, drop=4),

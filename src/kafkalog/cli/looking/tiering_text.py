@@ -15,16 +15,16 @@ _SHOWN = 3
 
 def tiering_text(found: Sequence[tuple[str, LocalStart | None]]) -> Iterator[str]:
     """Text about the tiering of partitions, by name; empty if none is tiered."""
-    tiered = [(name, each) for name, each in found if each is not None and each.is_tiered]
-    begin_remote = [(name, each) for name, each in tiered if each.log_start < each.local_log_start]
+    tiered = [(name, local_start) for name, local_start in found if local_start is not None and local_start.is_tiered]
+    begin_remote = [(name, start) for name, start in tiered if start.log_start < start.local_log_start]
     if not tiered:
         return
-    known_from = dict.fromkeys(source for _name, each in tiered for source in each.known_from)
+    known_from = dict.fromkeys(source for _name, local_start in tiered for source in local_start.known_from)
     yield (
         f"{counted(len(tiered), 'log')} of {len(found)} tiered, {len(begin_remote)} of which begin in the remote tier, "
         f"by {', and by '.join(known_from)}"
     )
-    unknown = [(name, each) for name, each in begin_remote if not each.is_certain]
+    unknown = [(name, local_start) for name, local_start in begin_remote if not local_start.is_certain]
     for name, each in unknown[:_SHOWN]:
         yield escape_controls(
             f"{name}: nothing here tells whether all of offsets {each.log_start} to {each.local_log_start - 1} are in "

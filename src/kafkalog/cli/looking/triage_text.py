@@ -80,7 +80,7 @@ def _of_unknown(found: Triage) -> list[str]:
     """Sentences about partitions that nobody will lead; none without such partitions."""
     if not found.unknown:
         return []
-    partitions = len({(each.topic, each.partition, each.topic_id) for each in found.unknown})
+    partitions = len({(partition.topic, partition.partition, partition.topic_id) for partition in found.unknown})
     each_is = "is" if partitions == 1 else "are"
     lost = (
         f"{counted(partitions, 'partition')} in the brokers' directories {each_is} lost to the cluster: nobody leads "
@@ -88,7 +88,7 @@ def _of_unknown(found: Triage) -> list[str]:
         "to 3.6 delete it): start none before the metadata is right."
     )
     lines = [lost]
-    places = sorted({each.known_to for each in found.unknown if each.known_to is not None})
+    places = sorted({partition.known_to for partition in found.unknown if partition.known_to is not None})
     more = f" and {len(places) - _PLACES} more" if len(places) > _PLACES else ""
     if places:
         lines.append(f"Known to another copy of the metadata: {', '.join(places[:_PLACES])}{more}.")
@@ -97,11 +97,11 @@ def _of_unknown(found: Triage) -> list[str]:
 
 def _cut_by_start(partitions: Sequence[PartitionTriage]) -> str:
     """Sentence about what brokers truncate from the best copies at their own starts, before there is a leader."""
-    cut = [(each, log) for each in partitions for log in each.cut_by_start]
+    cut = [(partition, log) for partition in partitions for log in partition.cut_by_start]
     named = [
-        f"broker {log.node} cuts {size_text(log.cut_bytes)} off {each.topic}-{each.partition}, which then ends at "
+        f"broker {log.node} cuts {size_text(log.cut_bytes)} off {triage.topic}-{triage.partition}, which then ends at "
         f"offset {log.end}"
-        for each, log in cut[:_PLACES]
+        for triage, log in cut[:_PLACES]
     ]
     more = f"; and {len(cut) - _PLACES} more" if len(cut) > _PLACES else ""
     return (
@@ -123,10 +123,10 @@ def _summary(found: Triage) -> list[str]:
         return [*lines, f"{lost}{by}, and every partition gets a leader."]
     lines += _of_unknown(found)
     lines += [f"Before any election, by its own start, {sentence}." for sentence in found.lost_by_start]
-    gone = [f"{each.topic}-{each.partition}" for each in found.partitions if each.is_gone]
+    gone = [f"{partition.topic}-{partition.partition}" for partition in found.partitions if partition.is_gone]
     if gone:
         lines.append(f"What was in {first_names(gone)} is lost: it has no directory here, and begins again, empty.")
-    worse = sum(each.may_be_led_worse for each in found.partitions)
+    worse = sum(partition.may_be_led_worse for partition in found.partitions)
     lose, none = sum(each.may_lose for each in found.partitions), sum(each.may_have_none for each in found.partitions)
     lines.append(
         f"{counted(lose, 'partition')} may lose records, {worse} may be led by a copy that is not the best, and {none} "
@@ -139,7 +139,7 @@ def _summary(found: Triage) -> list[str]:
         return [*lines, "No broker can be started with these directories."]
     order = ", ".join(map(str, found.best_order))
     rest = found.worse_in_best_order
-    if any(each.advice.elect is not None for each in found.partitions):
+    if any(partition.advice.elect is not None for partition in found.partitions):
         lines.append(
             f"An unclean election is asked for by {found.unclean_election}. What only other brokers hold is lost by it."
         )

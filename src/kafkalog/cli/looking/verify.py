@@ -45,7 +45,7 @@ _COLUMNS: list[str | Column] = [
 
 
 def _hurt(partition: PartitionReport) -> list[str]:
-    return sorted({str(found.code) for found in partition.findings if found.severity != Severity.INFO})
+    return sorted({str(finding.code) for finding in partition.findings if finding.severity != Severity.INFO})
 
 
 def _row(partition: PartitionReport, *, shallow: bool, below: str) -> list[object]:
@@ -71,37 +71,37 @@ def _print(report: VerifyReport, *, shallow: bool, every: bool, words: Sequence[
 
     `words` are options that the recommended command repeats.
     """
-    found = report.partitions
-    segments, batches = sum(each.segments for each in found), sum(each.batches for each in found)
-    records, size = sum(each.records for each in found), sum(each.log_bytes for each in found)
-    sums = [segments, batches, "" if shallow else records, size, sum(each.valid_bytes for each in found)]
-    hurt = _in_order(each for each in found if _hurt(each))
+    reports = report.partitions
+    segments, batches = sum(each.segments for each in reports), sum(each.batches for each in reports)
+    records, size = sum(each.records for each in reports), sum(each.log_bytes for each in reports)
+    sums = [segments, batches, "" if shallow else records, size, sum(each.valid_bytes for each in reports)]
+    hurt = _in_order(partition_report for partition_report in reports if _hurt(partition_report))
     print_screen(screen_of(report, hurt, words))
-    places = {os.path.dirname(each.path) for each in found}
+    places = {os.path.dirname(partition_report.path) for partition_report in reports}
     below = os.path.join(*places, "") if len(places) == 1 else ""
     of_records = "" if shallow else f", {counted(records, 'record')}"
     with SentenceWriter() as writer:
         writer.write("")
-        writer.write(f"{counted(len(found), 'partition')}: {counted(segments, 'segment')}, "
+        writer.write(f"{counted(len(reports), 'partition')}: {counted(segments, 'segment')}, "
                      f"{counted(batches, 'batch')}{of_records}, "
                      f"{size_text(size)}")  # fmt: skip
         if not every:
-            other = [each for one in report.directories for each in one.directory_findings]
-            beside = sum(each.severity is not Severity.INFO for each in other)
+            other = [directory_finding for one in report.directories for directory_finding in one.directory_findings]
+            beside = sum(finding.severity is not Severity.INFO for finding in other)
             more = f", and {counted(beside, 'finding')} beside the partitions" if beside else ""
             writer.write(f"{counted(len(hurt), 'partition')} with findings{more}; --all lists each partition")
-        for line in tiering_text([(each.path.removeprefix(below), each.local_start) for each in found]):
+        for line in tiering_text([(each.path.removeprefix(below), each.local_start) for each in reports]):
             writer.write(line)
     if every:
-        totals = [f"total: {len(found)}", *sums, "", "", f"in {len(hurt)}" if hurt else "ok"]
-        rows = [_row(each, shallow=shallow, below=below) for each in _in_order(found)]
+        totals = [f"total: {len(reports)}", *sums, "", "", f"in {len(hurt)}" if hurt else "ok"]
+        rows = [_row(partition_report, shallow=shallow, below=below) for partition_report in _in_order(reports)]
         click.echo()
         print_table("all partitions", _COLUMNS, rows, totals, fits=True)
         return
     hurt.sort(key=lambda each: each.valid_bytes - each.log_bytes)  # the most that is not sound first
     if hurt:
         click.echo()
-        rows = [_row(each, shallow=shallow, below=below) for each in hurt]
+        rows = [_row(partition_report, shallow=shallow, below=below) for partition_report in hurt]
         print_table("with findings", _COLUMNS, rows, fits=True)
 
 

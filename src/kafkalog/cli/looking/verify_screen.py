@@ -34,16 +34,16 @@ def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport], words: Sequ
     title = f"{'clean' if report.is_clean else 'not clean'}: {paths_text(report.paths)}"
     several = len(report.directories) > 1
     dirty = [each.path for each in report.directories if each.broker is not None and not each.is_clean]
-    nodes = [each.broker.node for each in report.directories if each.broker is not None]
-    planned = [each.path for each in report.directories if each.broker is not None]
-    is_mixed = any(each.code is FindingCode.IDENTITY_MISMATCH for each in report.findings)
+    nodes = [directory.broker.node for directory in report.directories if directory.broker is not None]
+    planned = [directory.path for directory in report.directories if directory.broker is not None]
+    is_mixed = any(finding.code is FindingCode.IDENTITY_MISMATCH for finding in report.findings)
     told = [*(planned if is_mixed else _with_those_of_its_broker(dirty, planned)), *words]
     commands = [shell_line(["kafkalog", "plan", *told])] if dirty else []
-    problems = [each.detail for each in report.findings if each.code in _GRAVE]
+    problems = [finding.detail for finding in report.findings if finding.code in _GRAVE]
     return FirstScreen(
         title,
         start=list(_starts(report.directories, are_alone=bool(problems))),
-        out_of_service=out_of_service_sentence([each for each in nodes if each is not None]),
+        out_of_service=out_of_service_sentence([node for node in nodes if node is not None]),
         lost=f"found something in {counted(len(hurt), 'partition')}:" if hurt else "",
         losses=[_loss(each, number < _SHOWN, several) for number, each in enumerate(_worst_first(hurt))],
         note="type this to see what is lost, which groups stand beyond the end, and how to recover:" if dirty else "",
@@ -65,9 +65,9 @@ def _worst_first(hurt: Sequence[PartitionReport]) -> list[PartitionReport]:
 
 def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
     """The first finding of a partition that is more than information, and how many sound records come after it."""
-    found = [each for each in partition.findings if each.severity is not Severity.INFO]
-    first = next((each for each in found if is_of_batch(each)), found[0])
-    codes = list(dict.fromkeys(str(each.code) for each in found))
+    findings = [finding for finding in partition.findings if finding.severity is not Severity.INFO]
+    first = next((finding for finding in findings if is_of_batch(finding)), findings[0])
+    codes = list(dict.fromkeys(str(finding.code) for finding in findings))
     more = f" and {len(codes) - _CODES} more" if len(codes) > _CODES else ""
     behind = partition.sound_records_behind_damage
     place = "after it" if first.code is FindingCode.LIMIT_EXCEEDED else "behind the damage"
@@ -110,9 +110,9 @@ def _starts(directories: Sequence[DirectoryReport], *, are_alone: bool) -> Itera
     `are_alone`: something of the broker could not be read, so the answer is not that of the whole broker.
     """
     by_answer: dict[tuple[str, ...], list[str]] = {}
-    for each in directories:
-        if each.broker is not None:
-            by_answer.setdefault(tuple(_sentences(each.broker)), []).append(each.path)
+    for directory in directories:
+        if directory.broker is not None:
+            by_answer.setdefault(tuple(_sentences(directory.broker)), []).append(directory.path)
     for sentences, paths in by_answer.items():
         named = f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}"
         where = f"{named} alone: " if are_alone else f"{named}: " if len(by_answer) > 1 else ""

@@ -21,7 +21,7 @@ class StrictCommand(click.Command):
                 if isinstance(param, click.Option) and count > 1 and not (param.multiple or param.is_flag):
                     raise click.UsageError(f"{param.opts[0]} is given {count} times: give it once", ctx)
             for param in self.params:
-                if any(isinstance(each, str) and not each.strip() for each in _values(given.get(param.name or ""))):
+                if any(isinstance(value, str) and not value.strip() for value in _values(given.get(param.name or ""))):
                     name = param.opts[0] if isinstance(param, click.Option) else param.make_metavar(ctx).strip("[].")
                     raise click.UsageError(f"{name} is empty: give a value, or leave it out", ctx)
         return super().parse_args(ctx, args)

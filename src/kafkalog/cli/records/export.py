@@ -102,8 +102,8 @@ def command(
     with ByteProgress("exporting", size) as progress:
         result = export(request, *paths, target=target, jobs=jobs, on_bytes=progress.advance)
     if as_json:
-        for each in result.partitions:
-            print_json(each, ExportLine)
+        for partition in result.partitions:
+            print_json(partition, ExportLine)
     else:
         columns: list[str | Column] = [
             "topic", "partition", "records", Column("from offset", if_any=True), "next offset", Column("files", drop=2),
@@ -116,8 +116,8 @@ def command(
         sums = [sum(row[place] or 0 for row in rows) for place in (2, 5, 6)]  # type: ignore[misc]
         totals = ["total", "", sums[0], "", "", *sums[1:]]
         print_table(f"added to {target}", columns, rows, totals)
-    for each in result.partitions:
-        if each.open_transaction is not None:
-            remark(f"{each.topic}-{each.partition}: {each.open_transaction}")
+    for partition in result.partitions:
+        if partition.open_transaction is not None:
+            remark(f"{partition.topic}-{partition.partition}: {partition.open_transaction}")
     report_findings(result.findings)
     return exit_code_of_findings(result.findings)

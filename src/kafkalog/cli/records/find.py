@@ -126,7 +126,7 @@ class _Search:
 
     def time(self, partition: Partition, when: int | str) -> TimeLine:
         """The answer of `ListOffsets`; offset and timestamp are null where there is none."""
-        found: OffsetAndTimestamp | None = None
+        timestamp: OffsetAndTimestamp | None = None
         offset: int | None = None
         if when == "earliest":
             offset = partition.log_start_offset
@@ -135,18 +135,18 @@ class _Search:
         elif when in _TIERED.values():
             offset = _of_tiers(str(when), partition)
         elif when == "max-timestamp":
-            found, findings = newest(partition)
+            timestamp, findings = newest(partition)
             self.findings += findings
         else:
-            found = partition.offset_for_timestamp(int(when), findings=self.findings)
+            timestamp = partition.offset_for_timestamp(int(when), findings=self.findings)
             self.findings += index_findings_of_time(partition, int(when))
         return TimeLine(
             topic=partition.topic,
             partition=partition.partition,
             time=when,
-            offset=offset if found is None else found.offset,
-            timestamp=None if found is None else found.timestamp,
-            leader_epoch=None if found is None or found.leader_epoch < 0 else found.leader_epoch,
+            offset=offset if timestamp is None else timestamp.offset,
+            timestamp=None if timestamp is None else timestamp.timestamp,
+            leader_epoch=None if timestamp is None or timestamp.leader_epoch < 0 else timestamp.leader_epoch,
         )
 
     def offset(self, partition: Partition, offset: int) -> OffsetLine:
@@ -159,7 +159,7 @@ class _Search:
             partition=partition.partition,
             offset=offset,
             is_below_log_start=offset < partition.log_start_offset,
-            is_behind_damage=found is None and any(each.severity is Severity.ERROR for each in findings),
+            is_behind_damage=found is None and any(finding.severity is Severity.ERROR for finding in findings),
         )
         if found is None:
             return line
@@ -174,10 +174,10 @@ class _Search:
 def _of_tiers(word: str, partition: Partition) -> int | None:
     from kafkalog.tiers.reading import tier_bounds
 
-    found = tier_bounds(partition)
+    bounds = tier_bounds(partition)
     if word == "earliest-local":
-        return partition.log_start_offset if found is None else found.local_log_start
-    return None if found is None or found.highest_remote_offset < 0 else found.highest_remote_offset
+        return partition.log_start_offset if bounds is None else bounds.local_log_start
+    return None if bounds is None or bounds.highest_remote_offset < 0 else bounds.highest_remote_offset
 
 
 def _lines(

@@ -158,7 +158,7 @@ def _print_plan(plan: ReplayPlan, bootstrap: str, *, as_json: bool) -> None:
         return
     rows = [
         [topic.name, topic.target if topic.target != topic.name else None, len(topic.partitions), topic.partition_count,
-         sum(each.size for each in topic.partitions.values()), topic.settings.expired or None,
+         sum(partition.size for partition in topic.partitions.values()), topic.settings.expired or None,
          "yes" if topic.settings.is_compacted else None]
         for topic in plan.topics
     ]  # fmt: skip
@@ -258,10 +258,10 @@ def _print_result(result: ReplayResult, waiting: Sequence[Waiting], *, as_json: 
             writer.write(escape_controls(
                 f"{topic}-{partition}: {count} record(s) have no time above 1970 and were given that of now"
             ))  # fmt: skip
-        for each in result.left:
+        for moved in result.left:
             writer.write(escape_controls(
-                f"group {each.group} has committed for {each.topic}-{each.partition} in the target already, and was "
-                f"left there; offset {each.source_offset} would be {each.offset}"
+                f"group {moved.group} has committed for {moved.topic}-{moved.partition} in the target already, and was "
+                f"left there; offset {moved.source_offset} would be {moved.offset}"
             ))  # fmt: skip
         groups = len({each.group for each in result.moved})
         writer.write(

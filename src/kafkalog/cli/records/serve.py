@@ -149,7 +149,7 @@ def command(
     catalog = Catalog(places, replica=given["replica"], chosen=given["chosen"], as_of=given["as_of"],
                       complain=_complain, open_logs=descriptors.open_logs,
                       on_damage=_complain if given["skip_damaged"] else None)  # fmt: skip
-    given["chosen"].check((each.topic or "", each.partition or 0) for each in catalog.partitions)
+    given["chosen"].check((partition.topic or "", partition.partition or 0) for partition in catalog.partitions)
     short: list[Finding] = []
     coordinator_logs(catalog.partitions, CONSUMER_OFFSETS_TOPIC, short)
     report_findings([*catalog.findings, *short])

@@ -96,9 +96,9 @@ def command(
     """
     if {"hour", "minute"} <= set(ways):
         raise UsageError("--by hour and --by minute are two ways to group by time: give one of them")
-    found = top(
+    groups = top(
         TopQuestion(
-            by=[TopBy(each) for each in ways],
+            by=[TopBy(way) for way in ways],
             order=given["order"],
             most=given["most"],
             start_time=given["start_time"],
@@ -111,13 +111,13 @@ def command(
         threads=given["jobs"],
     )
     if as_json:
-        print_lines(_line(each, found.missed_bytes) for each in found.groups)
+        print_lines(_line(group, groups.missed_bytes) for group in groups.groups)
     else:
-        title = f"{counted(found.records, 'record')}, {size_text(found.size)} of keys and values before compression"
-        if found.disk_size is not None:
-            title += f", {size_text(found.disk_size)} of log files"
-        if found.missed_bytes:
-            title += f"; too many groups for memory, each figure may be too low by {size_text(found.missed_bytes)}"
+        title = f"{counted(groups.records, 'record')}, {size_text(groups.size)} of keys and values before compression"
+        if groups.disk_size is not None:
+            title += f", {size_text(groups.disk_size)} of log files"
+        if groups.missed_bytes:
+            title += f"; too many groups for memory, each figure may be too low by {size_text(groups.missed_bytes)}"
         print_table(
             title,
             [Column("topic", if_any=True), Column("partition", if_any=True), Column("key", if_any=True, wraps=True),
@@ -125,16 +125,16 @@ def command(
              Column("on disk", Kind.BYTES, if_any=True), Column("uncompressed", Kind.BYTES), Column("share", drop=1),
              Column("records/min", drop=2), Column("first", Kind.TIME, drop=4), Column("last", Kind.TIME, drop=3)],
             [
-                [each.topic, each.partition, _shown(each.key), each.producer_id, each.time, each.records,
-                 each.disk_size, each.size, _share(each.size, found.size, each.disk_size, found.disk_size),
-                 None if each.records_per_minute is None else f"{each.records_per_minute:.1f}",
-                 each.first_timestamp, each.last_timestamp]
-                for each in found.groups
+                [group.topic, group.partition, _shown(group.key), group.producer_id, group.time, group.records,
+                 group.disk_size, group.size, _share(group.size, groups.size, group.disk_size, groups.disk_size),
+                 None if group.records_per_minute is None else f"{group.records_per_minute:.1f}",
+                 group.first_timestamp, group.last_timestamp]
+                for group in groups.groups
             ],
         )  # fmt: skip
-    for each in [*found.open_transactions, *unit_remarks(map(_times, found.groups))]:
-        remark(each)
-    return finish(found.findings)
+    for open_transaction in [*groups.open_transactions, *unit_remarks(map(_times, groups.groups))]:
+        remark(open_transaction)
+    return finish(groups.findings)
 
 
 def _times(group: TopGroup) -> tuple[str, int | None, int | None]:

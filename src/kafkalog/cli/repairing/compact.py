@@ -61,11 +61,11 @@ def _print_plan(made: CompactionPlan) -> None:
             writer.write(escape_controls(made.topics.problem))
         for name, why in made.declined.items():
             writer.write(f"{escape_controls(name)} is left as it is: {escape_controls(told(why))}")
-        for each in made.partitions:
-            if each.problem is not None:
-                writer.write(f"{escape_controls(each.name)}: {escape_controls(each.problem)}")
-            if each.records_without_key:
-                writer.write(f"{escape_controls(each.name)}: {_without_key(each.records_without_key)}")
+        for partition in made.partitions:
+            if partition.problem is not None:
+                writer.write(f"{escape_controls(partition.name)}: {escape_controls(partition.problem)}")
+            if partition.records_without_key:
+                writer.write(f"{escape_controls(partition.name)}: {_without_key(partition.records_without_key)}")
         others = _other_changes(made)
         if others:
             writer.write(f"also, {others}")
@@ -139,9 +139,9 @@ def _outcome_of_plan(made: CompactionPlan) -> ExitCode:
 
 
 def _question(planned: Sequence[CompactionPlan]) -> str:
-    without_key = sum(each.records_without_key for made in planned for each in made.partitions)
+    without_key = sum(partition.records_without_key for plan in planned for partition in plan.partitions)
     warning = f"{_without_key(without_key)}. " if without_key else ""
-    return f"{warning}Do this to {', '.join(escape_controls(made.root) for made in planned)}?"
+    return f"{warning}Do this to {', '.join(escape_controls(compaction_plan.root) for compaction_plan in planned)}?"
 
 
 def _reports(error: Declined, plans: Sequence[CompactionPlan]) -> list[CompactLine]:
@@ -205,14 +205,14 @@ def command(
         if dry_run or not yes:
             planned = plan_compaction(request, *paths, jobs=jobs, on_progress=progress.update)
             progress.pause()
-            for made in planned:
-                acting.planned(made)
+            for compaction_plan in planned:
+                acting.planned(compaction_plan)
             if dry_run:
-                for made in planned if as_json else ():
-                    print_json(made, CompactLine)
+                for compaction_plan in planned if as_json else ():
+                    print_json(compaction_plan, CompactLine)
                 return max(map(_outcome_of_plan, planned))
-            if any(made.changes for made in planned):
-                acting.agree(_question([made for made in planned if made.changes]))
+            if any(plan.changes for plan in planned):
+                acting.agree(_question([plan for plan in planned if plan.changes]))
         results = compact(
             request,
             *paths,

@@ -68,9 +68,9 @@ def verify_command(paths: tuple[str, ...], chosen: Selection, as_json: bool) -> 
         report = verify(*paths, deep=False, select=chosen, on_read=progress.advance)
     if as_json:
         for directory in report.directories:
-            found = _of_indexes(directory.findings)
-            told = shaped(found, list[FindingJson])
-            print_json(IndexVerifyLine(path=directory.path, clean=not found, findings=told))
+            findings = _of_indexes(directory.findings)
+            finding_jsons = shaped(findings, list[FindingJson])
+            print_json(IndexVerifyLine(path=directory.path, clean=not findings, findings=finding_jsons))
     return finish(_of_indexes(report.findings))
 
 

@@ -23,7 +23,7 @@ def print_partition(result: MergeResult) -> None:
     print_table(
         "would be merged" if result.target is None else f"merged into {escape_controls(result.target)}",
         ["first offset", "last offset", Column("from", wraps=True)],
-        [[each.first_offset, each.last_offset, each.source] for each in result.ranges],
+        [[merged_range.first_offset, merged_range.last_offset, merged_range.source] for merged_range in result.ranges],
     )
     with LineWriter() as writer:
         if result.range_count > len(result.ranges):
@@ -61,9 +61,9 @@ def print_directory(merged: MergedDirectory) -> None:
         ],
     )
     with LineWriter() as writer:
-        for each in merged.partitions:
-            for line in _sentences(each):
-                writer.write(escape_controls(f"{each.topic}-{each.partition}: {line}"))
+        for partition in merged.partitions:
+            for line in _sentences(partition):
+                writer.write(escape_controls(f"{partition.topic}-{partition.partition}: {line}"))
         for name, reason in told(merged.refused):
             writer.write(escape_controls(f"{name} was not merged: {reason}"))
         for path in merged.left_out:

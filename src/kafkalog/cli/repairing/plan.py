@@ -70,9 +70,9 @@ def make_all(paths: Sequence[str], request: Recovery, jobs: int) -> list[Plan | 
                 if isinstance(error, UsageError) and path not in failed:
                     raise
                 plans.append(Unplanned(root, error, lost.get(path)))
-    whole = [made for made in plans if isinstance(made, Plan)]
+    whole = [plan for plan in plans if isinstance(plan, Plan)]
     told = iter(tell_duplicates(with_nodes(whole, rules)))
-    return [next(told) if isinstance(made, Plan) else made for made in plans]
+    return [next(told) if isinstance(plan, Plan) else plan for plan in plans]
 
 
 def _lost(failed: Mapping[str, KafkaLogError], usable: Sequence[str]) -> dict[str, Finding]:

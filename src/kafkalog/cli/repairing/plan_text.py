@@ -38,9 +38,9 @@ _SHOWN = 20
 
 def _lost(partition: PartitionPlan, counted_lost: Mapping[str, Measured]) -> str:
     """Text of the loss: as in the tables of the ways if they were counted, else from the bytes that are removed."""
-    found = counted_lost.get(partition.name)
-    if found is not None and found.records_lost is not None:
-        return ranges_text(found.lost) or ("none" if found.is_exact else "unknown")
+    measured = counted_lost.get(partition.name)
+    if measured is not None and measured.records_lost is not None:
+        return ranges_text(measured.lost) or ("none" if measured.is_exact else "unknown")
     lost = [*partition.gaps, *([partition.offsets_lost] if partition.offsets_lost is not None else [])]
     return " ".join(f"{first}-{last}" for first, last in lost) or ("unknown" if partition.cut_bytes else "none")
 
@@ -91,11 +91,11 @@ def _print_changing(plan: Plan, changing: Sequence[PartitionPlan], *, every: boo
               if every or each.cut_bytes or each.renamed_to or _lost(each, lost) != "none"]  # fmt: skip
     if listed:
         title = "partitions that change" if every else "partitions that lose a part of their log"
-        if not every and any(each.renamed_to for each in listed):
+        if not every and any(partition_plan.renamed_to for partition_plan in listed):
             title += " or are renamed"
         _print_partitions(title, listed, lost)
-    names = {each.name for each in listed}
-    rest = [each for each in changing if each.name not in names]
+    names = {partition_plan.name for partition_plan in listed}
+    rest = [partition_plan for partition_plan in changing if partition_plan.name not in names]
     rebuilt, aside = sum(len(each.rebuilt) for each in rest), sum(len(each.quarantined) for each in rest)
     files = counted(rebuilt, "file") + " rebuilt" + (f", {counted(aside, 'file')} set aside" if aside else "")
     with SentenceWriter() as writer:
@@ -124,7 +124,7 @@ def _content(away: PutAway) -> str:
 def _is_not_needed(plan: Plan) -> bool:
     """Whether only indexes and snapshots would change, which a broker rebuilds by itself if necessary."""
     starts = plan.broker.starts_and_loses_nothing and plan.broker.clean_shutdown
-    harmless = not (plan.is_hurt or plan.findings or any(each.cut_bytes for each in plan.partitions))
+    harmless = not (plan.is_hurt or plan.findings or any(partition.cut_bytes for partition in plan.partitions))
     hides = any(way.spec.is_start and way.measured.records_hidden for way in plan.choice.ways)
     return bool(plan.changes and starts and harmless and not hides)
 

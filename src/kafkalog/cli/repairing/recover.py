@@ -192,7 +192,7 @@ class _Together:
     def print(self, problems: Sequence[str] = ()) -> None:
         """Print the plans that wait; `problems` are sentences about directories without a plan."""
         plans, self._waiting = self._waiting, []
-        is_agreed = all(each.refusal is None and (self._accepts_loss or not each.needs_consent) for each in plans)
+        is_agreed = all(plan.refusal is None and (self._accepts_loss or not plan.needs_consent) for plan in plans)
         acts = is_agreed and not (self._acting.asks or problems) and len(plans) >= self.expected
         if plans and not self._acting.as_json:
             print_plans(plans, self._words, every=self._every, problems=problems, acts=acts)
@@ -211,7 +211,7 @@ def _agreed(
 ) -> list[Plan | None]:
     """The plans to which somebody has agreed; None for a directory of which a run is to be completed."""
     directories = by_log_directory(paths)
-    unfinished = [_unfinished(each[0], request.quarantine) for each in directories]
+    unfinished = [_unfinished(directory[0], request.quarantine) for directory in directories]
     wanted = structs.replace(request, mark_clean=False)
     to_plan = [path for each, runs in zip(directories, unfinished, strict=True) if not runs for path in each]
     made_all = plan_command.make_all(to_plan, wanted, jobs)
@@ -251,12 +251,12 @@ def _refuse_with_dry_run(given: Mapping[str, object]) -> None:
 
 def _reports(error: Declined, plans: Sequence[Plan], paths: Sequence[str]) -> list[ResultJson]:
     """Reports for each directory: its plan, or the reason why there is none."""
-    reports = {made.root: result_json(nothing_done(made)) for made in plans}
+    reports = {plan.root: result_json(nothing_done(plan)) for plan in plans}
     why: dict[str, Declined] = {}
     if isinstance(error, RecoveryRefused):
         given = [*error.reports, *([error.report] if error.report is not None and not error.reports else [])]
         reports |= {report.path: report for report in given}
-        why = {root: each for each in (*error.each, error) for root in each.directories}
+        why = {root: refused for refused in (*error.each, error) for root in refused.directories}
     roots = [_root(path) for path in paths]
     for root in roots:
         file = os.path.realpath(error.filename) if isinstance(error, StorageError) and error.filename else ""

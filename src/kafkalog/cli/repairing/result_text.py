@@ -65,23 +65,23 @@ def _what_is_left(result: RecoveryResult) -> str:
 
 
 def _kept(result: RecoveryResult) -> str:
-    found = result.plan.choice.own
-    if found.records_kept is None:
+    measured = result.plan.choice.own
+    if measured.records_kept is None:
         kept = "every record that could be read is kept"
     else:
-        kept = f"{counted(found.records_kept, 'record')} {'is' if found.records_kept == 1 else 'are'} kept"
-    if found.records_hidden:
+        kept = f"{counted(measured.records_kept, 'record')} {'is' if measured.records_kept == 1 else 'are'} kept"
+    if measured.records_hidden:
         after = "records with higher offsets come before them, and no consumer reaches them"
-        kept += f", {found.records_hidden} of them skipped: {after}"
-    if not found.records_lost:
-        if found.markers_damaged:
-            return f"{kept}; none is lost but {counted(found.markers_damaged, 'marker')} of the end of a transaction"
+        kept += f", {measured.records_hidden} of them skipped: {after}"
+    if not measured.records_lost:
+        if measured.markers_damaged:
+            return f"{kept}; none is lost but {counted(measured.markers_damaged, 'marker')} of the end of a transaction"
         beside = lost_beside(() if result.node is None else (result.node,), result.plan.findings)
         none = f"none of these is lost; lost beside them: {'; '.join(beside)}" if beside else "none is lost"
-        return f"{kept}; {none}" if found.is_exact else f"{kept}; what the damage hid is unknown"
-    verb = "is" if found.records_lost == 1 and found.is_exact else "are"
-    ranges = escape_controls(ranges_text(found.lost, named=True))
-    return f"{kept}; {lost_text(found)} {verb} lost ({ranges or 'others have their offsets'})"
+        return f"{kept}; {none}" if measured.is_exact else f"{kept}; what the damage hid is unknown"
+    verb = "is" if measured.records_lost == 1 and measured.is_exact else "are"
+    ranges = escape_controls(ranges_text(measured.lost, named=True))
+    return f"{kept}; {lost_text(measured)} {verb} lost ({ranges or 'others have their offsets'})"
 
 
 def _broker(result: RecoveryResult) -> str:
@@ -105,7 +105,7 @@ def _broker(result: RecoveryResult) -> str:
             "a broker that starts on it now opens it, and changes nothing unless topics have settings for segments or "
             "indexes that were not given: the metadata with the settings of topics is not in this directory"
         )
-    if any(each.code is FindingCode.PARTITION_MISSING for each in result.plan.findings):
+    if any(finding.code is FindingCode.PARTITION_MISSING for finding in result.plan.findings):
         return "a broker that starts on it now opens it and changes nothing in it; what is missing stays missing"
     return "a broker that starts on it now opens it and changes nothing"
 

@@ -31,13 +31,13 @@ def _show(paths: Sequence[str], quarantine: str | None, as_json: bool) -> int:
     """List the runs; 1 if one is cut short or cannot be read."""
     worst = ExitCode.CLEAN
     for path in paths:
-        root, found = root_of_runs(path), runs(path, quarantine)
-        if any(each.is_unfinished or each.state is RunState.UNREADABLE for each in found):
+        root, run_infos = root_of_runs(path), runs(path, quarantine)
+        if any(run_info.is_unfinished or run_info.state is RunState.UNREADABLE for run_info in run_infos):
             worst = ExitCode.FINDINGS
         if as_json:
-            print_json(RunsLine(path=root, runs=list(map(run_line, found))))
-        elif found:
-            _print_runs(root, found)
+            print_json(RunsLine(path=root, runs=list(map(run_line, run_infos))))
+        elif run_infos:
+            _print_runs(root, run_infos)
         else:
             _print(f"{escape_controls(root)}: no recovery has left anything")
     return worst
@@ -64,28 +64,28 @@ def _print_runs(root: str, found: Sequence[RunInfo]) -> None:
         ],
         [
             [
-                each.run_id,
-                each.began.partition(".")[0].replace("T", " "),
-                _machine(each),
-                each.mode,
-                str(each.state),
-                each.files,
-                each.allocated_bytes,
-                "possible" if each.undoable else "no",
+                run_info.run_id,
+                run_info.began.partition(".")[0].replace("T", " "),
+                _machine(run_info),
+                run_info.mode,
+                str(run_info.state),
+                run_info.files,
+                run_info.allocated_bytes,
+                "possible" if run_info.undoable else "no",
             ]
-            for each in found
+            for run_info in found
         ],
     )
-    for place in dict.fromkeys(os.path.dirname(each.directory) for each in found):
+    for place in dict.fromkeys(os.path.dirname(run_info.directory) for run_info in found):
         _print(f"kept in {escape_controls(place)}")
-    for each in found:
-        if each.why_not is not None:
-            what = each.state if each.state is RunState.UNREADABLE else "cannot be undone"
-            _print(f"{each.run_id} {what}: {escape_controls(each.why_not)}")
-        if each.is_unfinished:
-            complete = f"recover --complete {each.run_id}" if each.is_foreign else "recover"
-            does = "completes it too" if each.state is RunState.UNDO_CUT_SHORT else "reverses it"
-            _print(f"{each.run_id} {each.state}: `{complete}` completes it, `undo --run {each.run_id}` {does}")
+    for info in found:
+        if info.why_not is not None:
+            what = info.state if info.state is RunState.UNREADABLE else "cannot be undone"
+            _print(f"{info.run_id} {what}: {escape_controls(info.why_not)}")
+        if info.is_unfinished:
+            complete = f"recover --complete {info.run_id}" if info.is_foreign else "recover"
+            does = "completes it too" if info.state is RunState.UNDO_CUT_SHORT else "reverses it"
+            _print(f"{info.run_id} {info.state}: `{complete}` completes it, `undo --run {info.run_id}` {does}")
 
 
 def _machine(run: RunInfo) -> str:
@@ -105,9 +105,9 @@ def _print_loss(root: str, run: RunInfo) -> None:
         )
         if run.state is RunState.FINISHED or run.state is RunState.SUPERSEDED:
             writer.write("  it can then never be undone, and these originals, which exist nowhere else, are lost:")
-        for each in run.originals[:_SHOWN_ORIGINALS]:
-            where = "" if each.start is None else f" from byte {each.start} on"
-            writer.write(f"    {escape_controls(each.path)}{where}, {each.bytes} bytes")
+        for original in run.originals[:_SHOWN_ORIGINALS]:
+            where = "" if original.start is None else f" from byte {original.start} on"
+            writer.write(f"    {escape_controls(original.path)}{where}, {original.bytes} bytes")
         if len(run.originals) > _SHOWN_ORIGINALS:
             writer.write(f"    and {len(run.originals) - _SHOWN_ORIGINALS} more")
         if run.state is RunState.UNREADABLE:
@@ -131,16 +131,16 @@ def _purge(
         for path, wanted in meant.items()
     ]
     if not as_json:
-        for _path, root, found, _left in chosen:
-            for run in found:
+        for _path, root, run_infos, _left in chosen:
+            for run in run_infos:
                 _print_loss(root, run)
-    if any(found for _path, _root, found, _left in chosen):
+    if any(infos for _path, _root, infos, _left in chosen):
         acting.agree("Permanently delete all of this?")
     results = [
-        purge(path, [run.run_id for run in found], quarantine=quarantine, moved=moved)
-        if found
+        purge(path, [run.run_id for run in infos], quarantine=quarantine, moved=moved)
+        if infos
         else PurgeResult(root, ())
-        for path, root, found, _left in chosen
+        for path, root, infos, _left in chosen
     ]
     for (_path, root, _found, left), result in zip(chosen, results, strict=True):
         if as_json:

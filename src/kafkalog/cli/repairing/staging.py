@@ -77,7 +77,7 @@ def command(
     for path in paths:
         if not exists(path):
             raise UsageError(f"{path} does not exist")
-    meant = list(dict.fromkeys(each for path in paths for each in _log_directories(path)))
+    meant = list(dict.fromkeys(log_directory for path in paths for log_directory in _log_directories(path)))
     changed = False
     for path in meant:  # not one before all of them are known to exist
         found = clear_leftovers(path, (_WEEK_HOURS if hours is None else hours) * _HOUR) if clear else leftovers(path)

@@ -62,7 +62,7 @@ def _remains(
         if any(found.values()) or unreadable:
             return found
     everything = {path: look(path) for path in paths}
-    names = {each.topic for several in everything.values() for each in several}
+    names = {remains.topic for several in everything.values() for remains in several}
     is_meant = (
         matcher(frozenset(patterns)) if unreadable and patterns else chosen_names("deleted topic", patterns, names)
     )
@@ -88,7 +88,7 @@ def _topics(paths: Sequence[str], patterns: Sequence[str], numbers: Sequence[int
     if not any(map(is_glob, patterns)):
         return list(dict.fromkeys(patterns))
     found = _remains(paths, patterns, numbers, quarantine, {})
-    return list(dict.fromkeys(each.topic for several in found.values() for each in several))
+    return list(dict.fromkeys(remains.topic for several in found.values() for remains in several))
 
 
 def _list(
@@ -100,7 +100,7 @@ def _list(
     outcome = _told_unreadable(reasons)
     for path, several in found.items():
         root = root_of_runs(path)
-        own = reasons if len(paths) == 1 else [each for each in reasons if _is_of(each[0], root)]
+        own = reasons if len(paths) == 1 else [reason for reason in reasons if _is_of(reason[0], root)]
         if as_json:
             remains, unread = shaped(several, list[RemainsLine]), [UnreadableLine(*each) for each in own]
             print_json(RemainsOfDirectoryLine(path=root, remains=remains, unreadable=unread))
@@ -134,26 +134,26 @@ def _print_remains(root: str, found: Sequence[Remains], rest: str) -> None:
         ],
         [
             [
-                each.topic,
-                each.partition,
-                str(each.kind),
-                each.first_offset,
-                each.last_offset,
-                each.records,
-                each.bytes,
-                each.deleted_ms,
-                each.run_id or each.directory,
-                each.topic_id if each.name_is_cut else None,
+                remains.topic,
+                remains.partition,
+                str(remains.kind),
+                remains.first_offset,
+                remains.last_offset,
+                remains.records,
+                remains.bytes,
+                remains.deleted_ms,
+                remains.run_id or remains.directory,
+                remains.topic_id if remains.name_is_cut else None,
             ]
-            for each in found
+            for remains in found
         ],
     )
-    _print(*(_outcome(each) for each in found), *_damage(found))
+    _print(*(_outcome(remains) for remains in found), *_damage(found))
 
 
 def _damage(found: Sequence[Remains]) -> Iterator[str]:
-    for each in found:
-        for segment in each.segments:
+    for remains in found:
+        for segment in remains.segments:
             if segment.damage is not None:
                 yield escape_controls(f"{segment.path} is damaged: {segment.damage}; what is sound behind it counts")
 
@@ -188,12 +188,12 @@ def _offsets(put_back: PutBack) -> str:
 
 def _told(put_back: Sequence[PutBack], left: Sequence[str], notes: Sequence[str]) -> list[str]:
     lines = [
-        f"{each.source} -> {each.directory}: {counted(each.records, 'record')}; {_offsets(each)}; "
-        f"topic id {each.topic_id or 'none'}"
-        for each in put_back
+        f"{back.source} -> {back.directory}: {counted(back.records, 'record')}; {_offsets(back)}; "
+        f"topic id {back.topic_id or 'none'}"
+        for back in put_back
     ]
     lines += [f"stays deleted: {told(each)}" for each in left]
-    lines += [f"note: {told(each)}" for each in notes]
+    lines += [f"note: {told(note)}" for note in notes]
     return [escape_controls(line) for line in lines]
 
 
@@ -297,9 +297,9 @@ def command(
         planned: list[list[UndeletePlan]] = []
         for request in requests:  # all of them before the first is put back: a refusal changes nothing
             planned.append(plan_undelete(request, *paths))
-            for made in planned[-1]:
-                acting.planned(made)
-        places = ", ".join(dict.fromkeys(escape_controls(made.root) for made in acting.plans))
+            for undelete_plan in planned[-1]:
+                acting.planned(undelete_plan)
+        places = ", ".join(dict.fromkeys(escape_controls(plan.root) for plan in acting.plans))
         acting.agree(f"Put {escape_controls(', '.join(topics))} back in {places}?")
         for number, request in enumerate(requests):
             for result in undelete(request, *paths, expected=None if number else planned[0]):

@@ -46,9 +46,9 @@ class Unplanned(Struct, frozen=True):
         """A result of nothing."""
         findings: list[Finding] = []
         if isinstance(self.error, StorageError):
-            found = self.finding or unreadable(self.error, self.root)
-            relative = os.path.relpath(found.file or self.root, self.root)
-            findings = [found.in_file(relative)]
+            finding = self.finding or unreadable(self.error, self.root)
+            relative = os.path.relpath(finding.file or self.root, self.root)
+            findings = [finding.in_file(relative)]
         elif self.finding is not None:
             findings = [self.finding.in_file(".")]
         return ResultJson(path=self.root, refusal=self.sentence, findings=shaped(findings, list[FindingJson]))

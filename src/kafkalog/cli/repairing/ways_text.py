@@ -84,12 +84,12 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
 
 def sentences_of_log_starts(plan: Plan) -> list[str]:
     """A sentence for each log whose start is beyond its end: records are kept there that no consumer gets."""
-    wrong = {each.file for each in plan.findings if each.code is FindingCode.LOG_END_BELOW_LOG_START}
+    wrong = {finding.file for finding in plan.findings if finding.code is FindingCode.LOG_END_BELOW_LOG_START}
     return [
-        f"{each.name}: its log start is beyond its end, and a broker deletes all of it; by this plan it begins at "
-        f"offset {each.log_start_offset} and keeps the files, but no consumer gets what is before that"
-        for each in plan.partitions
-        if each.name in wrong and each.changes
+        f"{partition.name}: its log start is beyond its end, and a broker deletes all of it; by this plan it begins at "
+        f"offset {partition.log_start_offset} and keeps the files, but no consumer gets what is before that"
+        for partition in plan.partitions
+        if partition.name in wrong and partition.changes
     ]
 
 
@@ -97,8 +97,8 @@ def is_done(best: RecoveryWay, plan: Plan) -> bool:
     """The plan changes nothing, and the way that loses least leaves the same: its command would do nothing."""
     if plan.changes or plan.refusal is not None or not plan.mode.spec.is_compared:
         return False
-    found = best.measured
-    return best.spec in (Mode.SAFE.spec.way, Mode.SALVAGE.spec.way) and not (found.bytes_cut or found.damage_left)
+    measured = best.measured
+    return best.spec in (Mode.SAFE.spec.way, Mode.SALVAGE.spec.way) and not (measured.bytes_cut or measured.damage_left)
 
 
 def sentence_of_damage_left(found: Measured) -> str | None:
@@ -170,8 +170,8 @@ def _kept(way: RecoveryWay) -> object:
 
 def _lost(way: RecoveryWay) -> object:
     """A number where it is one, which the table aligns."""
-    found = way.measured
-    return found.records_lost if found.is_exact and found.records_lost is not None else lost_text(found)
+    measured = way.measured
+    return measured.records_lost if measured.is_exact and measured.records_lost is not None else lost_text(measured)
 
 
 def _offsets(way: RecoveryWay) -> str:
@@ -185,15 +185,15 @@ def _damage_left(way: RecoveryWay) -> object:
 
 
 def _reason(best: RecoveryWay, ways: Sequence[RecoveryWay], *, is_all: bool = True) -> str:
-    found = best.measured
+    measured = best.measured
     others = [way for way in ways if way is not best and way.measured.out_of_reach is not None]
     next_best = min(others, key=lambda way: way.measured.out_of_reach or 0, default=None)
-    what = f"it loses {sentence_of_lost(found)}"
-    if not found.records_lost and not found.is_exact:
-        what = f"it is unknown how many records were in the damage; all others are kept{_but_skipped(found)}"
+    what = f"it loses {sentence_of_lost(measured)}"
+    if not measured.records_lost and not measured.is_exact:
+        what = f"it is unknown how many records were in the damage; all others are kept{_but_skipped(measured)}"
     if next_best is None:
         return f"{what}, and no other way is known"
-    if (next_best.measured.out_of_reach or 0) > (found.out_of_reach or 0):
+    if (next_best.measured.out_of_reach or 0) > (measured.out_of_reach or 0):
         return f"{what}; the next best loses {sentence_of_lost(next_best.measured)}"
     return f"{what}, and no other way {'' if is_all else 'of these '}loses less"
 

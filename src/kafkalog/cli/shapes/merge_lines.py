@@ -129,8 +129,8 @@ def summary_line(merged: MergedDirectory) -> SummaryLine:
     return SummaryLine(
         target=merged.target,
         partitions=len(merged.partitions),
-        partitions_with_gaps=sum(each.gap_count > 0 for each in merged.partitions),
-        records_kept=sum(each.records_kept for each in merged.partitions),
+        partitions_with_gaps=sum(partition.gap_count > 0 for partition in merged.partitions),
+        records_kept=sum(partition.records_kept for partition in merged.partitions),
         refused=[RefusedLine(*each) for each in merged.refused],
         left_out=merged.left_out,
         unreadable=[UnreadableLine(*each) for each in merged.unreadable],

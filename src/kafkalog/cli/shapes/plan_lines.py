@@ -79,8 +79,8 @@ def _in_options(plan: PlanJson) -> dict[str, object]:
     if plan.identity_in and (best is None or not WAYS[best.way].is_start):
         needs.append("--meta-properties")
     partitions = [
-        PartitionPlanLine(**{**structs.asdict(each), "ways": list(map(_way_line, each.ways))})
-        for each in plan.partitions
+        PartitionPlanLine(**{**structs.asdict(partition), "ways": list(map(_way_line, partition.ways))})
+        for partition in plan.partitions
     ]
     return {
         "identity_in": UNSET,

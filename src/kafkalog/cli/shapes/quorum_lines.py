@@ -223,8 +223,8 @@ def _survivor(survivor: QuorumSurvivor, rank: int) -> SurvivorLine:
             voted_directory_id=state.voted_directory_id,
         ),
         snapshots=[
-            SnapshotLine(file=each.file, end=each.end, epoch=each.epoch, whole=each.is_whole)
-            for each in log.snapshots
+            SnapshotLine(file=snapshot.file, end=snapshot.end, epoch=snapshot.epoch, whole=snapshot.is_whole)
+            for snapshot in log.snapshots
         ],
         torn=log.is_torn,
         damaged=log.is_damaged,
@@ -249,7 +249,7 @@ def quorum_lines(quorum: Quorum) -> Iterator[SurvivorLine | QuorumLine]:
         epoch=quorum.best.epoch,
         end=quorum.best.end,
         voters=list(map(_known_voter, quorum.voters)),
-        missing=[each.node for each in quorum.missing],
+        missing=[known_voter.node for known_voter in quorum.missing],
         majority=quorum.majority,
         has_majority=quorum.has_majority,
         committed_at_least=quorum.committed_at_least,

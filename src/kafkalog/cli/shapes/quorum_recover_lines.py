@@ -126,7 +126,7 @@ def plan_line(plan: QuorumPlan) -> QuorumRecoverLine:
         end=plan.metadata.end,
         bytes_appended=len(plan.metadata.batch),
         members=shaped(plan.members, list[MemberLine]),
-        stay_dead=[each.node for each in plan.others if each.node not in own],
+        stay_dead=[other.node for other in plan.others if other.node not in own],
         loss=plan.quorum.loss(),
         warnings=plan.warnings,
         configuration=[ConfigurationLine(who=who, lines=lines) for who, lines in plan.configuration],

@@ -116,11 +116,11 @@ def segment_line(row: RemoteRow) -> SegmentLine:
         segment_id=row.id,
         base_offset=row.base_offset,
         end_offset=None if segment is None else segment.end_offset,
-        leader_epochs=[] if segment is None else [LeaderEpochJson(*each) for each in segment.leader_epochs],
+        leader_epochs=[] if segment is None else [LeaderEpochJson(*epoch) for epoch in segment.leader_epochs],
         max_timestamp=None if segment is None else segment.max_timestamp,
         bytes=row.log_bytes,
         state=None if segment is None else segment.state.name,
-        events=[] if segment is None else [_event_line(each) for each in segment.events],
+        events=[] if segment is None else [_event_line(event) for event in segment.events],
         present=row.is_listed,
         objects={
             (f".{item.path.rpartition('.')[2]}" if item.is_packed else kind.value): item.size

@@ -160,7 +160,7 @@ def plan_lines(plan: ReplayPlan) -> Iterator[Line]:
             target_topic=topic.target,
             partitions=sorted(topic.partitions),
             partition_count=topic.partition_count,
-            bytes=sum(each.size for each in topic.partitions.values()),
+            bytes=sum(partition.size for partition in topic.partitions.values()),
             would_expire=settings.expired,
             would_be_compacted=settings.is_compacted,
             settings=settings.written,
@@ -168,31 +168,31 @@ def plan_lines(plan: ReplayPlan) -> Iterator[Line]:
             left_out=settings.left_out,
         )
     yield ProgressLine(target_topic=plan.progress_topic)
-    for each in plan.waiting:
+    for waiting in plan.waiting:
         yield WaitingLine(
-            topic=each.topic,
-            partition=each.partition,
-            from_offset=each.first_offset,
-            records=each.records,
-            transactions=shaped(each.producers, list[TransactionLine]),
+            topic=waiting.topic,
+            partition=waiting.partition,
+            from_offset=waiting.first_offset,
+            records=waiting.records,
+            transactions=shaped(waiting.producers, list[TransactionLine]),
         )
 
 
 def result_lines(result: ReplayResult, waiting: Sequence[Waiting]) -> Iterator[Line]:
     """What was written."""
-    for (topic, partition), found in sorted(result.maps.items()):
+    for (topic, partition), offset_map in sorted(result.maps.items()):
         yield PartitionLine(
             topic=topic,
             partition=partition,
-            records=found.records,
-            end=found.runs[-1].target + found.runs[-1].count if found.runs else 0,
+            records=offset_map.records,
+            end=offset_map.runs[-1].target + offset_map.runs[-1].count if offset_map.runs else 0,
             without_time=result.without_time.get((topic, partition), 0),
         )
     for shape, offsets in ((OffsetLine, result.moved), (OffsetLeftLine, result.left)):
-        for each in offsets:
+        for offset in offsets:
             yield shape(
-                group=each.group, topic=each.source_topic, target_topic=each.topic, partition=each.partition,
-                offset=each.source_offset, target_offset=each.offset,
+                group=offset.group, topic=offset.source_topic, target_topic=offset.topic, partition=offset.partition,
+                offset=offset.source_offset, target_offset=offset.offset,
             )  # fmt: skip
     yield ReplayedLine(
         records=result.records,

@@ -52,10 +52,10 @@ def _sorted_members(members: Sequence[GroupMember]) -> list[GroupMember]:
 
 
 def _range(counts: Mapping[str, int], members: Sequence[GroupMember]) -> dict[str, list[TopicPartition]]:
-    given: dict[str, list[TopicPartition]] = {each.member_id: [] for each in members}
+    given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
     ordered = _sorted_members(members)
     for topic, count in counts.items():
-        subscribers = [each.member_id for each in ordered if topic in each.topics]
+        subscribers = [group_member.member_id for group_member in ordered if topic in group_member.topics]
         for at, partitions in enumerate(spread(count, len(subscribers))):
             given[subscribers[at]] += [(topic, number) for number in partitions]
     return given
@@ -73,11 +73,11 @@ def spread(count: int, takers: int) -> list[range]:
 
 
 def _round_robin(counts: Mapping[str, int], members: Sequence[GroupMember]) -> dict[str, list[TopicPartition]]:
-    given: dict[str, list[TopicPartition]] = {each.member_id: [] for each in members}
+    given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
     ordered = _sorted_members(members)
     at = 0
     for topic in java_sorted(counts):
-        if not any(topic in each.topics for each in ordered):
+        if not any(topic in group_member.topics for group_member in ordered):
             continue
         for number in range(counts[topic]):
             while topic not in ordered[at].topics:
@@ -134,7 +134,7 @@ class _Sticky:
         self.places = total % len(members)
         """number of members that may have one partition more than the minimum"""
         self.taken = 0
-        self.given: dict[str, list[TopicPartition]] = {each.member_id: [] for each in members}
+        self.given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
         self.below: list[str] = []
         self.at_least: list[str] = []
         self.revoked: dict[TopicPartition, str] = {}
@@ -204,10 +204,10 @@ class _EarlySticky:
     """
 
     def __init__(self, counts: Mapping[str, int], members: Sequence[GroupMember]) -> None:
-        newest = max(each.generation for each in members)
+        newest = max(member.generation for member in members)
         self.owned = {
-            each.member_id: [one for one in each.owned if one[0] in counts] if each.generation == newest else []
-            for each in members
+            member.member_id: [one for one in member.owned if one[0] in counts] if member.generation == newest else []
+            for member in members
         }
         total = sum(counts.values())
         self.least, self.most = total // len(members), math.ceil(total / len(members))
@@ -284,9 +284,9 @@ def assign(
     `counts` are the numbers of partitions of the topics; topics without subscribers are ignored.  With `early` the
     sticky assignors are those of up to 2.8.
     """
-    if not members or len({each.member_id for each in members}) != len(members):
+    if not members or len({member.member_id for member in members}) != len(members):
         return None
-    wanted = {topic for each in members for topic in each.topics}
+    wanted = {topic for member in members for topic in member.topics}
     counts = {topic: count for topic, count in counts.items() if topic in wanted and count > 0}
     if assignor == "range":
         given = _range(counts, members)
@@ -304,7 +304,7 @@ def assign(
 
 def subscribe_differently(members: Sequence[GroupMember]) -> bool:
     """Whether members subscribe to different topics."""
-    return len({frozenset(each.topics) for each in members}) > 1
+    return len({frozenset(member.topics) for member in members}) > 1
 
 
 def _sticky(
@@ -316,7 +316,7 @@ def _sticky(
     given = GeneralSticky(counts, subscribers, _Claims.of(counts, members).owned).assign()
     if not cooperative:
         return given
-    owned = {each.member_id: set(each.owned) for each in members}
+    owned = {member.member_id: set(member.owned) for member in members}
     revoked = {place for member, had in owned.items() for place in had.difference(given[member])}
     return {
         member: [place for place in places if place in owned[member] or place not in revoked]

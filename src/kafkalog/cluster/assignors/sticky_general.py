@@ -98,10 +98,10 @@ class GeneralSticky:
         self, counts: Mapping[str, int], members: Sequence[Subscriber], claims: Mapping[str, Sequence[_Place]]
     ) -> None:
         self.counts = counts
-        self.members = {each.member_id: each for each in members}
-        self.wants = {each.member_id: sorted(each.topics & counts.keys()) for each in members}
-        self.takers = {topic: [each.member_id for each in members if topic in each.topics] for topic in counts}
-        self.given: dict[str, list[_Place]] = {each.member_id: [] for each in members}
+        self.members = {member.member_id: member for member in members}
+        self.wants = {member.member_id: sorted(member.topics & counts.keys()) for member in members}
+        self.takers = {topic: [member.member_id for member in members if topic in member.topics] for topic in counts}
+        self.given: dict[str, list[_Place]] = {member.member_id: [] for member in members}
         self.holder: dict[_Place, str] = {}
         self.must_revoke = False
         self.movements = _Movements()
@@ -127,7 +127,7 @@ class GeneralSticky:
     @staticmethod
     def _earlier(members: Sequence[Subscriber]) -> dict[_Place, str]:
         """Partition -> owner in a generation before the newest one."""
-        newest = max(each.generation for each in members)
+        newest = max(member.generation for member in members)
         found: dict[_Place, tuple[int, str]] = {}
         for each in members:
             if each.generation >= newest:

@@ -194,18 +194,18 @@ def _count(directories: BrokerDirectories, known: KnownTopic | None, given: int 
 
 def _here(directories: BrokerDirectories) -> list[Partition]:
     """The partitions of `__consumer_offsets` that hold anything."""
-    found = [
+    partitions = [
         read_partition(directories.path_of(topic, number), PartitionName(topic, number), None)
         for topic, number in directories.there()
         if topic == CONSUMER_OFFSETS_TOPIC
     ]
-    return [each for each in found if each.segments]
+    return [partition for partition in partitions if partition.segments]
 
 
 def _refuse_other_count(directories: BrokerDirectories, group: str, count: int) -> None:
     here = _here(directories)
     places = [(each.group_id, each.log_partition) for each in read_groups(here).groups]
-    refuse_other_count(group, places, [each.partition or 0 for each in here], count)
+    refuse_other_count(group, places, [partition.partition or 0 for partition in here], count)
 
 
 @checked()
@@ -226,15 +226,15 @@ class GroupOffsets:
         """
         directories = BrokerDirectories(directories_of_one_broker(self.path, may_make=False))
         here = _here(directories)
-        found = read_offsets(here)
-        places = {(commit.key.group, commit.log_partition) for commit in found.committed}
-        count = found.logs.count or self._count or partition_count(places, found.logs.read)
-        why = found.logs.why_partial(coordinator_partition(self.group, count))
+        committed_offsets = read_offsets(here)
+        places = {(commit.key.group, commit.log_partition) for commit in committed_offsets.committed}
+        count = committed_offsets.logs.count or self._count or partition_count(places, committed_offsets.logs.read)
+        why = committed_offsets.logs.why_partial(coordinator_partition(self.group, count))
         if why is not None:
             raise FormatError(f"the offsets of group {self.group} are not known: {why}", source=str(directories))
         return {
             (commit.key.topic, commit.key.partition): commit.offset
-            for commit in found.committed
+            for commit in committed_offsets.committed
             if commit.key.group == self.group
         }
 

@@ -36,7 +36,7 @@ class GroupPlaces(Struct, frozen=True):
         known = topics.get(CONSUMER_OFFSETS_TOPIC)
         if known is None or not known.partitions:
             return cls(None, {})
-        return cls(len(known.partitions), {number: each.leader for number, each in known.partitions.items()})
+        return cls(len(known.partitions), {number: partition.leader for number, partition in known.partitions.items()})
 
 
 def partition_count(places: Collection[tuple[str, int]], numbers: Iterable[int]) -> int:

@@ -202,12 +202,12 @@ def _partitions(
 ) -> tuple[frozenset[TopicPartition], tuple[str, ...]]:
     found: set[TopicPartition] = set()
     unresolved: list[str] = []
-    for each in topics:
-        name = names.get(each["topic_id"])
+    for topic in topics:
+        name = names.get(topic["topic_id"])
         if name is None:
-            unresolved.append(each["topic_id"])
+            unresolved.append(topic["topic_id"])
         else:
-            found.update((name, number) for number in each["partitions"])
+            found.update((name, number) for number in topic["partitions"])
     return frozenset(found), tuple(unresolved)
 
 
@@ -276,9 +276,9 @@ def read_groups(
         }
     findings: list[Finding] = []
     refused: list[Finding] = []
-    found: list[Group] = []
+    groups: list[Group] = []
     places = partitions_of(partitions, CONSUMER_OFFSETS_TOPIC)
-    paths = {each.partition or 0: each.path for each in places}
+    paths = {place.partition or 0: place.path for place in places}
     for partition in places:
         state, offsets = _State(), OffsetsState(partition.partition or 0)
         for each in replay(partition, findings, until=until, limits=limits):
@@ -287,16 +287,16 @@ def read_groups(
             else:
                 offsets.entry(each)
                 state.entry(each)
-        found += _groups_of(partition, state, offsets, topic_names, findings)
+        groups += _groups_of(partition, state, offsets, topic_names, findings)
         refused += _refused(partition.path, state)
     logs = coordinator_logs(partitions, CONSUMER_OFFSETS_TOPIC, findings, limits)
     findings += refused  # all of these partitions was read
-    findings += [finding for each in found for finding in _owned_twice(each, paths[each.log_partition])]
+    findings += [finding for group in groups for finding in _owned_twice(group, paths[group.log_partition])]
     count = offsets_topic_num_partitions
     if count is None:
-        numbers = [each.partition or 0 for each in places]
-        count = partition_count([(each.group_id, each.log_partition) for each in found], numbers)
-    placed = [_placed(each, count, leaders or {}, findings) for each in found]
+        numbers = [place.partition or 0 for place in places]
+        count = partition_count([(group.group_id, group.log_partition) for group in groups], numbers)
+    placed = [_placed(group, count, leaders or {}, findings) for group in groups]
     share = []
     if until is None or until.offset is None:  # an offset of `__consumer_offsets` says nothing of the other topic
         share = read_share_state(
@@ -312,7 +312,7 @@ def _owned_twice(group: Group, path: str) -> list[Finding]:
     if group.type == SHARE:
         return []
     owner: dict[TopicPartition, str] = {}
-    found = []
+    findings = []
     for member in group.members:
         for place in sorted(member.assignment or ()):
             first = owner.setdefault(place, member.member_id)
@@ -322,8 +322,8 @@ def _owned_twice(group: Group, path: str) -> list[Finding]:
                     "consume it"
                 )
                 code = FindingCode.PARTITION_OWNED_TWICE
-                found.append(Finding(code, Severity.WARNING, None, None, detail, path))
-    return found
+                findings.append(Finding(code, Severity.WARNING, None, None, detail, path))
+    return findings
 
 
 def _refused(path: str, state: _State) -> list[Finding]:
@@ -338,8 +338,8 @@ def _refused(path: str, state: _State) -> list[Finding]:
 def _with_share(groups: list[Group], share: Iterable[SharePartition], count: int) -> list[Group]:
     """The groups with the state of share groups; a group is added if nothing else is known of it."""
     of: dict[str, list[SharePartition]] = {}
-    for each in share:
-        of.setdefault(each.group, []).append(each)
+    for share_partition in share:
+        of.setdefault(share_partition.group, []).append(share_partition)
     found = [replace(each, share=tuple(of.pop(each.group_id, ()))) if each.type == SHARE else each for each in groups]
     return found + [
         Group(
@@ -373,14 +373,14 @@ def _groups_of(
     pending: dict[str, list[CommittedOffset]] = {}
     for commit in sorted(offsets.pending, key=lambda each: each.key):
         pending.setdefault(commit.key.group, []).append(commit)
-    found = []
+    groups = []
     for group_id in {**state.classic, **state.modern, **committed, **pending}:
         building = state.modern.get(group_id)
         if building is not None:
             group = _modern_group(group_id, building, topic_names)
         else:
             group = _classic_group(group_id, state.classic.get(group_id, _ONLY_OFFSETS), partition.path, findings)
-        found.append(
+        groups.append(
             replace(
                 group,
                 offsets=tuple(committed.get(group_id, ())),
@@ -388,7 +388,7 @@ def _groups_of(
                 log_partition=partition.partition or 0,
             )
         )
-    return found
+    return groups
 
 
 _ONLY_OFFSETS: dict[str, Any] = {"protocol_type": "", "members": []}
@@ -413,7 +413,7 @@ def _modern_group(group_id: str, building: _Building, topic_names: Mapping[str, 
 
 def _classic_group(group_id: str, fields: Mapping[str, Any], path: str, findings: list[Finding]) -> Group:
     problems: list[tuple[str, Severity]] = []
-    members = tuple(_classic_member(each, fields, problems) for each in fields["members"])
+    members = tuple(_classic_member(field, fields, problems) for field in fields["members"])
     for problem, severity in problems:
         detail = f"group {group_id}: {problem}"
         findings.append(Finding(FindingCode.TYPED_RECORD_INVALID, severity, None, None, detail, path))

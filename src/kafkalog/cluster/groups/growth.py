@@ -32,12 +32,12 @@ class Growth(Struct, frozen=True):
                 raise UsageError(f"{topic} has {counts[topic]} partitions or more, and a topic never gets fewer")
         for topic in self.topics:
             if topic not in self.partitions and topic not in counts:
-                given = Advice("{}", Ask.GROWN_TO, {"topic": topic})
-                raise UsageError(Sentence(f"how many partitions {topic} has is not known here: give ", given))
+                advice = Advice("{}", Ask.GROWN_TO, {"topic": topic})
+                raise UsageError(Sentence(f"how many partitions {topic} has is not known here: give ", advice))
 
     def concerns(self, group: Group) -> bool:
         """Whether a member of the group will subscribe to one of the topics."""
-        subscribed = {topic for each in group.members if each.subscription for topic in each.subscription.topics}
+        subscribed = {topic for member in group.members if member.subscription for topic in member.subscription.topics}
         return bool(group.members) and bool(self.topics or subscribed & self.partitions.keys())
 
     def assignment_of(self, group: Group, counts: Mapping[str, int]) -> Assignment | None:

@@ -34,8 +34,8 @@ class Migrated(Struct, frozen=True):
 
 def elsewhere(mine: Iterable[CommittedOffset], others: Iterable[CommittedOffset]) -> dict[OffsetKey, int]:
     """Offsets that are stored in both places with different values, with the value of `others`."""
-    known = {each.key: each.offset for each in others}
-    return {each.key: known[each.key] for each in mine if known.get(each.key, each.offset) != each.offset}
+    known = {other.key: other.offset for other in others}
+    return {offset.key: known[offset.key] for offset in mine if known.get(offset.key, offset.offset) != offset.offset}
 
 
 def offsets_partitions(tree: Tree, chroot: str, given: int | None) -> int | None:
@@ -58,12 +58,12 @@ def into_kafka(offsets: Iterable[CommittedOffset], into: PathLike, partitions: i
     `UsageError` before anything is written if an offset cannot be committed.
     """
     by_group: dict[str, dict[tuple[str, int], int]] = {}
-    for each in offsets:
-        if each.offset < 0:
+    for offset in offsets:
+        if offset.offset < 0:
             raise UsageError(
-                f"group {each.key.group} has offset {each.offset} for {each.key.topic}-{each.key.partition}"
+                f"group {offset.key.group} has offset {offset.offset} for {offset.key.topic}-{offset.key.partition}"
             )
-        by_group.setdefault(each.key.group, {})[each.key.topic, each.key.partition] = each.offset
+        by_group.setdefault(offset.key.group, {})[offset.key.topic, offset.key.partition] = offset.offset
     if os.path.lexists(into) and (not os.path.isdir(into) or any(scan_directory(os.fspath(into)))):
         raise UsageError(f"{os.fspath(into)} already exists; migrated offsets go into a directory that is new or empty")
     if by_group:
@@ -97,8 +97,8 @@ def zookeeper_script(offsets: Iterable[CommittedOffset], tree: Tree | None, chro
     """
     nodes = tree.nodes if tree is not None else {}
     made: set[str] = set()
-    for each in sorted(offsets, key=lambda one: one.key):
-        parts = ["consumers", _name(each.key.group), "offsets", _name(each.key.topic), str(each.key.partition)]
+    for offset in sorted(offsets, key=lambda one: one.key):
+        parts = ["consumers", _name(offset.key.group), "offsets", _name(offset.key.topic), str(offset.key.partition)]
         path = chroot
         for part in parts[:-1]:
             path = f"{path}/{part}"
@@ -108,6 +108,6 @@ def zookeeper_script(offsets: Iterable[CommittedOffset], tree: Tree | None, chro
         path = f"{path}/{parts[-1]}"
         there = nodes.get(path)
         if there is None:
-            yield f"create {_word(path)} {each.offset}"
-        if (tree is None and there is None) or (there is not None and there.data != str(each.offset).encode()):
-            yield f"set {_word(path)} {each.offset}"
+            yield f"create {_word(path)} {offset.offset}"
+        if (tree is None and there is None) or (there is not None and there.data != str(offset.offset).encode()):
+            yield f"set {_word(path)} {offset.offset}"

@@ -104,5 +104,5 @@ def read_offset_history(
             missing[partition.partition or 0] = gaps
     logs = coordinator_logs(partitions, CONSUMER_OFFSETS_TOPIC, findings, limits)
     by_key = tuple(sorted(changes, key=lambda each: each.key))
-    places = {(each.key.group, each.log_partition) for each in by_key}
+    places = {(offset_change.key.group, offset_change.log_partition) for offset_change in by_key}
     return OffsetHistory(by_key, missing, tuple(findings), logs, logs.count or partition_count(places, logs.read))

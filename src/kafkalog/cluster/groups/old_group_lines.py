@@ -66,20 +66,20 @@ def old_offsets(group: OldGroup) -> list[CommittedOffset]:
     """The group's offsets as commits; places in `__consumer_offsets` are -1, the commit's time is the node's."""
     return [
         CommittedOffset(
-            key=OffsetKey(group.group, each.topic, each.partition),
-            offset=each.offset,
+            key=OffsetKey(group.group, offset.topic, offset.partition),
+            offset=offset.offset,
             metadata="",
             leader_epoch=_NONE,
-            commit_timestamp=each.timestamp,
+            commit_timestamp=offset.timestamp,
             expire_timestamp=_NONE,
             topic_id=None,
             log_offset=_NONE,
-            log_timestamp=each.timestamp,
+            log_timestamp=offset.timestamp,
             log_partition=_NONE,
-            zxid=each.zxid,
+            zxid=offset.zxid,
             chroot=group.chroot,
         )
-        for each in group.offsets
+        for offset in group.offsets
     ]
 
 
@@ -88,7 +88,7 @@ def as_group(group: OldGroup) -> Group:
     owned: dict[str, set[tuple[str, int]]] = {}
     for place, thread in group.owners.items():
         owned.setdefault(consumer_of_thread(thread), set()).add(place)
-    topics = {each.consumer_id: tuple(sorted(each.streams)) for each in group.streams}
+    topics = {stream.consumer_id: tuple(sorted(stream.streams)) for stream in group.streams}
     members = []
     for consumer in group.consumers:
         name = consumer.consumer_id

@@ -34,9 +34,9 @@ class Verdict(Struct, frozen=True):
 def partition_counts(partitions: Iterable[Partition]) -> dict[str, int]:
     """Topic -> number of partitions, as far as the directories show."""
     counts: dict[str, int] = {}
-    for each in partitions:
-        if each.topic is not None and each.partition is not None:
-            counts[each.topic] = max(counts.get(each.topic, 0), each.partition + 1)
+    for partition in partitions:
+        if partition.topic is not None and partition.partition is not None:
+            counts[partition.topic] = max(counts.get(partition.topic, 0), partition.partition + 1)
     return counts
 
 
@@ -69,26 +69,26 @@ def assignment_of(
     `matching` are topics that all members subscribe to from now on, and `rebalance` is a rebalance without any of
     these.  In each case members own what they are assigned now.
     """
-    members = [_member(each) for each in group.members if each.member_id != without]
-    known = [each for each in members if each is not None]
+    members = [_member(member) for member in group.members if member.member_id != without]
+    known = [member for member in members if member is not None]
     if len(known) != len(members) or group.type != "Classic" or group.protocol_type != "consumer":
         return None
-    if group.assignor == "sticky" and any(_is_old(each) for each in group.members):
+    if group.assignor == "sticky" and any(_is_old(member) for member in group.members):
         return None
     if without is not None or joining is not None or matching or rebalance:
-        now = {each.member_id: each.assignment or frozenset() for each in group.members}
+        now = {member.member_id: member.assignment or frozenset() for member in group.members}
         known = [
             GroupMember(
-                each.member_id,
-                tuple(dict.fromkeys((*each.topics, *matching))),
-                each.instance_id,
-                tuple(sorted(now[each.member_id])),
+                group_member.member_id,
+                tuple(dict.fromkeys((*group_member.topics, *matching))),
+                group_member.instance_id,
+                tuple(sorted(now[group_member.member_id])),
                 1,
             )
-            for each in known
+            for group_member in known
         ]
     if joining is not None:
-        topics = tuple(sorted({topic for each in known for topic in each.topics}))
+        topics = tuple(sorted({topic for group_member in known for topic in group_member.topics}))
         known.append(GroupMember(joining, topics))
     return assign(group.assignor, _counts(group, counts), known, early=early)
 
@@ -100,7 +100,7 @@ def _is_old(member: Member) -> bool:
 
 def _may_be_older(group: Group, members: Sequence[GroupMember]) -> bool:
     """Whether subscriptions differ and a client may be older than the algorithm used here (3.x or before)."""
-    versions = [each.subscription.version for each in group.members if each.subscription is not None]
+    versions = [member.subscription.version for member in group.members if member.subscription is not None]
     return subscribe_differently(members) and min(versions, default=0) < _NEWER_SUBSCRIPTION
 
 
@@ -115,8 +115,8 @@ def _counts(group: Group, counts: Mapping[str, int]) -> dict[str, int]:
 def verdict(group: Group, counts: Mapping[str, int]) -> Verdict:
     """Compare a classic group of consumers with the assignment that its assignor computes."""
     derived = assignment_of(group, counts)
-    stored = {each.member_id: each.assignment or frozenset() for each in group.members}
-    known = [found for each in group.members if (found := _member(each)) is not None]
+    stored = {member.member_id: member.assignment or frozenset() for member in group.members}
+    known = [group_member for member in group.members if (group_member := _member(member)) is not None]
     if derived is not None and derived != stored and "sticky" in group.assignor and _may_be_older(group, known):
         derived = None
     elif derived is not None and derived != stored and "sticky" in group.assignor:

@@ -78,14 +78,14 @@ class SharePartition(Struct, frozen=True, kw_only=True):
     @property
     def settled(self) -> int:
         """Number of offsets from `start_offset` on that are not delivered again."""
-        return sum(each.last_offset - each.first_offset + 1 for each in self.batches if each.is_settled)
+        return sum(batch.last_offset - batch.first_offset + 1 for batch in self.batches if batch.is_settled)
 
 
 def combined(batches: Iterable[StateBatch]) -> tuple[StateBatch, ...]:
     """Batches without overlaps, in order; neighbors of one state are one batch.  Empty ranges are left out."""
     ordered = sorted(each for each in batches if each.first_offset <= each.last_offset)
-    edges = sorted({each.first_offset for each in ordered} | {each.last_offset + 1 for each in ordered})
-    found: list[StateBatch] = []
+    edges = sorted({each.first_offset for each in ordered} | {state_batch.last_offset + 1 for state_batch in ordered})
+    state_batches: list[StateBatch] = []
     open_batches: list[tuple[int, int, int]] = []
     following = 0
     for begin, end in pairwise(edges):
@@ -98,12 +98,12 @@ def combined(batches: Iterable[StateBatch]) -> tuple[StateBatch, ...]:
         if not open_batches:
             continue
         count, state, _ = open_batches[0]
-        last = found[-1] if found else None
+        last = state_batches[-1] if state_batches else None
         if last is not None and last.last_offset + 1 == begin and last[2:] == (-state, -count):
-            found[-1] = last._replace(last_offset=end - 1)
+            state_batches[-1] = last._replace(last_offset=end - 1)
         else:
-            found.append(StateBatch(begin, end - 1, -state, -count))
-    return tuple(found)
+            state_batches.append(StateBatch(begin, end - 1, -state, -count))
+    return tuple(state_batches)
 
 
 class _Building(Struct, kw_only=True):
@@ -130,15 +130,15 @@ class _Building(Struct, kw_only=True):
         for start, batches in reversed(self.added):
             highest = max(highest, start)
             kept += [
-                each._replace(first_offset=max(each.first_offset, highest))
-                for each in batches
-                if each.last_offset >= highest
+                batch._replace(first_offset=max(batch.first_offset, highest))
+                for batch in batches
+                if batch.last_offset >= highest
             ]
-        found = combined(kept)
-        self.added = [(_UNCHANGED, list(found))]
-        self.pending = len(found)
+        state_batches = combined(kept)
+        self.added = [(_UNCHANGED, list(state_batches))]
+        self.pending = len(state_batches)
         self.bound = max(_FEW, 2 * self.pending)
-        return found
+        return state_batches
 
 
 _Key = tuple[str, str, int]
@@ -215,17 +215,17 @@ def read_share_state(
     `topic_names` are by topic id.  `partition_count` is how many partitions the topic has; without it no state is
     called misplaced.  Raises `StorageError` only; what is wrong is added to `findings`.
     """
-    found = []
+    share_partitions = []
     for partition in partitions_of(partitions, SHARE_GROUP_STATE_TOPIC):
         state, number = _State(), partition.partition or 0
         for each in replay(partition, findings, until=until, limits=limits):
             if isinstance(each, Entry):
                 state.entry(each)
         for key, building in state.known.items():
-            found.append(_finished(key, building, topic_names, number))
+            share_partitions.append(_finished(key, building, topic_names, number))
             if partition_count:
                 findings += _misplaced(key, number, partition_count, partition.path)
-    return sorted(found, key=lambda each: (each.group, each.topic or "", each.topic_id, each.partition))
+    return sorted(share_partitions, key=lambda each: (each.group, each.topic or "", each.topic_id, each.partition))
 
 
 def _misplaced(key: _Key, number: int, count: int, path: str) -> list[Finding]:

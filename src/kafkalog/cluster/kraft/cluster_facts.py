@@ -47,7 +47,7 @@ class ClusterFacts(Struct, frozen=True, kw_only=True):
 
 def cluster_facts(inventory: Inventory, *, as_of: int | None = None, limits: Limits = DEFAULT_LIMITS) -> ClusterFacts:
     """Read the facts of directories and of the metadata in them, now or at `as_of` (ms since 1970)."""
-    metas = [each.meta_properties for each in inventory.log_dirs if each.meta_properties is not None]
+    metas = [log_dir.meta_properties for log_dir in inventory.log_dirs if log_dir.meta_properties is not None]
     cluster_id = next((meta.cluster_id for meta in metas if meta.cluster_id), None)
     node = min((meta.node_id for meta in metas if meta.node_id is not None), default=_DEFAULT_NODE)
     partition = metadata_partition(inventory)
@@ -68,8 +68,8 @@ def cluster_facts(inventory: Inventory, *, as_of: int | None = None, limits: Lim
 
 def metadata_partition(inventory: Inventory) -> Partition | None:
     """The log of the cluster's metadata; None if there is none or several."""
-    logs = [each for each in inventory.partitions if each.topic == CLUSTER_METADATA_TOPIC
-            and each.state is DirectoryState.LIVE]  # fmt: skip
+    logs = [partition for partition in inventory.partitions if partition.topic == CLUSTER_METADATA_TOPIC
+            and partition.state is DirectoryState.LIVE]  # fmt: skip
     return logs[0] if len(logs) == 1 else None
 
 

@@ -109,7 +109,7 @@ class _Change:
             leader=self.leader,
             leader_epoch=before.leader_epoch + new_epoch,
             partition_epoch=before.partition_epoch + 1,
-            directories=tuple(place.get(each, MIGRATING) for each in self.replicas),
+            directories=tuple(place.get(replica, MIGRATING) for replica in self.replicas),
             adding_replicas=self.adding,
             removing_replicas=self.removing,
             elr=self.elr,
@@ -126,7 +126,7 @@ class _Change:
         if not self.removing and not self.adding:
             return
         isr = tuple(each for each in self.isr if each not in self.removing)
-        replicas = tuple(each for each in self.replicas if each not in self.removing)
+        replicas = tuple(replica for replica in self.replicas if replica not in self.removing)
         if not replicas or (self.removing and not isr) or not set(replicas) <= set(isr):
             return
         self.isr, self.replicas, self.adding, self.removing = isr, replicas, (), ()

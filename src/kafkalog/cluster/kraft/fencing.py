@@ -54,18 +54,18 @@ def fencing_order(brokers: Iterable[BrokerImage], level: int) -> tuple[frozenset
     `level` is the controllers' release (`software_level`).
     """
     registered = list(brokers)
-    unfenced: Sequence[BrokerImage] = [each for each in registered if not each.fenced]
+    unfenced: Sequence[BrokerImage] = [image for image in registered if not image.fenced]
     if not unfenced:
         return ()
     if level < _IN_A_TABLE_SINCE or _OBJECTS_HASH_UNTIL < level < _RECORD_SINCE:
-        return (frozenset(each.id for each in unfenced),)
+        return (frozenset(image.id for image in unfenced),)
     size = _TABLE
     while len(unfenced) >= size - size // 4:
         size *= 2
     buckets: dict[int, set[int]] = defaultdict(set)
-    for each in unfenced:
-        found = _hash(each, level)
-        buckets[(found ^ found >> 16) & size - 1].add(each.id)
+    for broker_image in unfenced:
+        found = _hash(broker_image, level)
+        buckets[(found ^ found >> 16) & size - 1].add(broker_image.id)
     groups = [frozenset(buckets[number]) for number in sorted(buckets)]
     if size > _TABLE:
         return tuple(groups)

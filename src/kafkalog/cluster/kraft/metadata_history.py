@@ -87,19 +87,19 @@ def partition_changes(
     """
     image = MetadataImage()
     start = log.partition.log_start_offset
-    base = next((each for each in log.snapshots if each[0] >= start), None) if start > 0 else None
+    base = next((snapshot for snapshot in log.snapshots if snapshot[0] >= start), None) if start > 0 else None
     first = start
     if base is not None:
         for event in log.snapshot_events(base[2], findings):
             if not event.is_control:
                 image.apply(event.record)
         first = base[0]
-    found: list[PartitionChange] = []
+    partition_changes: list[PartitionChange] = []
     at = (0, 0)
 
     def note(place: TopicImage, number: int, before: PartitionImage | None, after: PartitionImage | None) -> None:
         if topic in (None, place.name) and partition in (None, number):
-            found.append(PartitionChange(*at, place.name, place.id, number, before, after))
+            partition_changes.append(PartitionChange(*at, place.name, place.id, number, before, after))
 
     image.on_change = note
     for event in log.events(findings, first):
@@ -107,5 +107,5 @@ def partition_changes(
             continue
         at = (event.offset, event.timestamp)
         image.apply(event.record)
-        yield from found
-        found.clear()
+        yield from partition_changes
+        partition_changes.clear()

@@ -132,8 +132,8 @@ class MetadataImage:
             self._transaction = None
         elif name == "EndTransactionRecord":
             waiting, self._transaction = self._transaction or [], None
-            for each in waiting:
-                self._replay(each)
+            for framed_record in waiting:
+                self._replay(framed_record)
         elif self._transaction is not None:
             self._transaction.append(record)
         else:
@@ -235,7 +235,7 @@ class MetadataImage:
 
         replicas = changed("replicas", before.replicas)
         directories = changed("directories", before.directories)
-        if all(each == MIGRATING for each in directories):
+        if all(directory == MIGRATING for directory in directories):
             directories = (MIGRATING,) * len(replicas)
         if len(directories) != len(replicas):
             self.problems.append(
@@ -262,9 +262,9 @@ class MetadataImage:
         for topic in self.topics.values():
             if fields["topic_name"] not in ("", topic.name):
                 continue
-            for number, each in list(topic.partitions.items()):
-                if each.elr or each.last_known_elr:
-                    after = replace(each, elr=(), last_known_elr=(), partition_epoch=each.partition_epoch + 1)
+            for number, image in list(topic.partitions.items()):
+                if image.elr or image.last_known_elr:
+                    after = replace(image, elr=(), last_known_elr=(), partition_epoch=image.partition_epoch + 1)
                     self._set(topic, number, after)
 
     # brokers and controllers
@@ -279,15 +279,15 @@ class MetadataImage:
             id=fields["broker_id"],
             epoch=fields["broker_epoch"],
             incarnation_id=fields["incarnation_id"],
-            listeners=tuple(sorted((each["name"], each["host"], each["port"]) for each in fields["end_points"])),
+            listeners=tuple(sorted((field["name"], field["host"], field["port"]) for field in fields["end_points"])),
             rack=fields["rack"],
             fenced=fields["fenced"],
             in_controlled_shutdown=fields.get("in_controlled_shutdown", False),
             directories=tuple(sorted(fields.get("log_dirs", ()), key=_uuid_order)),
             features=tuple(
                 sorted(
-                    (each["name"], each["min_supported_version"], each["max_supported_version"])
-                    for each in fields["features"]
+                    (field["name"], field["min_supported_version"], field["max_supported_version"])
+                    for field in fields["features"]
                 )
             ),
             cordoned_directories=tuple(sorted(fields.get("cordoned_log_dirs") or (), key=_uuid_order)),
@@ -361,7 +361,7 @@ class MetadataImage:
         self.features.pop(fields["name"], None)
 
     def _quota(self, fields: Fields) -> None:
-        entity = tuple(sorted((each["entity_type"], each["entity_name"]) for each in fields["entity"]))
+        entity = tuple(sorted((field["entity_type"], field["entity_name"]) for field in fields["entity"]))
         values = self.client_quotas.setdefault(entity, {})
         if fields["remove"]:
             values.pop(fields["key"], None)

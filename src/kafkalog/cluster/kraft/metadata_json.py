@@ -206,7 +206,7 @@ def state_json(state: MetadataState, *, show_secrets: bool = False) -> ImageLine
             resource: {name: _config(name, value, show_secrets=show_secrets) for name, value in sorted(values.items())}
             for resource, values in sorted(image.configs.items())
         },
-        brokers={str(number): _broker(each) for number, each in sorted(image.brokers.items())},
+        brokers={str(number): _broker(broker_image) for number, broker_image in sorted(image.brokers.items())},
         controllers={str(number): each for number, each in sorted(image.controllers.items())},
         features=dict(sorted(image.features.items())),
         client_quotas={

@@ -178,19 +178,19 @@ class MetadataLog:
 
     def terms(self, findings: list[Finding]) -> list[QuorumTerm]:
         """All elections that the log still has a record of, in order."""
-        found: list[QuorumTerm] = []
+        quorum_terms: list[QuorumTerm] = []
         for event in self.events(findings):
             fields = event.says(ControlType.LEADER_CHANGE)
             if fields is None:
                 continue
-            if found:
-                found[-1] = replace(found[-1], to_offset=event.offset, to_time=event.timestamp)
+            if quorum_terms:
+                quorum_terms[-1] = replace(quorum_terms[-1], to_offset=event.offset, to_time=event.timestamp)
             voters, granting = (
-                tuple(each["voter_id"] for each in fields[name]) for name in ("voters", "granting_voters")
+                tuple(field["voter_id"] for field in fields[name]) for name in ("voters", "granting_voters")
             )
             leader = fields["leader_id"]
-            found.append(QuorumTerm(leader, event.epoch, event.offset, event.timestamp, voters, granting))
-        return found
+            quorum_terms.append(QuorumTerm(leader, event.epoch, event.offset, event.timestamp, voters, granting))
+        return quorum_terms
 
     def quorum_state(self, findings: list[Finding]) -> dict[str, Any] | None:
         """Fields of the file `quorum-state`; None if there is none."""

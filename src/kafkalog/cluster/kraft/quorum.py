@@ -95,12 +95,12 @@ class Quorum(Struct, kw_only=True):
     @property
     def in_force(self) -> tuple[KnownVoter, ...]:
         """The voters of the best copy."""
-        return tuple(each for each in self.voters if each.is_in_force)
+        return tuple(voter for voter in self.voters if voter.is_in_force)
 
     @property
     def missing(self) -> tuple[KnownVoter, ...]:
         """Voters that some file names and that are not among the given copies."""
-        return tuple(each for each in self.voters if not each.is_given)
+        return tuple(voter for voter in self.voters if not voter.is_given)
 
     @property
     def majority(self) -> int:
@@ -120,11 +120,11 @@ class Quorum(Struct, kw_only=True):
     @property
     def has_majority(self) -> bool:
         """Whether enough voters for an election are here and undamaged."""
-        if any(each.contradicts is not None for each in self.survivors):
+        if any(survivor.contradicts is not None for survivor in self.survivors):
             return False
-        logs = [each.log for each in self.survivors if each.log.is_voter]
+        logs = [survivor.log for survivor in self.survivors if survivor.log.is_voter]
         sound = {log.node for log in logs if log.refusal is None and not log.is_damaged}
-        in_force = {each.node for each in self.in_force}
+        in_force = {known_voter.node for known_voter in self.in_force}
         return bool(in_force) and len(sound & in_force) >= self.majority
 
     @property
@@ -134,28 +134,28 @@ class Quorum(Struct, kw_only=True):
         A node that does not vote gets its records from a voter.  If voters are missing, the records may come from one
         of them and be uncommitted, unless a snapshot has them.
         """
-        voters = tuple(each for each in self.survivors if each.log.is_voter)
-        is_shown = all(each.is_given for each in self.in_force) or (
-            self.committed_at_least > max((each.log.end for each in voters), default=0)
+        voters = tuple(survivor for survivor in self.survivors if survivor.log.is_voter)
+        is_shown = all(known_voter.is_given for known_voter in self.in_force) or (
+            self.committed_at_least > max((voter.log.end for voter in voters), default=0)
         )
-        lacks = [each for each in voters if each.common_end is not None and each.only_no_ops is False]
+        lacks = [voter for voter in voters if voter.common_end is not None and voter.only_no_ops is False]
         return voters if voters and is_shown and len(lacks) == len(voters) else ()
 
     @property
     def committed_at_least(self) -> int:
         """Offset below which the files show the metadata to be committed."""
-        ends = [each.log.committed_at_least for each in self.survivors if each.common_end is not None]
+        ends = [survivor.log.committed_at_least for survivor in self.survivors if survivor.common_end is not None]
         return min(max(ends, default=0), self.best.end)
 
     @property
     def later_epoch(self) -> int | None:
         """Latest epoch that a file knows beyond the best copy's last record; None if there is none."""
-        latest = max(each.log.latest_epoch for each in self.survivors)
+        latest = max(survivor.log.latest_epoch for survivor in self.survivors)
         return latest if latest > self.best.epoch else None
 
     def loss(self) -> str:
         """A sentence: what may be lost if a better copy than the best given one existed."""
-        given = len({each.node for each in self.in_force if each.is_given})
+        given = len({known_voter.node for known_voter in self.in_force if known_voter.is_given})
         best, total = self.best, len(self.in_force)
         if self.contradictions:
             return f"nothing is certain about what was committed: {self.contradictions[0]}"
@@ -169,7 +169,7 @@ class Quorum(Struct, kw_only=True):
         name = f"node {best.node}" if best.node is not None else best.root
         here = f"{given} of {counted(total, 'voter')} {'is' if given == 1 else 'are'} here"
         if self.has_majority and self.lagging:
-            behind = ", ".join(f"{each.log.root} ends at offset {each.log.end}" for each in self.lagging)
+            behind = ", ".join(f"{survivor.log.root} ends at offset {survivor.log.end}" for survivor in self.lagging)
             return (
                 f"{here}, a majority, and all of it is older than the copy of {name}, which does not vote and goes to "
                 f"offset {best.end} of epoch {best.epoch}: {behind}; started as it is, the quorum goes on without what "
@@ -200,8 +200,8 @@ class Quorum(Struct, kw_only=True):
         """Text about what is unknown because former voters are missing that could commit without the present ones; or
         empty.
         """
-        in_force = {each.node for each in self.in_force}
-        former = sorted({each.node for each in self.missing if not each.is_in_force} - in_force)
+        in_force = {known_voter.node for known_voter in self.in_force}
+        former = sorted({known_voter.node for known_voter in self.missing if not known_voter.is_in_force} - in_force)
         if len(former) <= (len(former) + len(in_force)) // 2:
             return ""
         return (
@@ -212,8 +212,8 @@ class Quorum(Struct, kw_only=True):
     @property
     def _unsound(self) -> str:
         """Number of present voters that are damaged or would not start, as words."""
-        given = {each.node for each in self.in_force if each.is_given}
-        logs = [each.log for each in self.survivors if each.log.is_voter]
+        given = {known_voter.node for known_voter in self.in_force if known_voter.is_given}
+        logs = [survivor.log for survivor in self.survivors if survivor.log.is_voter]
         sound = {log.node for log in logs if log.refusal is None and not log.is_damaged}
         bad = len(given - sound)
         return f", {bad} of them damaged," if bad else ""
@@ -290,7 +290,7 @@ def _contradiction(one: QuorumLog, other: QuorumLog, offset: int) -> tuple[int, 
     """
     epoch = _epoch_of_both(one, other, offset)
     batches = [(log.batches, bisect_left(log.batches.base, offset)) for log in (one, other)]
-    before = {each.epoch[number - 1] for each, number in batches if number}
+    before = {batch_columns.epoch[number - 1] for batch_columns, number in batches if number}
     return None if epoch is None or epoch not in before else (offset, epoch)
 
 
@@ -342,10 +342,10 @@ def quorum_of(logs: Sequence[QuorumLog], limits: Limits = DEFAULT_LIMITS) -> Quo
     if any(each.contradicts is not None for each in survivors):
         survivors = _beside_the_first(_agreed_first(survivors))
     best = survivors[0].log
-    for found in survivors[1:]:
-        if found.common_end is not None:
-            found.lacks = best.records_between(found.common_end, best.end, limits)
-            found.has_more = found.log.records_between(found.common_end, found.log.end, limits)
+    for survivor in survivors[1:]:
+        if survivor.common_end is not None:
+            survivor.lacks = best.records_between(survivor.common_end, best.end, limits)
+            survivor.has_more = survivor.log.records_between(survivor.common_end, survivor.log.end, limits)
     ranked = [each.log for each in survivors]
     quorum = Quorum(cluster_id=best.cluster_id, survivors=tuple(survivors), voters=_voters(ranked))
     quorum.findings = [finding for each in survivors for finding in each.log.findings]
@@ -353,7 +353,7 @@ def quorum_of(logs: Sequence[QuorumLog], limits: Limits = DEFAULT_LIMITS) -> Quo
     quorum.findings += [finding for finding in starts_over if finding is not None]
     quorum.findings += [finding for each in survivors[1:] if (finding := _of_divergence(best, each)) is not None]
     quorum.findings += _same_identity(ranked)
-    quorum.findings += [_of_lagging(each.log, best) for each in quorum.lagging]
+    quorum.findings += [_of_lagging(quorum_survivor.log, best) for quorum_survivor in quorum.lagging]
     return quorum
 
 
@@ -379,11 +379,11 @@ def _agreed_first(survivors: Sequence[QuorumSurvivor]) -> list[QuorumLog]:
 
     Copies are made from one another, so what several have was there before what only one has.
     """
-    offset, _epoch = min(each.contradicts for each in survivors if each.contradicts is not None)
-    at = {each.log.root: _batch_at(each.log, offset) for each in survivors}
+    offset, _epoch = min(survivor.contradicts for survivor in survivors if survivor.contradicts is not None)
+    at = {survivor.log.root: _batch_at(survivor.log, offset) for survivor in survivors}
     alike = Counter(at.values())
     alike[None] = 0
-    ranked = [each.log for each in survivors]
+    ranked = [survivor.log for survivor in survivors]
     return sorted(ranked, key=lambda log: (log.refusal is not None, -alike[at[log.root]]))
 
 
@@ -406,28 +406,28 @@ def _voters(ranked: Sequence[QuorumLog]) -> tuple[KnownVoter, ...]:
     best = ranked[0]
     given = {(log.node, log.directory_id) for log in ranked}
     if best.is_static:
-        ids = dict.fromkeys([*best.static_voters, *(each for log in ranked for each in log.static_voters)])
+        ids = dict.fromkeys([*best.static_voters, *(voter for log in ranked for voter in log.static_voters)])
         nodes = {log.node for log in ranked if log.is_voter}
         return tuple(KnownVoter(each, None, (), each in best.static_voters, each in nodes) for each in ids)
-    found: dict[tuple[int, bytes], VoterNode] = {(each.voter_id, each.directory_id): each for each in best.voters}
+    found: dict[tuple[int, bytes], VoterNode] = {(voter.voter_id, voter.directory_id): voter for voter in best.voters}
     for log in ranked:
-        for key, each in log.known.items():
-            found.setdefault(key, each)
-    in_force = {(each.voter_id, each.directory_id) for each in best.voters}
+        for key, voter_node in log.known.items():
+            found.setdefault(key, voter_node)
+    in_force = {(voter.voter_id, voter.directory_id) for voter in best.voters}
     return tuple(
         KnownVoter(
-            each.voter_id,
-            encode_uuid(each.directory_id),
-            tuple((point.name, point.host, point.port) for point in each.endpoints),
+            node.voter_id,
+            encode_uuid(node.directory_id),
+            tuple((point.name, point.host, point.port) for point in node.endpoints),
             key in in_force,
-            (each.voter_id, encode_uuid(each.directory_id)) in given,
+            (node.voter_id, encode_uuid(node.directory_id)) in given,
         )
-        for key, each in found.items()
+        for key, node in found.items()
     )
 
 
 def _terms_after(log: QuorumLog, offset: int) -> list[Term]:
-    return [each for each in log.terms if each.from_offset >= offset]
+    return [term for term in log.terms if term.from_offset >= offset]
 
 
 def _of_divergence(best: QuorumLog, other: QuorumSurvivor) -> Finding | None:

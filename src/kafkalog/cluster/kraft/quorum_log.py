@@ -116,7 +116,7 @@ class QuorumLog:
     @property
     def newest_snapshot(self) -> MetadataSnapshot | None:
         """The snapshot that replaces the beginning of the log; None if there is none."""
-        return latest(each for each in self.snapshots if each.counts)
+        return latest(snapshot for snapshot in self.snapshots if snapshot.counts)
 
     @property
     def is_static(self) -> bool:
@@ -135,17 +135,17 @@ class QuorumLog:
     @property
     def voter_ids(self) -> tuple[int, ...]:
         """Ids of the voters in force."""
-        return self.static_voters if self.is_static else tuple(each.voter_id for each in self.voters)
+        return self.static_voters if self.is_static else tuple(voter.voter_id for voter in self.voters)
 
     @property
     def is_damaged(self) -> bool:
         """Whether there is damage other than a torn end."""
-        return any(each.severity is Severity.ERROR and each.code not in _NO_DAMAGE for each in self.findings)
+        return any(finding.severity is Severity.ERROR and finding.code not in _NO_DAMAGE for finding in self.findings)
 
     @property
     def ends_in_damage(self) -> bool:
         """Whether the log ends in damage other than a torn end, with nothing sound after it."""
-        codes = {each.code for each in self.findings if each.severity is Severity.ERROR}
+        codes = {finding.code for finding in self.findings if finding.severity is Severity.ERROR}
         beside = {
             *_NO_DAMAGE,
             FindingCode.METADATA_GAP,
@@ -157,14 +157,14 @@ class QuorumLog:
     @property
     def is_torn(self) -> bool:
         """Whether the log ends in bytes that a start truncates."""
-        return any(each.code in UNCOMMITTED_TAILS for each in self.findings)
+        return any(finding.code in UNCOMMITTED_TAILS for finding in self.findings)
 
     @property
     def is_voter(self) -> bool:
         """Whether the node is one of the voters in force; dynamic voters are compared by directory id too."""
         if self.is_static:
             return self.node in self.static_voters
-        ids = {(each.voter_id, encode_uuid(each.directory_id)) for each in self.voters}
+        ids = {(voter.voter_id, encode_uuid(voter.directory_id)) for voter in self.voters}
         return (self.node, self.directory_id) in ids
 
     @property
@@ -188,7 +188,7 @@ class QuorumLog:
     @property
     def committed_at_least(self) -> int:
         """Largest end offset of a valid snapshot, because snapshots hold only committed records; 0 without one."""
-        return max((each.end for each in self.snapshots if each.counts), default=0)
+        return max((snapshot.end for snapshot in self.snapshots if snapshot.counts), default=0)
 
     def records_between(self, start: int, end: int, limits: Limits = DEFAULT_LIMITS) -> Counter[str]:
         """Number of records of each kind at offsets from `start` up to, not including, `end`."""
@@ -255,7 +255,7 @@ def read_quorum_log(path: PathLike, limits: Limits = DEFAULT_LIMITS) -> QuorumLo
     root, directory = root_of_metadata(path)
     findings = findings_of_half_done(root)
     meta = _meta_properties(root, limits, findings)
-    found = QuorumLog(
+    quorum_log = QuorumLog(
         root,
         directory,
         None if meta is None else meta.cluster_id,
@@ -266,24 +266,24 @@ def read_quorum_log(path: PathLike, limits: Limits = DEFAULT_LIMITS) -> QuorumLo
     )
     partition = open_partition(directory, limits=limits)
     _refuse_other_topic(partition)
-    found.snapshots = read_snapshots(partition, limits, findings)
-    _read_log(found, partition, limits)
-    _judge_identity(found)
-    _judge(found)
-    whole = [each for each in found.snapshots if each.counts]
-    found.started_over = metadata_before(partition, found.first_batches.found, whole)
-    return found
+    quorum_log.snapshots = read_snapshots(partition, limits, findings)
+    _read_log(quorum_log, partition, limits)
+    _judge_identity(quorum_log)
+    _judge(quorum_log)
+    whole = [snapshot for snapshot in quorum_log.snapshots if snapshot.counts]
+    quorum_log.started_over = metadata_before(partition, quorum_log.first_batches.found, whole)
+    return quorum_log
 
 
 def _meta_properties(root: str, limits: Limits, findings: list[Finding]) -> MetaProperties | None:
     path = os.path.join(root, META_PROPERTIES)
     try:
-        found = decode_meta_properties(read_small(path, limits.checkpoint_bytes))
-        refused = None if found.directory_id is None else refused_id(found, root, has_topic_ids=False)
+        properties = decode_meta_properties(read_small(path, limits.checkpoint_bytes))
+        refused = None if properties.directory_id is None else refused_id(properties, root, has_topic_ids=False)
         if refused is None:
-            return found
+            return properties
         findings.append(Finding.of(FindingCode.META_PROPERTIES_INVALID, None, None, refused.detail, path))
-        return replace(found, directory_id=None)  # whose it is and of which cluster can still be true
+        return replace(properties, directory_id=None)  # whose it is and of which cluster can still be true
     except FileNotFoundError:
         detail = "there is none: no controller starts without it"
     except StorageError:
@@ -421,9 +421,9 @@ def _is_of_metadata(batch: RecordBatch, partition: Partition, limits: Limits) ->
     if not isinstance(header, BatchHeader):
         return False
     records = [] if header.is_control else decode_batch(batch, limits=limits).records
-    is_foreign = header.producer_id >= 0 or any(each.key is not None for each in records)
-    frames = [decode_metadata(each.value).type for each in records]
-    if is_foreign or (frames and all(each is None for each in frames)):
+    is_foreign = header.producer_id >= 0 or any(record.key is not None for record in records)
+    frames = [decode_metadata(record.value).type for record in records]
+    if is_foreign or (frames and all(frame is None for frame in frames)):
         raise UsageError(
             f"{partition.path} holds other records than those of the cluster's metadata at offset "
             f"{header.base_offset}: it is another partition under that name"
@@ -445,8 +445,8 @@ def _refuse_other_topic(partition: Partition) -> None:
 def _note_control(found: QuorumLog, offset: int, header: BatchHeader, value: KRaftRecord, in_snapshot: int) -> None:
     match value:
         case LeaderChange():
-            voters = tuple(each.voter_id for each in value.voters)
-            granting = tuple(each.voter_id for each in value.granting_voters)
+            voters = tuple(voter.voter_id for voter in value.voters)
+            granting = tuple(granting_voter.voter_id for granting_voter in value.granting_voters)
             found.terms.append(Term(value.leader_id, header.partition_leader_epoch, offset, voters, granting))
         case KRaftVersion() if offset >= in_snapshot:
             found.kraft_version = value.kraft_version
@@ -457,8 +457,8 @@ def _note_control(found: QuorumLog, offset: int, header: BatchHeader, value: KRa
 
 
 def _note_voters(found: QuorumLog, voters: tuple[VoterNode, ...]) -> None:
-    for each in voters:
-        found.known[each.voter_id, each.directory_id] = each
+    for voter in voters:
+        found.known[voter.voter_id, voter.directory_id] = voter
 
 
 def _judge_identity(found: QuorumLog) -> None:
@@ -466,8 +466,8 @@ def _judge_identity(found: QuorumLog) -> None:
     if found.is_static or found.directory_id is None:
         return
     path = os.path.join(found.root, META_PROPERTIES)
-    here = [each for each in found.voters if encode_uuid(each.directory_id) == found.directory_id]
-    others = [encode_uuid(each.directory_id) for each in found.voters if each.voter_id == found.node]
+    here = [voter for voter in found.voters if encode_uuid(voter.directory_id) == found.directory_id]
+    others = [encode_uuid(voter.directory_id) for voter in found.voters if voter.voter_id == found.node]
     if here and here[0].voter_id != found.node:
         found.known_as = here[0].voter_id
         detail = (
@@ -495,7 +495,7 @@ def _judge(found: QuorumLog) -> None:
         found.refusal = f"its newest snapshot {believed.file} cannot be of this log, and a start would believe it"
         if believed.position > found.log_end:
             found.refusal += " and delete the log, which ends before it"
-    elif found.start > max((each.end for each in found.snapshots), default=0):
+    elif found.start > max((snapshot.end for snapshot in found.snapshots), default=0):
         found.refusal = (
             f"its log begins at offset {found.start} and no snapshot reaches there: what came before is lost, and a "
             "controller does not start"
@@ -508,7 +508,7 @@ def _judge(found: QuorumLog) -> None:
         )
     elif found.end == 0:
         found.refusal = "its metadata log holds no record"
-    if found.refusal is not None and not any(each.severity is Severity.ERROR for each in found.findings):
+    if found.refusal is not None and not any(finding.severity is Severity.ERROR for finding in found.findings):
         found.findings.append(
             Finding.of(FindingCode.METADATA_GAP, None, None, found.refusal, found.directory)
         )

@@ -98,7 +98,7 @@ def control_records(batch: RecordBatch, limits: Limits) -> Iterator[tuple[int, K
 
 def read_snapshots(partition: Partition, limits: Limits, findings: list[Finding]) -> tuple[MetadataSnapshot, ...]:
     """The snapshots that a start keeps, in its order; what is wrong with one is a finding."""
-    found = []
+    metadata_snapshots = []
     for path in partition.kraft_snapshots:
         name = parse_kraft_snapshot_file(os.path.basename(path))
         if name is None or kraft_snapshot_file(name.end_offset, name.epoch) != os.path.basename(path):
@@ -111,8 +111,8 @@ def read_snapshots(partition: Partition, limits: Limits, findings: list[Finding]
         if not snapshot.is_whole:
             detail = "the snapshot is damaged or cut short: a node that reads it does not start"
             findings.append(Finding.of(FindingCode.METADATA_GAP, None, None, detail, path))
-        found.append(snapshot)
-    return tuple(sorted(found, key=lambda each: each.position))
+        metadata_snapshots.append(snapshot)
+    return tuple(sorted(metadata_snapshots, key=lambda each: each.position))
 
 
 def _read(path: str, end: int, epoch: int, limits: Limits) -> MetadataSnapshot:

@@ -26,7 +26,7 @@ def unregistered_brokers(image: MetadataImage, path: str) -> list[Finding]:
             leading = {*partition.isr, partition.leader} - {_NO_LEADER}
             for broker in {*partition.replicas, *leading} - image.brokers.keys():
                 (in_sync if broker in leading else replicas).setdefault(broker, []).append(f"{topic.name}-{number}")
-    found = []
+    findings = []
     for known, what, severity in (
         (in_sync, "leads or is in sync for", Severity.ERROR),
         (replicas, "is a replica of", Severity.WARNING),
@@ -36,5 +36,5 @@ def unregistered_brokers(image: MetadataImage, path: str) -> list[Finding]:
             listed = ", ".join(sorted(names)[:_NAMED]) + more
             count = counted(len(names), "partition")
             detail = f"broker {broker} {what} {count} ({listed}), and no such broker is registered"
-            found.append(Finding(FindingCode.METADATA_INCONSISTENT, severity, None, None, detail, path))
-    return found
+            findings.append(Finding(FindingCode.METADATA_INCONSISTENT, severity, None, None, detail, path))
+    return findings

@@ -79,10 +79,10 @@ def metadata_before(
 
     `snapshots` are those of the log that are whole.
     """
-    whole = {each.file for each in snapshots}
+    whole = {snapshot.file for snapshot in snapshots}
     for offset, epoch in candidates:
         log = MetadataLog(partition)
-        log.snapshots = tuple(each for each in log.snapshots if os.path.basename(each[2]) in whole)
+        log.snapshots = tuple(snapshot for snapshot in log.snapshots if os.path.basename(snapshot[2]) in whole)
         image = log.state(offset).image
         if image.topics or image.acls:
             return StartedOver(offset=offset, epoch=epoch, topics=len(image.topics), acls=len(image.acls))

@@ -120,7 +120,7 @@ class _Walk:
 
     def _election(self, state: _State, without: int | None = None) -> ElectionRules:
         brokers = self._starts.image.brokers
-        zombies = {each for each in state.sessions if not brokers[each].in_controlled_shutdown}
+        zombies = {session for session in state.sessions if not brokers[session].in_controlled_shutdown}
         acceptable = (zombies | state.unfenced) & self._online - {without}
         return election_rules(self._starts.image, self._rules, frozenset(acceptable))
 

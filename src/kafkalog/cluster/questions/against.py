@@ -27,9 +27,9 @@ def compared(
     if next_block is None:
         return findings
     live = (
-        each
+        partition
         for log_dir in log_dirs
-        for each in log_dir.partitions
-        if each.state is DirectoryState.LIVE and each.topic not in (None, CLUSTER_METADATA_TOPIC)
+        for partition in log_dir.partitions
+        if partition.state is DirectoryState.LIVE and partition.topic not in (None, CLUSTER_METADATA_TOPIC)
     )
     return [*findings, *not_given_out(read_producers(live), next_block)]

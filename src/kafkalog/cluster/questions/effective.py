@@ -100,8 +100,8 @@ def effective_settings(
         configured = _of_zookeeper(directory, as_of, chroot, findings)
     else:
         configured = _of_image(state_at(metadata_log(paths, replica, findings), as_of, findings))
-    found = _settings(configured, started_with or {}, select, broker, defaults=defaults)
-    return EffectiveSettings(tuple(found), tuple(findings))
+    effective_settings = _settings(configured, started_with or {}, select, broker, defaults=defaults)
+    return EffectiveSettings(tuple(effective_settings), tuple(findings))
 
 
 def _settings(
@@ -128,15 +128,15 @@ def _settings(
 def _of_zookeeper(
     directory: ZooKeeperDirectory, as_of: Moment, chroot: str | None, findings: list[Finding]
 ) -> _Configured:
-    found = tree_at(directory, zookeeper_transaction(directory, as_of))
-    findings += found.findings
-    place = one_chroot(chroots(found.tree.nodes), chroot, Ask.EFFECTIVE)
-    findings += bad_cluster_ids(found.tree, place, directory.paths[0])
-    resources = zookeeper_configs(found.tree, place)
-    topics = _children(found.tree, f"{place}/brokers/topics")
-    brokers = {int(each) for each in _children(found.tree, f"{place}/brokers/ids") if _is_number(each)}
+    replay = tree_at(directory, zookeeper_transaction(directory, as_of))
+    findings += replay.findings
+    place = one_chroot(chroots(replay.tree.nodes), chroot, Ask.EFFECTIVE)
+    findings += bad_cluster_ids(replay.tree, place, directory.paths[0])
+    resources = zookeeper_configs(replay.tree, place)
+    topics = _children(replay.tree, f"{place}/brokers/topics")
+    brokers = {int(each) for each in _children(replay.tree, f"{place}/brokers/ids") if _is_number(each)}
     brokers.update(_brokers_with_settings(resources))
-    known = known_from_zookeeper(found.tree, place).values()
+    known = known_from_zookeeper(replay.tree, place).values()
     replicas = frozenset(number for topic in known for each in topic.partitions.values() for number in each.replicas)
     return _Configured(resources, tuple(sorted(topics)), tuple(sorted(brokers)), replicas)
 
@@ -157,9 +157,9 @@ def _brokers_with_settings(resources: Mapping[str, Mapping[str, str]]) -> set[in
 
 def _of_image(state: MetadataState) -> _Configured:
     image = state.image
-    replicas = (each.replicas for topic in image.topics.values() for each in topic.partitions.values())
+    replicas = (partition.replicas for topic in image.topics.values() for partition in topic.partitions.values())
     others = {*image.controllers, *chain.from_iterable(replicas), *_brokers_with_settings(image.configs)}
-    levels = {number: high for number, each in image.brokers.items()
-              for name, _, high in each.features if name == "metadata.version"}  # fmt: skip
+    levels = {number: high for number, broker_image in image.brokers.items()
+              for name, _, high in broker_image.features if name == "metadata.version"}  # fmt: skip
     topics, brokers = tuple(sorted(image.topics)), tuple(sorted(image.brokers))
     return _Configured(image.configs, topics, brokers, frozenset(others), levels)

@@ -88,7 +88,7 @@ def elections(
     findings: list[Finding] = []
     log = metadata_log(paths, replica, findings)
     terms = log.terms(findings)
-    changes = [each for each in chosen_changes(log, select, findings) if every_change or each.is_election]
+    changes = [change for change in chosen_changes(log, select, findings) if every_change or change.is_election]
     if against:
         image = log.state().image
         findings += compared(against, known_from_image(image), image.next_producer_id, {})
@@ -204,5 +204,5 @@ def _one_cluster(places: Sequence[str], chroot: str | None) -> str:
 
 def _controller(log: MetadataLog, offset: int | None) -> int | None:
     """Node id of the active controller at an offset; None if the log does not say it."""
-    terms = [each for each in log.terms([]) if offset is None or each.from_offset < offset]
+    terms = [term for term in log.terms([]) if offset is None or term.from_offset < offset]
     return terms[-1].leader if terms else None

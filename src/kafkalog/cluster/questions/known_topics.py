@@ -30,7 +30,7 @@ __all__ = ["groups_at_hand", "known_topics"]
 
 
 def _metadata_partitions(partitions: Sequence[Partition]) -> list[Partition]:
-    return [each for each in partitions if each.topic == CLUSTER_METADATA_TOPIC]
+    return [partition for partition in partitions if partition.topic == CLUSTER_METADATA_TOPIC]
 
 
 def known_topics(
@@ -112,7 +112,7 @@ def groups_at_hand(
         return (), lambda name: None
     count = places.partitions or offsets_partitions
     state_topic = topics.get(SHARE_GROUP_STATE_TOPIC)
-    found = read_groups(
+    groups = read_groups(
         at_hand,
         topic_names=_names_by_id(at_hand, topics),
         until=until,
@@ -120,6 +120,6 @@ def groups_at_hand(
         leaders=places.leaders,
         share_state_partitions=None if state_topic is None else len(state_topic.partitions),
     )
-    findings += found.findings
-    logs, by_guess = found.logs, found.partition_count
-    return found.groups, lambda name: logs.why_unknown(name, by_guess)
+    findings += groups.findings
+    logs, by_guess = groups.logs, groups.partition_count
+    return groups.groups, lambda name: logs.why_unknown(name, by_guess)

@@ -22,8 +22,8 @@ class LogEnds:
 
     def __init__(self, at_hand: Iterable[Partition], replica: PathLike | None, findings: list[Finding]) -> None:
         self._at_hand: dict[_Key, list[Partition]] = {}
-        for each in at_hand:
-            self._at_hand.setdefault((each.topic, each.partition), []).append(each)
+        for partition in at_hand:
+            self._at_hand.setdefault((partition.topic, partition.partition), []).append(partition)
         self._replica = replica
         self._known: dict[_Key, int | None] = {}
         self._findings = findings
@@ -49,12 +49,12 @@ class LogEnds:
 
     def note_beyond(self, commits: Iterable[CommittedOffset]) -> None:
         """A finding for each commit that the log here does not reach."""
-        for each in commits:
-            end = self.of(each)
-            if end is not None and each.offset > end:
-                key = each.key
+        for commit in commits:
+            end = self.of(commit)
+            if end is not None and commit.offset > end:
+                key = commit.key
                 detail = (
-                    f"group {key.group} has committed offset {each.offset} of {key.topic}-{key.partition}, whose log "
+                    f"group {key.group} has committed offset {commit.offset} of {key.topic}-{key.partition}, whose log "
                     f"here ends at {end}: records are missing here, the offset is another cluster's (mirroring), or "
                     "the topic was made again"
                 )
@@ -63,17 +63,17 @@ class LogEnds:
 
     def _read(self, key: _Key) -> int | None:
         """The log end of the chosen one among several directories of a partition."""
-        found = self._at_hand.get(key, [])
-        name = found[0].name if found else None
+        partitions = self._at_hand.get(key, [])
+        name = partitions[0].name if partitions else None
         if name is None:
             return None
         try:
-            partition = found[0] if len(found) == 1 else chosen_replica(name, found, self._replica)
+            partition = partitions[0] if len(partitions) == 1 else chosen_replica(name, partitions, self._replica)
             return partition.log_end_offset()
         except ReplicaError as error:
             detail = Sentence("the end of the log is not known: ", error.sentence)
             self._findings.append(Finding(FindingCode.DUPLICATE_PARTITION, Severity.WARNING, None, None, detail))
             return None
         except StorageError as error:
-            self._findings.append(unreadable(error, found[0].path))
+            self._findings.append(unreadable(error, partitions[0].path))
             return None

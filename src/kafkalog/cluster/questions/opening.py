@@ -53,21 +53,21 @@ def partitions_with(
     Raises `UsageError` if none is, `StorageError` if something that could not be read may be the reason.
     """
     topics = [topic] if or_topic is None else [topic, or_topic]
-    found = partitions_at(paths, replica, findings, Selection.of(topics))
-    if not any(each.topic in topics for each in found):
+    partitions = partitions_at(paths, replica, findings, Selection.of(topics))
+    if not any(partition.topic in topics for partition in partitions):
         open_all(*paths)  # raises what was left out
         raise UsageError(f"no partition of {topic} in {', '.join(map(str, paths))}")
-    return found
+    return partitions
 
 
 def metadata_log(paths: Sequence[PathLike], replica: PathLike | None, findings: list[Finding]) -> MetadataLog:
     """The metadata log in log directories. Raises `UsageError` if there is none, or several without a choice."""
     at_hand = partitions_with(paths, CLUSTER_METADATA_TOPIC, replica, findings)
-    found = [each for each in at_hand if each.topic == CLUSTER_METADATA_TOPIC]
-    if len(found) != 1:
+    partitions = [partition for partition in at_hand if partition.topic == CLUSTER_METADATA_TOPIC]
+    if len(partitions) != 1:
         places = ", ".join(map(str, paths))
-        raise UsageError(f"{places} holds {len(found) or 'no'} partitions of {CLUSTER_METADATA_TOPIC}")
-    return MetadataLog(found[0])
+        raise UsageError(f"{places} holds {len(partitions) or 'no'} partitions of {CLUSTER_METADATA_TOPIC}")
+    return MetadataLog(partitions[0])
 
 
 def split_zookeeper(paths: Iterable[PathLike]) -> tuple[tuple[PathLike, ...], ZooKeeperDirectory | None]:

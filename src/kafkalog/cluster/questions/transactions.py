@@ -57,14 +57,14 @@ def transactions(
     at_hand = [each for each in partitions_at(paths, replica, findings) if each.topic != CLUSTER_METADATA_TOPIC]
     coordinator = read_transactions(at_hand)
     findings += coordinator.findings
-    known = [each.transactional_id for each in coordinator.ids]
+    known = [transactional_id.transactional_id for transactional_id in coordinator.ids]
     is_meant = chosen_names("transactional id", transactional_ids, known, coordinator.why_unknown, findings)
-    select.check((each.topic, each.partition) for each in at_hand
-                 if each.topic is not None and each.partition is not None)  # fmt: skip
-    producers = read_producers(each for each in at_hand if select.takes(each.topic, each.partition))
-    read = {each.partition.path for each in producers}
+    select.check((partition.topic, partition.partition) for partition in at_hand
+                 if partition.topic is not None and partition.partition is not None)  # fmt: skip
+    producers = read_producers(partition for partition in at_hand if select.takes(partition.topic, partition.partition))
+    read = {producer.partition.path for producer in producers}
     opened, hanging = open_transactions(
-        producers, coordinator, lambda: read_producers(each for each in at_hand if each.path not in read)
+        producers, coordinator, lambda: read_producers(partition for partition in at_hand if partition.path not in read)
     )
     ids = tuple(
         each
@@ -74,8 +74,8 @@ def transactions(
     if transactional_ids:
         opened = [each for each in opened if each.transactional_id is not None and is_meant(each.transactional_id)]
         hanging = [finding for finding in hanging if _is_of(finding, opened)]
-        producers = _of_producers(producers, {each.producer_id for each in ids})
-    findings += [finding for each in producers for finding in each.findings]
+        producers = _of_producers(producers, {transactional_id.producer_id for transactional_id in ids})
+    findings += [finding for producer in producers for finding in producer.findings]
     return ClusterTransactions(
         producers=tuple(producers),
         transactional_ids=ids,
@@ -85,7 +85,7 @@ def transactions(
 
 
 def _is_of(finding: Finding, opened: Sequence[OpenTransaction]) -> bool:
-    begun = [each for each in opened if each.producer.transaction_start == finding.offset]
+    begun = [transaction for transaction in opened if transaction.producer.transaction_start == finding.offset]
     return os.path.basename(finding.file or "") in {f"{each.topic}-{each.partition}" for each in begun}
 
 

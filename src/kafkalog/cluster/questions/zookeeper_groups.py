@@ -58,14 +58,14 @@ def old_consumers(
             detail = " is a ZooKeeper transaction, but none of the paths is a directory of its logs"
             raise UsageError(Sentence(Ask.AT_ZXID, detail))
         return None
-    found = tree_at(directory, zookeeper_transaction(directory, replace(moment, offset=None)))
-    groups = tuple(old_groups(found.tree))
-    place = os.path.commonpath([os.path.abspath(each) for each in directory.paths])
+    replay = tree_at(directory, zookeeper_transaction(directory, replace(moment, offset=None)))
+    groups = tuple(old_groups(replay.tree))
+    place = os.path.commonpath([os.path.abspath(path) for path in directory.paths])
     invalid = [
         Finding.of(FindingCode.ZK_NODE_INVALID, None, None, problem, place)
         for group in groups
         for problem in (*group.problems, *group.unregistered_owners())
         if chroot is None or group.chroot == chroot.rstrip("/")
     ]
-    ids = bad_cluster_ids(found.tree, chroot, place)
-    return OldConsumers(found.tree, groups, (*found.findings, *invalid, *ids))
+    ids = bad_cluster_ids(replay.tree, chroot, place)
+    return OldConsumers(replay.tree, groups, (*replay.findings, *invalid, *ids))

@@ -72,7 +72,7 @@ def decode_assignment(data: bytes) -> Decoded:
 
 
 def _pairs(topics: list[dict[str, Any]]) -> tuple[TopicPartition, ...]:
-    return tuple(dict.fromkeys((str(each["topic"]), number) for each in topics for number in each["partitions"]))
+    return tuple(dict.fromkeys((str(topic["topic"]), number) for topic in topics for number in topic["partitions"]))
 
 
 def read_assignment(data: bytes) -> frozenset[TopicPartition]:

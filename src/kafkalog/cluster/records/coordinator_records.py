@@ -87,14 +87,14 @@ def decode_record(topic: str, key: bytes | None, value: bytes | None) -> Coordin
     """Decode a record of one of `TOPICS`; never raises for bad data."""
     layouts = TOPICS[topic]
     if key is None or len(key) < _SHORT.size:
-        found = _finding(FindingCode.TYPED_RECORD_INVALID, "the key is missing or too short", Severity.ERROR)
-        return CoordinatorRecord(None, "UNKNOWN", key, value, findings=(found,))
+        finding = _finding(FindingCode.TYPED_RECORD_INVALID, "the key is missing or too short", Severity.ERROR)
+        return CoordinatorRecord(None, "UNKNOWN", key, value, findings=(finding,))
     (kind,) = _SHORT.unpack_from(key)
     record_type = layouts.get(kind)
     if record_type is None:
         severity = Severity.INFO if kind == _REMOVED_TYPE else Severity.WARNING
-        found = _finding(FindingCode.RECORD_TYPE_UNKNOWN, f"record type {kind} of {topic} is not known", severity)
-        return CoordinatorRecord(kind, "UNKNOWN", key, value, findings=(found,))
+        finding = _finding(FindingCode.RECORD_TYPE_UNKNOWN, f"record type {kind} of {topic} is not known", severity)
+        return CoordinatorRecord(kind, "UNKNOWN", key, value, findings=(finding,))
     name, key_layout, value_layouts = record_type
     try:
         decoded_key = decode(key_layout, key_layout.versions[-1], key, position=_SHORT.size)
@@ -119,7 +119,7 @@ def _with_value(
         detail = f"a value of {len(value)} bytes: neither a tombstone nor a version"
         return record, [_finding(FindingCode.TYPED_RECORD_INVALID, detail, Severity.ERROR)]
     (version,) = _SHORT.unpack_from(value)
-    if not any(version in each.versions for each in layouts):
+    if not any(version in layout.versions for layout in layouts):
         detail = f"{layouts[0].name} version {version} is unknown; no broker loads a partition that holds it"
         return record, [_finding(FindingCode.RECORD_VERSION_UNKNOWN, detail, Severity.ERROR)]
     try:

@@ -64,8 +64,8 @@ def entries(partition: Partition, findings: list[Finding], limits: Limits) -> It
                     marker = end_transaction_marker(record)
                 except FormatError as error:
                     code, file = FindingCode.CONTROL_RECORD_INVALID, getattr(reader.segment, "path", None)
-                    found = Finding(code, Severity.ERROR, batch.position, record.offset, error.message, file)
-                    findings.append(found)
+                    finding = Finding(code, Severity.ERROR, batch.position, record.offset, error.message, file)
+                    findings.append(finding)
                     break
                 if marker is not None:
                     committed = marker.type is ControlType.COMMIT
@@ -96,7 +96,7 @@ def _gone(partition: Partition, between: Sequence[tuple[int, int]]) -> Iterator[
     if cleaned is None:
         return
     cleaned_to = cleaned.get((partition.name.topic, partition.name.partition), 0)
-    bases = [each.base_offset for each in partition.segments]
+    bases = [segment.base_offset for segment in partition.segments]
     gone = [(max(first, cleaned_to), last) for first, last in between if last >= cleaned_to]
     start, sure = partition.log_start_offset, "where the cleaner has not been"
     yield from missing_segments(partition.path, gone, start, bases, why_sure=sure)

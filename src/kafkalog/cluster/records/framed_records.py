@@ -77,7 +77,7 @@ def _decode(layouts: Mapping[int, tuple[Message, ...]], value: bytes | None) -> 
     if candidates is None:
         detail = f"record type {kind} is unknown"
         return FramedRecord(kind, version, value, findings=_bad(FindingCode.RECORD_TYPE_UNKNOWN, detail))
-    if not any(version in each.versions for each in candidates):
+    if not any(version in candidate.versions for candidate in candidates):
         detail = f"{candidates[0].name} version {version} is not known"
         return FramedRecord(kind, version, value, findings=_bad(FindingCode.RECORD_VERSION_UNKNOWN, detail))
     try:

@@ -78,15 +78,15 @@ def choose(messages: Sequence[Message], version: int, data: bytes, *, position: 
     whole: list[Decoded] = []
     partly: list[Decoded] = []
     problem: FormatError | None = None
-    for each in messages:
-        if version not in each.versions:
+    for message in messages:
+        if version not in message.versions:
             continue
         try:
-            found = decode(each, version, data, position=position)
+            decoded = decode(message, version, data, position=position)
         except FormatError as error:
             problem = problem or error
             continue
-        (whole if position + found.size == len(data) else partly).append(found)
+        (whole if position + decoded.size == len(data) else partly).append(decoded)
     if whole or partly:
         return (whole or partly)[0], len(whole) > 1
     raise problem or FormatError(f"{messages[0].name} has no version {version}", code="record_version_unknown")

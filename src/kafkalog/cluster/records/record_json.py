@@ -41,10 +41,10 @@ def coordinator_json(record: CoordinatorRecord) -> dict[str, Any]:
     value: object = _base64(record.raw_value)
     if record.value is not None:
         hook: Hook | None = None
-        found = record.value
-        if found.message.name == _GROUP_METADATA and found.fields["protocol_type"] == CONSUMER_PROTOCOL:
+        decoded = record.value
+        if decoded.message.name == _GROUP_METADATA and decoded.fields["protocol_type"] == CONSUMER_PROTOCOL:
             hook = _consumer_payloads
-        value = {"version": str(found.version), "data": json_of(found, hook)}
+        value = {"version": str(decoded.version), "data": json_of(decoded, hook)}
     return {"key": key, "value": value}
 
 

@@ -91,14 +91,14 @@ def _with_deleted(partition: Partition, findings: list[Finding], limits: Limits)
     )
     waiting = next(old, None)
     last_offset, last_epoch = -1, -1
-    for each in entries(partition, findings, limits):
-        while waiting is not None and waiting.offset < each.offset:
-            if waiting.offset > last_offset and last_epoch <= waiting.leader_epoch <= each.leader_epoch:
+    for entry in entries(partition, findings, limits):
+        while waiting is not None and waiting.offset < entry.offset:
+            if waiting.offset > last_offset and last_epoch <= waiting.leader_epoch <= entry.leader_epoch:
                 yield waiting
                 last_offset = waiting.offset
             waiting = next(old, None)
-        yield each
-        last_offset, last_epoch = each.offset, each.leader_epoch
+        yield entry
+        last_offset, last_epoch = entry.offset, entry.leader_epoch
 
 
 class _Forgotten:
@@ -139,9 +139,9 @@ class _Forgotten:
         if not self._missing or self._moment is None:
             return
         of: defaultdict[str, list[Entry]] = defaultdict(list)
-        for each in self._later.values():
-            if each.record.key is not None:
-                of[_owner(each.record)].append(each)
+        for entry in self._later.values():
+            if entry.record.key is not None:
+                of[_owner(entry.record)].append(entry)
         for owner, later in sorted(of.items()):
             yield self._finding(min(each.offset for each in later), f"{owner}: {_words(later)}")
         if self._missing_after:
@@ -166,8 +166,8 @@ def _owner(record: CoordinatorRecord) -> str:
 def _words(later: list[Entry]) -> str:
     """Sentence that names what is unknown about the earlier moment, from the records that followed."""
     places = []
-    for each in later:
-        fields = each.record.key.fields if each.record.key is not None else {}
+    for entry in later:
+        fields = entry.record.key.fields if entry.record.key is not None else {}
         if "topic" in fields and "partition" in fields:
             places.append(f"{fields['topic']}-{fields['partition']}")
     what = []

@@ -34,7 +34,7 @@ def default_settings(kind: str, levels: Collection[int]) -> dict[str, str]:
     Empty if `levels` is empty or one of them is older or newer than every recorded release.
     """
     table = _table()
-    recorded = {each for level in levels for each in _neighbors(level, table["levels"])}
+    recorded = {neighbor for level in levels for neighbor in _neighbors(level, table["levels"])}
     if not recorded or None in recorded:
         return {}
     found = {}

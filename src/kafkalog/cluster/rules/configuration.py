@@ -164,7 +164,7 @@ def effective_of_topic(
     found = {name: Setting(name, value, ConfigSource.TOPIC, name) for name, value in own.items()}
     for source, values in _layers(resources, broker, static or {}):
         for name, synonyms in TOPIC_SYNONYMS.items():
-            given = next((each for each in synonyms if each[0] in values), None)
+            given = next((synonym for synonym in synonyms if synonym[0] in values), None)
             if given is not None and name not in found:
                 found[name] = Setting(name, _converted(values[given[0]], given[1]), source, given[0])
     for name, value in (defaults or {}).items():

@@ -117,8 +117,8 @@ def markers_of(
 ) -> dict[TopicPartition, LastMarker]:
     """Last marker of a producer by partition, for partitions that have one."""
     return {
-        place: each.last_marker
+        place: producer.last_marker
         for place, producers in places
-        for each in producers
-        if each.producer_id == producer_id and each.last_marker is not None
+        for producer in producers
+        if producer.producer_id == producer_id and producer.last_marker is not None
     }

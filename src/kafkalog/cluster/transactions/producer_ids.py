@@ -35,7 +35,7 @@ def not_given_out(places: Iterable[PartitionProducers], next_block: int) -> list
     least = max(next_block, 0)
     findings = []
     for place in places:
-        found = [each.producer_id for each in place.producers if each.producer_id >= least]
+        found = [producer.producer_id for producer in place.producers if producer.producer_id >= least]
         if found:
             others = f" and {len(found) - 1} more" if len(found) > 1 else ""
             detail = (

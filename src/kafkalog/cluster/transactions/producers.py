@@ -131,8 +131,8 @@ def _from_snapshots(
             try:
                 entries = read_producer_snapshot(file, source=path, limits=limits)
             except FormatError as error:
-                found = Finding(FindingCode.SNAPSHOT_INVALID, Severity.WARNING, None, None, error.message, path)
-                findings.append(found)
+                finding = Finding(FindingCode.SNAPSHOT_INVALID, Severity.WARNING, None, None, error.message, path)
+                findings.append(finding)
                 continue
             for entry in entries:
                 known.setdefault(entry.producer_id, ProducerStateEntry.from_entry(entry))
@@ -155,7 +155,7 @@ def _read(partition: Partition, limits: Limits) -> PartitionProducers:
         end = max(end, partition.segments[-1].base_offset)
     findings = _from_snapshots(partition, end, tracker.known, limits)
     producers = tracker.producers()
-    starts = [each.transaction_start for each in producers if each.transaction_start is not None]
+    starts = [producer.transaction_start for producer in producers if producer.transaction_start is not None]
     return PartitionProducers(
         partition=partition,
         producers=producers,
@@ -168,4 +168,4 @@ def _read(partition: Partition, limits: Limits) -> PartitionProducers:
 
 def read_producers(partitions: Iterable[Partition], *, limits: Limits = DEFAULT_LIMITS) -> list[PartitionProducers]:
     """Producers of every partition, in the given order.  Raises `StorageError` only."""
-    return [_read(each, limits) for each in partitions]
+    return [_read(partition, limits) for partition in partitions]

@@ -104,7 +104,7 @@ class TransactionalIds(Struct, frozen=True):
         if logs.count is not None or not logs.are_whole or not logs.read:
             return logs.are_whole and bool(logs.read)
         count = max(logs.read) + 1
-        places = [(each.transactional_id, each.log_partition) for each in self.ids]
+        places = [(transactional_id.transactional_id, transactional_id.log_partition) for transactional_id in self.ids]
         if len(logs.read) != count or not _fits(places, count):
             return False
         return count == _DEFAULT_PARTITIONS or not any(_fits(places, each) for each in range(count + 1, _MOST_TRIED))
@@ -121,9 +121,9 @@ class TransactionalIds(Struct, frozen=True):
 
 def _transactional_id(entry: Entry, values: dict[str, Any], number: int) -> TransactionalId:
     pairs = [
-        (each["topic"], partition)
-        for each in values["transaction_partitions"] or ()
-        for partition in each["partition_ids"]
+        (value["topic"], partition)
+        for value in values["transaction_partitions"] or ()
+        for partition in value["partition_ids"]
     ]
     return TransactionalId(
         transactional_id=entry.record.key_field("transactional_id"),
@@ -165,7 +165,7 @@ def read_transactions(
                 listed.update(dict.fromkeys(((state.producer_id, place) for place in state.partitions), last))
     ids = tuple(found[name] for name in sorted(found))
     logs = coordinator_logs(partitions, TRANSACTION_STATE_TOPIC, findings, limits)
-    return TransactionalIds(ids, tuple(each.partition or 0 for each in places), tuple(findings), logs, listed)
+    return TransactionalIds(ids, tuple(place.partition or 0 for place in places), tuple(findings), logs, listed)
 
 
 class OpenTransaction(Struct, frozen=True, kw_only=True):
@@ -221,10 +221,10 @@ def open_transactions(
     producers = list(producers)
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     elsewhere: list[PartitionProducers] | None = None
-    by_producer = {each.producer_id: each for each in coordinator.ids}
+    by_producer = {transactional_id.producer_id: transactional_id for transactional_id in coordinator.ids}
     logs = coordinator.logs
     whole = coordinator.are_all and logs.watermarked >= set(logs.read)
-    found: list[OpenTransaction] = []
+    open_transactions: list[OpenTransaction] = []
     findings: list[Finding] = []
     for place in producers:
         topic, number = place.partition.topic or "", place.partition.partition or 0
@@ -255,14 +255,14 @@ def open_transactions(
                 decision=decision,
                 coordinator_state=None if known is None else known.state,
             )
-            found.append(opened)
+            open_transactions.append(opened)
             if hanging:
                 code = FindingCode.TRANSACTION_HANGING
                 path = place.partition.path
                 findings.append(
                     Finding(code, Severity.WARNING, None, producer.transaction_start, opened.sentence, path)
                 )
-    return found, findings
+    return open_transactions, findings
 
 
 def _decision(

@@ -69,7 +69,7 @@ class DecidedPartition:
         self._start_offset = start_offset
         self.end_offset = end_offset
         """offset after the last one that is read; None for the log's end"""
-        self._known = {each.producer_id: each for each in coordinator}
+        self._known = {transactional_id.producer_id: transactional_id for transactional_id in coordinator}
         self._abort_rest = abort_rest
         self._decided: Transactions | None = None
 
@@ -153,30 +153,30 @@ class DecidedPartition:
     @cached_property
     def waiting(self) -> Waiting | None:
         """Records behind the first open transaction; None if no transaction is open."""
-        found = self.transactions()
-        if not found.open_first_offsets:
+        transactions = self.transactions()
+        if not transactions.open_first_offsets:
             return None
-        begin = max(min(found.open_first_offsets.values()), self.log_start_offset)
+        begin = max(min(transactions.open_first_offsets.values()), self.log_start_offset)
         end = NO_END if self.end_offset is None else self.end_offset
         if begin >= end:
             return None
-        aborted = AbortedFilter(found.aborted)
-        records, own = 0, dict.fromkeys(found.open_first_offsets, 0)
+        aborted = AbortedFilter(transactions.aborted)
+        records, own = 0, dict.fromkeys(transactions.open_first_offsets, 0)
         for batch in self.listed.batches(start_offset=begin, on_damage=STOP):
             header = batch.header
             if isinstance(header, BatchHeader) and header.base_offset >= end:
                 break
             if header.is_control or aborted.rejects(batch) or header.last_offset < begin:
                 continue
-            first = found.open_first_offsets.get(header.producer_id) if header.is_transactional else None
-            count = sum(begin <= each.offset < end for each in decode_batch(batch).records)
+            first = transactions.open_first_offsets.get(header.producer_id) if header.is_transactional else None
+            count = sum(begin <= record.offset < end for record in decode_batch(batch).records)
             if first is not None and isinstance(header, BatchHeader) and header.base_offset >= first:
                 own[header.producer_id] += count
             else:
                 records += count
         producers = tuple(
             self._open_producer(number, first, own[number])
-            for number, first in sorted(found.open_first_offsets.items(), key=lambda pair: pair[1])
+            for number, first in sorted(transactions.open_first_offsets.items(), key=lambda pair: pair[1])
         )
         return Waiting(self.topic or "", self.partition or 0, begin, records, producers)
 

@@ -134,7 +134,7 @@ def broker_registration(path: str, data: bytes | None) -> BrokerRegistration | N
         version=version,
         host=host if isinstance(host, str) else None,
         port=port,
-        endpoints=tuple(each for each in endpoints if each is not None),
+        endpoints=tuple(endpoint for endpoint in endpoints if endpoint is not None),
         jmx_port=_whole(fields.get("jmx_port")),
         timestamp=_whole(fields.get("timestamp")),
         rack=rack if isinstance(rack, str) else None,

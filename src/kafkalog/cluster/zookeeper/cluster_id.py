@@ -23,11 +23,11 @@ def bad_cluster_ids(tree: Tree, chroot: str | None, file: str | None = None) -> 
     (`ClusterIdZNode.fromJson`).
     """
     places = chroots(tree.nodes) if chroot is None else [chroot.rstrip("/")]
-    found = []
+    findings = []
     for place in places:
         node = tree.nodes.get(f"{place}/cluster/id")
         if node is not None and cluster_id(tree, place) is None:
             shown = repr((node.data or b"").decode("utf-8", "replace")[:_SHOWN])
             detail = f"{place}/cluster/id holds no cluster id ({shown}): no broker starts with it"
-            found.append(Finding(FindingCode.ZK_NODE_INVALID, Severity.ERROR, None, None, detail, file))
-    return found
+            findings.append(Finding(FindingCode.ZK_NODE_INVALID, Severity.ERROR, None, None, detail, file))
+    return findings

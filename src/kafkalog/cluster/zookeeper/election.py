@@ -23,9 +23,9 @@ def offline_leader(
     replicas: Sequence[int], isr: Collection[int], live: Collection[int], *, unclean: bool
 ) -> int | None:
     """The broker that replaces a lost leader; None if none may lead."""
-    for each in replicas:
-        if each in live and each in isr:
-            return each
+    for replica in replicas:
+        if replica in live and replica in isr:
+            return replica
     return next((each for each in replicas if each in live), None) if unclean else None
 
 

@@ -138,7 +138,7 @@ def chroots(nodes: Mapping[str, object]) -> list[str]:
 def consumer_chroots(tree: Tree) -> list[str]:
     """Chroots of old consumers: every cluster, and every place that still has `/consumers`."""
     found = chroots(tree.nodes)
-    for path in sorted((each for each in tree.nodes if each.endswith("/consumers")), key=len):
+    for path in sorted((node for node in tree.nodes if node.endswith("/consumers")), key=len):
         place = path.removesuffix("/consumers")
         is_inside = any(path.startswith(f"{each}/consumers/") for each in found)
         if place not in found and not is_inside and _holds_groups(tree, path):

@@ -92,8 +92,8 @@ class OldGroup(Struct, frozen=True, kw_only=True):
     def joined_by(self, consumer: str) -> Owners | None:
         """Assignment after one more consumer joins, with the largest number of streams of the group."""
         streams: dict[str, int] = {}
-        for each in self.streams:
-            for topic, count in each.streams.items():
+        for stream in self.streams:
+            for topic, count in stream.streams.items():
                 streams[topic] = max(count, streams.get(topic, 0))
         others = [each for each in self.streams if each.consumer_id != consumer]
         return self.assigned(self.assignor or RANGE, [*others, OldConsumer(consumer, streams)])
@@ -108,7 +108,7 @@ class OldGroup(Struct, frozen=True, kw_only=True):
 
     def violations(self) -> list[str]:
         """Partitions whose owner is not registered or does not subscribe to the topic; no assignor does that."""
-        known = {each.consumer_id: each.streams for each in self.streams}
+        known = {stream.consumer_id: stream.streams for stream in self.streams}
         found = self.unregistered_owners()
         for (topic, number), thread in sorted(self.owners.items()):
             consumer = consumer_of_thread(thread)
@@ -120,7 +120,7 @@ class OldGroup(Struct, frozen=True, kw_only=True):
         """One sentence for each partition whose owner is not a registered consumer; empty if that is unknown."""
         if not self.resolved:
             return []
-        known = {each.consumer_id for each in self.streams} | {each.consumer_id for each in self.consumers}
+        known = {stream.consumer_id for stream in self.streams} | {consumer.consumer_id for consumer in self.consumers}
         return [
             f"{topic}-{number} is owned by {thread}, which is not registered"
             for (topic, number), thread in sorted(self.owners.items())
@@ -156,17 +156,17 @@ def _text(node: Node) -> str:
 
 
 def _offsets(tree: Tree, base: str, problems: list[str]) -> list[OldOffset]:
-    found = []
+    old_offsets = []
     for topic, number, node in _by_partition(tree, f"{base}/offsets", problems):
         text = _text(node)
         digits = text.removeprefix("-")
         if digits.isascii() and digits.isdigit() and len(digits) < _LONGEST_OFFSET and int(digits) <= _LARGEST_OFFSET:
-            found.append(
+            old_offsets.append(
                 OldOffset(topic=topic, partition=number, offset=int(text), zxid=node.mzxid, timestamp=node.mtime)
             )
         else:
             problems.append(f"{base}/offsets/{topic}/{number} holds no offset: {text[:60]!r}")
-    return found
+    return old_offsets
 
 
 def _group(tree: Tree, chroot: str, group: str, topics: list[str]) -> OldGroup | None:
@@ -184,7 +184,7 @@ def _group(tree: Tree, chroot: str, group: str, topics: list[str]) -> OldGroup |
             resolved = False
     owners = {(topic, number): _text(node) for topic, number, node in _by_partition(tree, f"{base}/owners", problems)}
     offsets = _offsets(tree, base, problems)
-    consumed = sorted({topic for each in streams for topic in each.streams})
+    consumed = sorted({topic for stream in streams for topic in stream.streams})
     nodes = {topic: tree.nodes.get(f"{chroot}/brokers/topics/{topic}") for topic in consumed}
     partitions = {
         topic: tuple(sorted(replicas_of(node.data))) if node is not None else () for topic, node in nodes.items()
@@ -206,8 +206,8 @@ def _group(tree: Tree, chroot: str, group: str, topics: list[str]) -> OldGroup |
 
 def old_groups(tree: Tree) -> list[OldGroup]:
     """All groups with registered consumers, owners or offsets, by chroot and name."""
-    found = []
+    old_groups = []
     for chroot in consumer_chroots(tree):
         topics = [name for name, _ in _children(tree, f"{chroot}/brokers/topics")]
-        found += [_group(tree, chroot, name, topics) for name, _ in _children(tree, f"{chroot}/consumers")]
-    return [each for each in found if each is not None]
+        old_groups += [_group(tree, chroot, name, topics) for name, _ in _children(tree, f"{chroot}/consumers")]
+    return [old_group for old_group in old_groups if old_group is not None]

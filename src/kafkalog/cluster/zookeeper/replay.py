@@ -71,15 +71,15 @@ class Replayer:
                 self._later = zxid, path
                 continue
             try:
-                found = read_snapshot(path, limits)
+                snapshot = read_snapshot(path, limits)
             except FormatError as error:
                 broken = error.code == FindingCode.ZK_CHECKSUM_MISMATCH
                 code = FindingCode.ZK_CHECKSUM_MISMATCH if broken else FindingCode.ZK_SNAPSHOT_INVALID
                 self.findings.append(Finding(code, Severity.ERROR, error.position, None, error.message, path))
                 continue
-            newest = max(found.newest_zxid, found.digest_zxid or 0)
+            newest = max(snapshot.newest_zxid, snapshot.digest_zxid or 0)
             if self._until is None or newest <= self._until:
-                return found
+                return snapshot
             self._later = newest, path
         return None
 
@@ -144,7 +144,7 @@ class Replayer:
     def _missed(self, asked: int) -> None:
         """Add a finding, or raise, for a requested transaction that is lost, beyond the end, or never existed."""
         if self._later is None:
-            if any(each.code in _UNREADABLE for each in self.findings):
+            if any(finding.code in _UNREADABLE for finding in self.findings):
                 return  # nobody knows where the end was
             raise UsageError(f"0x{asked:x} is beyond ZooKeeper's last transaction, which is 0x{self.zxid:x}")
         later, path = self._later

@@ -73,7 +73,7 @@ class _Reader:
 
 def _acl(fields: dict[str, object]) -> Acl:
     entries = fields["acl"] or []
-    return tuple((each["perms"], each["scheme"], each["id"]) for each in entries)  # type: ignore[attr-defined]
+    return tuple((entry["perms"], entry["scheme"], entry["id"]) for entry in entries)  # type: ignore[attr-defined]
 
 
 def _nodes(reader: _Reader, acls: dict[int, Acl], tree: Tree) -> int:

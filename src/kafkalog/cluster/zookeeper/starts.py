@@ -50,7 +50,7 @@ def leaders_in_any_order(
     Old sessions may expire while brokers arrive, in any order, so any broker may be the last one in an ISR.
     """
     if unclean:
-        found = frozenset(each for each in replicas if each in running)
+        found = frozenset(replica for replica in replicas if replica in running)
     elif all(each in isr for each in running):
         found = frozenset(running)
     else:

@@ -90,9 +90,9 @@ class Timeline(Struct, kw_only=True):
         """The part of the history that belongs to one cluster."""
         return replace(
             self,
-            terms=[each for each in self.terms if each.chroot == chroot],
-            brokers=[each for each in self.brokers if each.chroot == chroot],
-            changes=[each for each in self.changes if each.chroot == chroot],
+            terms=[term for term in self.terms if term.chroot == chroot],
+            brokers=[broker for broker in self.brokers if broker.chroot == chroot],
+            changes=[change for change in self.changes if change.chroot == chroot],
         )
 
 
@@ -120,8 +120,8 @@ class _Watcher:
     def see(self, transaction: Transaction) -> None:
         if transaction.failed:
             return
-        paths = [each.path for each in transaction.operations if each.path is not None]
-        ended = any(each.type in _ENDS for each in transaction.operations)
+        paths = [operation.path for operation in transaction.operations if operation.path is not None]
+        ended = any(operation.type in _ENDS for operation in transaction.operations)
         if ended or any("/brokers/ids" in path or "/controller" in path for path in paths):
             reason = None
             if transaction.type is TransactionType.CLOSE_SESSION:
@@ -260,6 +260,6 @@ def timeline(directory: ZooKeeperDirectory, zxid: int | None = None) -> Timeline
     watcher = _Watcher(replayer.tree)
     for transaction in replayer:
         watcher.see(transaction)
-    found = watcher.found
-    found.findings, found.tree, found.zxid = replayer.findings, replayer.tree, replayer.zxid
-    return found
+    timeline = watcher.found
+    timeline.findings, timeline.tree, timeline.zxid = replayer.findings, replayer.tree, replayer.zxid
+    return timeline

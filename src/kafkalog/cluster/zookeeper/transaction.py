@@ -67,7 +67,7 @@ class Transaction(Struct, frozen=True, kw_only=True):
     @property
     def failed(self) -> bool:
         """Whether the transaction changed nothing: an error, or a multi with a part that is an error."""
-        return any(each.type is TransactionType.ERROR for each in self.operations)
+        return any(operation.type is TransactionType.ERROR for operation in self.operations)
 
 
 def _body(kind: int, data: bytes, position: int) -> tuple[Operation, int]:
@@ -82,8 +82,8 @@ def _body(kind: int, data: bytes, position: int) -> tuple[Operation, int]:
             return Operation(known, {**short.fields, "parent_c_version": -1}), position + short.size
     if known is TransactionType.CLOSE_SESSION:
         return _close_session(data, position)
-    found = decode(layout.BODIES[kind], 0, data, position=position)
-    return Operation(known, found.fields), position + found.size
+    decoded = decode(layout.BODIES[kind], 0, data, position=position)
+    return Operation(known, decoded.fields), position + decoded.size
 
 
 def _close_session(data: bytes, position: int) -> tuple[Operation, int]:
@@ -91,12 +91,12 @@ def _close_session(data: bytes, position: int) -> tuple[Operation, int]:
     left = len(data) - position
     if left:
         try:
-            found = decode(layout.BODIES[TransactionType.CLOSE_SESSION], 0, data, position=position)
+            decoded = decode(layout.BODIES[TransactionType.CLOSE_SESSION], 0, data, position=position)
         except FormatError:
-            found = None
-        if found is not None and left - found.size in (0, _DIGEST_BYTES):
-            fields = {"paths_to_delete": found.fields["paths_to_delete"] or []}
-            return Operation(TransactionType.CLOSE_SESSION, fields), position + found.size
+            decoded = None
+        if decoded is not None and left - decoded.size in (0, _DIGEST_BYTES):
+            fields = {"paths_to_delete": decoded.fields["paths_to_delete"] or []}
+            return Operation(TransactionType.CLOSE_SESSION, fields), position + decoded.size
     return Operation(TransactionType.CLOSE_SESSION, {"paths_to_delete": []}), position
 
 
@@ -113,7 +113,7 @@ def parse_transaction(payload: bytes) -> Transaction:
         raise FormatError(f"{len(payload) - end} bytes after the transaction", position=end)
     operations: tuple[Operation, ...] = (operation,)
     if operation.type is TransactionType.MULTI:
-        operations = tuple(_part(each) for each in operation.fields["txns"] or ())
+        operations = tuple(_part(field) for field in operation.fields["txns"] or ())
     return Transaction(
         session=fields["client_id"],
         cxid=fields["cxid"],

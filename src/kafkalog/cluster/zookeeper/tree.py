@@ -192,7 +192,7 @@ class Tree:
 
 
 def _acl(operation: Operation) -> Acl:
-    return tuple((each["perms"], each["scheme"], each["id"]) for each in operation.fields["acl"] or ())
+    return tuple((field["perms"], field["scheme"], field["id"]) for field in operation.fields["acl"] or ())
 
 
 def _node_digest(path: str, node: Node) -> int:

@@ -199,9 +199,9 @@ class _CompactionJob(Job[CompactionPlan, CompactionResult]):
 
     def plan(self, opened: Transaction) -> CompactionPlan:
         root = opened.root
-        made = _plan(root, self._only[root], self._request, self._lacking, self._facts[root], self._workers)
-        self.files.callback(made.survey.close)
-        return made
+        compaction_plan = _plan(root, self._only[root], self._request, self._lacking, self._facts[root], self._workers)
+        self.files.callback(compaction_plan.survey.close)
+        return compaction_plan
 
     def changes(self, planned: CompactionPlan) -> CompactionPlan:
         return planned
@@ -238,9 +238,9 @@ def _plan(
     found.scratch = Scratch()
 
     def make(readable: Survey, at_work: Workers) -> CompactionPlan:
-        made = plan_directory(readable, names, rules, at_work)
-        refuse_unsafe(readable, made.actions, readable.tree())
-        return made
+        compaction_plan = plan_directory(readable, names, rules, at_work)
+        refuse_unsafe(readable, compaction_plan.actions, readable.tree())
+        return compaction_plan
 
     try:
         return around_unreadable(found.without(lacking), make, workers)

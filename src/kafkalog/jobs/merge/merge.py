@@ -62,16 +62,16 @@ def merge_replicas(
     * `settings`: the topic's settings (`LogSettings`)
     * `at`: the time in ms since 1970 to treat as now
     """
-    given = settings or LogSettings()
+    log_settings = settings or LogSettings()
     shelf = of_one_partition(copies)
     (found,) = shelf.copies.values()
     place = os.path.join(os.path.realpath(target), str(found[0].name))
     if os.path.lexists(place):
         raise UsageError(f"{place} already exists")
     refuse_inside(os.path.dirname(os.path.dirname(place)), target)
-    read = MergeCopies(found, segment_bytes=given.segment_bytes, prefer=preferred(prefer, copies))
+    read = MergeCopies(found, segment_bytes=log_settings.segment_bytes, prefer=preferred(prefer, copies))
     result, log = read.preview()
-    _write(read, log, os.path.realpath(target), given, _now(at))
+    _write(read, log, os.path.realpath(target), log_settings, _now(at))
     if log.start_entry is not None:
         _write_starts(os.path.realpath(target), [log.start_entry])
     result.target = place
@@ -106,7 +106,7 @@ def merge_directories(
     refuse_several_clusters(shelf)
     work = _Work(shelf, request.config, _now(request.at), limits, on_read, wanted)
     work.refuse_half_done()
-    metadata = [each for each in shelf.copies if each[0] == CLUSTER_METADATA_TOPIC]
+    metadata = [copy for copy in shelf.copies if copy[0] == CLUSTER_METADATA_TOPIC]
     result = MergedDirectory(target=place, left_out=list(shelf.left_out), unreadable=list(shelf.unreadable))
     result.left_out += [copy.path for key in metadata for copy in shelf.copies.pop(key)]
     if not shelf.copies:

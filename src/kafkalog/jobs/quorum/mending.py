@@ -17,8 +17,8 @@ __all__ = ["any_needs_mending", "has_unreadable_state", "needs_mending"]
 def has_unreadable_state(log: QuorumLog) -> bool:
     """Whether `quorum-state` exists and cannot be read, which ends a start (`FileQuorumStateStore`)."""
     return log.state is None and any(
-        each.code is FindingCode.CHECKPOINT_INVALID and (each.file or "").endswith(QUORUM_STATE)
-        for each in log.findings
+        finding.code is FindingCode.CHECKPOINT_INVALID and (finding.file or "").endswith(QUORUM_STATE)
+        for finding in log.findings
     )
 
 

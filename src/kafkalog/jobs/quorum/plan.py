@@ -88,7 +88,7 @@ def make_plan(
     wanted = _rooted(wanted)
     with_metadata = [root for root in wanted.brokers if os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY))]
     quorum = one_quorum(read_quorum([*wanted.targets, *wanted.beside, *with_metadata]))
-    logs = {each.log.root: each.log for each in quorum.survivors}
+    logs = {survivor.log.root: survivor.log for survivor in quorum.survivors}
     targets = [logs[root] for root in dict.fromkeys(wanted.targets)]
     best = quorum.best
     for root in dict.fromkeys([*logs, *wanted.brokers]):
@@ -104,20 +104,20 @@ def make_plan(
     members = members_of(targets, wanted, known)
     if wanted.way is QuorumWay.FROM_BROKER:
         members = (new_member(wanted.node or 0, directory_id, wanted),)
-    others = gone(quorum, [(each.node, each.directory_id) for each in members])
+    others = gone(quorum, [(member.node, member.directory_id) for member in members])
     is_dynamic = wanted.becomes_dynamic or not best.is_static
     if wanted.becomes_dynamic and best.is_static:
         refuse_old_metadata(image)
-    voters = tuple(node_of(each, wanted, known, best.voters) for each in members) if is_dynamic else ()
+    voters = tuple(node_of(member, wanted, known, best.voters) for member in members) if is_dynamic else ()
     why_not = None if cut_of(best, wanted) is not None else needless(quorum, targets, voters, wanted)
     if why_not is not None:
         lines = [static_line(members)] if best.is_static else [bootstrap_line(best.voters)]
-        made = _nothing(stack, wanted, quorum, targets, members, why_not)
-        made.warnings = list(_of_starting_over(best, wanted))
-        made.configuration = [("every controller and broker", lines)]
-        return made
+        quorum_plan = _nothing(stack, wanted, quorum, targets, members, why_not)
+        quorum_plan.warnings = list(_of_starting_over(best, wanted))
+        quorum_plan.configuration = [("every controller and broker", lines)]
+        return quorum_plan
     refuse_others(others, wanted)
-    made = _Making(
+    quorum_plan = _Making(
         stack=stack,
         wanted=wanted,
         quorum=quorum,
@@ -128,17 +128,17 @@ def make_plan(
         listener=listener_of(wanted, known),
         image=image,
     ).plan()
-    made.expiry = expiry_of(image, _brokers(wanted, logs), wanted.config, wanted.now_ms)
-    if made.expiry:
-        made.configuration.append(("every broker, until it is clear what may go", list(PREVENTION)))
-    return made
+    quorum_plan.expiry = expiry_of(image, _brokers(wanted, logs), wanted.config, wanted.now_ms)
+    if quorum_plan.expiry:
+        quorum_plan.configuration.append(("every broker, until it is clear what may go", list(PREVENTION)))
+    return quorum_plan
 
 
 def _image_of(best: QuorumLog, wanted: QuorumRecovery) -> MetadataImage:
     """Return the metadata after the recovery, from the snapshots that stay."""
     log = MetadataLog(open_partition(best.directory))
-    stay = {each.file for each in best.snapshots if each.counts}
-    log.snapshots = tuple(each for each in log.snapshots if os.path.basename(each[2]) in stay)
+    stay = {snapshot.file for snapshot in best.snapshots if snapshot.counts}
+    log.snapshots = tuple(snapshot for snapshot in log.snapshots if os.path.basename(snapshot[2]) in stay)
     return log.state(cut_of(best, wanted)).image
 
 
@@ -232,7 +232,7 @@ class _Making:
 
     def plan(self) -> QuorumPlan:
         records = self.records()
-        epoch = max(each.log.latest_epoch for each in self.quorum.survivors)
+        epoch = max(survivor.log.latest_epoch for survivor in self.quorum.survivors)
         # a vote that an unreadable quorum-state held must not be given again in the same epoch
         goes_back = cut_of(self.best, self.wanted) is not None
         is_new = bool(records) or (
@@ -242,7 +242,7 @@ class _Making:
         donor_survey = self.surveyed(self.best.root)
         metadata = make_metadata(donor_survey, self.best, self.wanted, records, self.state(epoch), epoch)
         changes = [self.change(log, metadata) for log in self.targets]
-        made = QuorumPlan(
+        quorum_plan = QuorumPlan(
             wanted=self.wanted,
             quorum=self.quorum,
             donor=self.best,
@@ -251,16 +251,16 @@ class _Making:
             others=self.others,
             epoch=epoch,
             metadata=metadata,
-            changes=[*(each for each in changes if each.root != self.best.root),
-             *(each for each in changes if each.root == self.best.root)],
+            changes=[*(change for change in changes if change.root != self.best.root),
+             *(change for change in changes if change.root == self.best.root)],
             donor_survey=donor_survey,
         )  # fmt: skip
         if self.wanted.way is QuorumWay.FROM_BROKER:
             member = self.members[0]
-            made.identity = member.node, member.directory_id or ""
-        made.configuration = self.configuration()
-        made.warnings = self.warnings(made)
-        return made
+            quorum_plan.identity = member.node, member.directory_id or ""
+        quorum_plan.configuration = self.configuration()
+        quorum_plan.warnings = self.warnings(quorum_plan)
+        return quorum_plan
 
     def surveyed(self, root: str) -> Survey:
         return self.stack.enter_context(survey(root, only=_ONLY_METADATA))
@@ -274,8 +274,8 @@ class _Making:
         """Control records to append; empty with static voters, or if the log already ends with them."""
         if not self.voters:
             return ()
-        wanted = {(each.voter_id, each.directory_id, each.endpoints) for each in self.voters}
-        standing = {(each.voter_id, each.directory_id, each.endpoints) for each in self.best.voters}
+        wanted = {(voter.voter_id, voter.directory_id, voter.endpoints) for voter in self.voters}
+        standing = {(voter.voter_id, voter.directory_id, voter.endpoints) for voter in self.best.voters}
         if wanted == standing and is_settled(self.best) and cut_of(self.best, self.wanted) is None:
             return ()
         return new_records(self.voters, becomes_dynamic=self.best.is_static)
@@ -286,17 +286,17 @@ class _Making:
             return QuorumState(_KRAFT_DYNAMIC, NOBODY, epoch)
         before = self.best.state
         cluster = "" if before is None else before.cluster_id
-        ids = tuple(sorted(each.node for each in self.members))
+        ids = tuple(sorted(member.node for member in self.members))
         return QuorumState(_KRAFT_STATIC, NOBODY, epoch, current_voters=ids, cluster_id=cluster)
 
     def change(self, log: QuorumLog, metadata: NewMetadata) -> DirectoryChange:
-        found = self.surveyed(log.root)
+        survey = self.surveyed(log.root)
         files: dict[str, Content] = metadata.files
         if log.root != self.best.root:
             files = content_elsewhere(files, self.best.root)
-        actions = [] if self.stays(log) else actions_of(found, files)
-        refuse_unsafe(found, actions, found.tree())
-        return DirectoryChange(log.root, log.node or 0, found, actions, log.end)
+        actions = [] if self.stays(log) else actions_of(survey, files)
+        refuse_unsafe(survey, actions, survey.tree())
+        return DirectoryChange(log.root, log.node or 0, survey, actions, log.end)
 
     def stays(self, log: QuorumLog) -> bool:
         """Whether no file changes: the voters are static, all are here, and nothing has to be repaired."""
@@ -307,15 +307,15 @@ class _Making:
     def configuration(self) -> list[tuple[str, list[str]]]:
         lines: list[tuple[str, list[str]]] = []
         given = self.wanted.properties
-        for each in self.members:
-            own = list(listener_lines(self.listener, each.place, given.get(each.node)))
+        for member in self.members:
+            own = list(listener_lines(self.listener, member.place, given.get(member.node)))
             if self.wanted.way is QuorumWay.FROM_BROKER:
                 place = os.path.abspath(self.wanted.into or "")
-                own = ["process.roles=controller", f"node.id={each.node}", log_dirs_line(place), *own,
+                own = ["process.roles=controller", f"node.id={member.node}", log_dirs_line(place), *own,
                        f"controller.listener.names={self.listener}"]  # fmt: skip
-                lines.append((f"controller {each.node}", own))
-            elif each.node in self.wanted.endpoints and not self.listens_beside(each):
-                lines.append((f"controller {each.node}", own))
+                lines.append((f"controller {member.node}", own))
+            elif member.node in self.wanted.endpoints and not self.listens_beside(member):
+                lines.append((f"controller {member.node}", own))
         who = "every controller and broker"
         if self.voters:
             told = [bootstrap_line(self.voters)]
@@ -340,9 +340,9 @@ class _Making:
                 "control entries that were created, changed or removed last"
             )
         sentences += [
-            f"{each.file}: {each.detail}"
-            for each in self.quorum.findings
-            if each.code is FindingCode.CHECKPOINT_INVALID and (each.file or "").endswith(QUORUM_STATE)
+            f"{finding.file}: {finding.detail}"
+            for finding in self.quorum.findings
+            if finding.code is FindingCode.CHECKPOINT_INVALID and (finding.file or "").endswith(QUORUM_STATE)
         ]
         if self.quorum.later_epoch is not None:
             sentences.append(f"epoch {self.quorum.later_epoch} was voted on and nothing that was written in it is here")
@@ -351,9 +351,9 @@ class _Making:
         ]
         nodes = {member.node for member in self.members}
         sentences += [
-            f"{_are(sum(each.has_more.values()), 'record')} set aside that only {each.log.root} has"
-            for each in self.quorum.survivors
-            if each.is_diverged and each.log.node in nodes
+            f"{_are(sum(survivor.has_more.values()), 'record')} set aside that only {survivor.log.root} has"
+            for survivor in self.quorum.survivors
+            if survivor.is_diverged and survivor.log.node in nodes
         ]
         sentences += self.of_best()
         sentences += [
@@ -383,7 +383,7 @@ class _Making:
         yield from _of_starting_over(best, self.wanted)
         if best.is_torn:
             yield f"the torn end of the log in {best.root} is cut off first"
-        impossible = {each.file for each in best.snapshots if each.problem is not None}
+        impossible = {snapshot.file for snapshot in best.snapshots if snapshot.problem is not None}
         for name in broken_snapshots(best):
             what = (
                 f"the snapshot {name}, which cannot be of this log,"

@@ -64,7 +64,7 @@ class QuorumPlan:
         """Nodes that must never start again, as text. A node of the new quorum is listed with the directory id of its
         old disk.
         """
-        kept = {each.node for each in self.members}
+        kept = {member.node for member in self.members}
         return [
             f"{each.node} on the disk with directory.id {each.directory_id}" if each.node in kept else str(each.node)
             for each in self.others
@@ -89,13 +89,13 @@ class QuorumPlan:
     def first_change(self, other: QuorumPlan) -> str | None:
         """First path that differs in a later plan's surveys; None if nothing has changed."""
         mine, its = (
-            {plan.donor.root: plan.donor_survey, **{each.root: each.survey for each in plan.changes}}
+            {plan.donor.root: plan.donor_survey, **{change.root: change.survey for change in plan.changes}}
             for plan in (self, other)
         )
         if mine.keys() != its.keys():
             return next(iter(mine.keys() ^ its.keys()))
-        for root, found in mine.items():
-            changed = found.first_change(its[root])
+        for root, survey in mine.items():
+            changed = survey.first_change(its[root])
             if changed is not None:
                 return os.path.join(root, changed)
         return None

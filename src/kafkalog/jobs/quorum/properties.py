@@ -52,7 +52,7 @@ def listener_lines(listener: str, place: str, settings: Mapping[str, str] | None
     if any(_name(each) == listener.upper() for each in _parts(advertised)):
         yield property_line(_ADVERTISED, ",".join(_replaced(advertised, listener, own, add=False)))
     names = _parts(settings.get(_NAMES, ""))
-    if listener.upper() not in (each.upper() for each in names):
+    if listener.upper() not in (name.upper() for name in names):
         yield property_line(_NAMES, ",".join([listener, *names]))
 
 

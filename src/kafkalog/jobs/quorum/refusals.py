@@ -117,12 +117,12 @@ def _refuse_same_identity(targets: Sequence[QuorumLog]) -> None:
     ids = [log.directory_id for log in targets]
     for log in targets:
         if nodes.count(log.node) > 1:
-            roots = " and ".join(each.root for each in targets if each.node == log.node)
+            roots = " and ".join(target.root for target in targets if target.node == log.node)
             raise RecoveryRefused(
                 f"two of the directories are of node {log.node}, {roots}: name the one that is to go on", reason="kind"
             )
         if log.directory_id is not None and ids.count(log.directory_id) > 1:
-            roots = " and ".join(each.root for each in targets if each.directory_id == log.directory_id)
+            roots = " and ".join(target.root for target in targets if target.directory_id == log.directory_id)
             raise RecoveryRefused(
                 f"{roots} have the same directory.id, {log.directory_id}, by which voters are told apart, so that one "
                 f"{META_PROPERTIES} is a copy: name the directory that is to go on",
@@ -182,7 +182,7 @@ def refuse_majority(quorum: Quorum, wanted: QuorumRecovery) -> None:
     is_needed = not quorum.has_majority or bool(quorum.lagging) or len(quorum.in_force) == 1
     if wanted.way is QuorumWay.TOGETHER or is_needed:
         return
-    given = [str(each.node) for each in quorum.in_force if each.is_given]
+    given = [str(known_voter.node) for known_voter in quorum.in_force if known_voter.is_given]
     raise RecoveryRefused(
         Sentence(
             f"controllers {', '.join(given)} are {len(given)} of {len(quorum.in_force)} voters, a majority, and elect "
@@ -213,20 +213,20 @@ def needless(
         return None
     if any_needs_mending(targets) or quorum.lagging:
         return None
-    if any((each.voters, each.static_voters) != (best.voters, best.static_voters) for each in targets):
+    if any((target.voters, target.static_voters) != (best.voters, best.static_voters) for target in targets):
         return None
-    standing = {(each.voter_id, each.directory_id, each.endpoints) for each in best.voters}
+    standing = {(voter.voter_id, voter.directory_id, voter.endpoints) for voter in best.voters}
     if best.is_static:
-        moves = bool(wanted.endpoints) or not {each.node for each in targets} <= set(best.static_voters)
+        moves = bool(wanted.endpoints) or not {target.node for target in targets} <= set(best.static_voters)
     else:
-        moves = not {(each.voter_id, each.directory_id, each.endpoints) for each in voters} <= standing
-    is_all = {each.node for each in targets} == set(best.voter_ids)
+        moves = not {(voter.voter_id, voter.directory_id, voter.endpoints) for voter in voters} <= standing
+    is_all = {target.node for target in targets} == set(best.voter_ids)
     if moves or not (is_all or (wanted.way is QuorumWay.TOGETHER and not wanted.endpoints)):
         return None
     if len(quorum.in_force) == 1:
         node = quorum.in_force[0].node
         return f"nothing needs doing: controller {node} is the only voter, and elects itself when it is started"
-    names = ", ".join(str(each.node) for each in quorum.in_force if each.is_given)
+    names = ", ".join(str(known_voter.node) for known_voter in quorum.in_force if known_voter.is_given)
     return (
         f"nothing needs doing: controllers {names} are a majority of {len(quorum.in_force)} voters, and elect a leader "
         "when they are started together"
@@ -241,15 +241,15 @@ def gone(quorum: Quorum, members: Sequence[tuple[int, str | None]]) -> tuple[Kno
     def stays(voter: KnownVoter) -> bool:
         return voter.node in ids if voter.directory_id is None else (voter.node, voter.directory_id) in known
 
-    return tuple(each for each in quorum.voters if not stays(each))
+    return tuple(voter for voter in quorum.voters if not stays(voter))
 
 
 def refuse_others(others: Sequence[KnownVoter], wanted: QuorumRecovery) -> None:
     """Raise `RecoveryRefused` if another voter may be alive or come back and continue the old quorum."""
-    alive = [each for each in others if each.is_in_force]
+    alive = [other for other in others if other.is_in_force]
     if not alive or wanted.others_are_gone:
         return
-    names = ", ".join(_named(each) for each in alive)
+    names = ", ".join(_named(known_voter) for known_voter in alive)
     raise RecoveryRefused(
         Sentence(
             f"controllers that vote too may be alive: {names}; two quorums would tear the cluster apart, so make sure "
@@ -320,7 +320,7 @@ def refuse_no_files(logs: Sequence[QuorumLog]) -> None:
 
 def refuse_epochs(quorum: Quorum) -> None:
     """Raise `RecoveryRefused` if a file names an impossible epoch, after which few would be left."""
-    for log in (each.log for each in quorum.survivors):
+    for log in (survivor.log for survivor in quorum.survivors):
         if log.latest_epoch > _LAST_EPOCH:
             if log.epoch > _LAST_EPOCH:
                 where, way = log.directory, "leave this directory out"

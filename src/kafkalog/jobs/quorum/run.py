@@ -61,7 +61,7 @@ class QuorumResult(Struct, frozen=True):
     @property
     def changed(self) -> bool:
         """Whether anything was changed."""
-        return self.into is not None or any(each.run_id or each.earlier.completed for each in self.runs)
+        return self.into is not None or any(run.run_id or run.earlier.completed for run in self.runs)
 
 
 def _new_directory_id() -> str:
@@ -83,11 +83,11 @@ def plan_quorum(wanted: QuorumRecovery) -> QuorumPlan:
     """
     wanted = wanted.checked()
     with ExitStack() as stack:
-        made = make_plan(stack, wanted, wanted.directory_id or _new_directory_id(), refuse_if_locked)
+        quorum_plan = make_plan(stack, wanted, wanted.directory_id or _new_directory_id(), refuse_if_locked)
         if wanted.into is not None:
-            new_directory(wanted.into, beside=made.donor.root)
+            new_directory(wanted.into, beside=quorum_plan.donor.root)
         stack.pop_all()
-        return made
+        return quorum_plan
 
 
 def recover_quorum(

@@ -49,10 +49,10 @@ def endpoints_known(log: QuorumLog, image: MetadataImage) -> dict[int, tuple[Vot
     endpoints: dict[int, tuple[VoterEndpoint, ...]] = {}
     for node, fields in image.controllers.items():
         endpoints[node] = tuple(
-            VoterEndpoint(each["name"], each["host"], each["port"]) for each in fields["end_points"]
+            VoterEndpoint(field["name"], field["host"], field["port"]) for field in fields["end_points"]
         )
-    for each in (*log.known.values(), *log.voters):
-        endpoints[each.voter_id] = each.endpoints
+    for voter_node in (*log.known.values(), *log.voters):
+        endpoints[voter_node.voter_id] = voter_node.endpoints
     return endpoints
 
 
@@ -81,7 +81,7 @@ def new_member(node: int, directory_id: str, wanted: QuorumRecovery) -> QuorumMe
 
 def listener_of(wanted: QuorumRecovery, known: Mapping[int, tuple[VoterEndpoint, ...]]) -> str:
     """Name of the controllers' listener: the given one, else the first in the files, else Kafka's usual one."""
-    named = (each.name for endpoints in known.values() for each in endpoints)
+    named = (endpoint.name for endpoints in known.values() for endpoint in endpoints)
     return wanted.listener or next(named, _LISTENER)
 
 
@@ -100,7 +100,7 @@ def node_of(
             "controller once (it adds the id), or keep static voters",
             reason="directory_id",
         )
-    old = next((each for each in before if each.voter_id == member.node), None)
+    old = next((voter_node for voter_node in before if voter_node.voter_id == member.node), None)
     moved = member.node in wanted.endpoints or not known.get(member.node)
     if moved:
         if member.host is None or member.port is None:

@@ -110,7 +110,7 @@ def rebuild_remote_metadata(
         directory = os.path.join(root, f"{REMOTE_LOG_METADATA_TOPIC}-{number}")
         with Log.open(directory, topic_id=topic_id) as log:
             if events[number]:
-                log.append([(None, each) for each in events[number]])
+                log.append([(None, event) for event in events[number]])
         done.by_partition[number] = len(events[number])
     return done
 

@@ -46,7 +46,7 @@ def beginnings_in(survey: Survey, tier: RemoteTier, select: Selection, facts: To
     log_dir = open_log_dir(survey.root, tolerant=True)
     local, gone = dict(local_logs(log_dir)), _gone(log_dir, facts)
     reached, starts = _checkpointed(survey), _lines(survey, LOG_START_OFFSET_CHECKPOINT)
-    found = []
+    beginnings = []
     for key in sorted(both.listed):
         name = f"{key[0]}-{key[1]}"
         is_meant = select.takes(*key) and key[0] != REMOTE_LOG_METADATA_TOPIC and name not in survey.unreadable
@@ -63,8 +63,8 @@ def beginnings_in(survey: Survey, tier: RemoteTier, select: Selection, facts: To
             )
         beginning = beginning_of(both, key, starts.get(key))
         if beginning is not None:
-            found.append(beginning)
-    return found
+            beginnings.append(beginning)
+    return beginnings
 
 
 def _gone(log_dir: LogDir, facts: TopicFacts) -> set[Key]:
@@ -127,7 +127,7 @@ def _lines(survey: Survey, name: str) -> dict[Key, int]:
         entries = decode_offset_checkpoint(bytes(source.read(0, source.size)), source=name)
     except FormatError:
         return {}
-    return {(each.topic, each.partition): each.offset for each in entries}
+    return {(entry.topic, entry.partition): entry.offset for entry in entries}
 
 
 def _actions(survey: Survey, begun: Beginning) -> list[RecoveryAction]:
@@ -151,11 +151,11 @@ def _with_lines(
     survey: Survey, actions: Sequence[RecoveryAction], name: str, wanted: Mapping[str, int], *, keeps: bool
 ) -> list[RecoveryAction]:
     """Return the actions with entries added to a checkpoint; with `keeps` existing entries win."""
-    planned = next((each for each in actions if each.path == name and each.kind is ActionKind.WRITE), None)
+    planned = next((action for action in actions if action.path == name and action.kind is ActionKind.WRITE), None)
     lines = _lines(survey, name)
     if planned is not None and planned.content is not None:
         data = b"".join(part.data for part in planned.content.parts if isinstance(part, Literal))
-        lines = {(each.topic, each.partition): each.offset for each in decode_offset_checkpoint(data, source=name)}
+        lines = {(entry.topic, entry.partition): entry.offset for entry in decode_offset_checkpoint(data, source=name)}
     before = dict(lines)
     for directory, offset in wanted.items():
         topic, _, number = directory.rpartition("-")
@@ -163,4 +163,4 @@ def _with_lines(
     if lines == before:
         return list(actions)
     entries = [OffsetCheckpointEntry(*key, offset) for key, offset in sorted(lines.items())]
-    return [*(each for each in actions if each is not planned), _write(name, encode_offset_checkpoint(entries))]
+    return [*(action for action in actions if action is not planned), _write(name, encode_offset_checkpoint(entries))]

@@ -27,8 +27,8 @@ class RemoteLogs(Struct, frozen=True):
 
     def beginnings(self, survey: Survey, select: Selection, facts: TopicFacts) -> Callable[[Plan], Plan] | None:
         """Find the logs that can only begin after their remote part (`RemoteLogSource.beginnings`)."""
-        found = beginnings_in(survey, self.tier, select, facts)
-        return partial(with_beginnings, found=found) if found else None
+        beginnings = beginnings_in(survey, self.tier, select, facts)
+        return partial(with_beginnings, found=beginnings) if beginnings else None
 
     def restore(self, root: str, select: Selection) -> None:
         """Write the missing and damaged segments of tiered logs into a copy (`RemoteLogSource.restore`)."""

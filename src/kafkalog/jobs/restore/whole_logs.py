@@ -69,18 +69,18 @@ def bring_back(
     both = BothTiers(root, tier, facts.tiering.remote)
     log_dir = open_log_dir(root, tolerant=True)
     local = dict(local_logs(log_dir))
-    found = []
+    backs = []
     with FileSystem(root) as fs:
         for key in sorted(both.listed):
             topic, number = key
             is_meant = select.takes(topic, number) and topic != REMOTE_LOG_METADATA_TOPIC
             if is_meant and (key in local or is_missed(key, facts)):
                 begins = keep_remote and key not in local
-                found.append(_begin_after(fs, both, key) if begins else _bring_back(fs, both, key, local.get(key)))
-        written = [each for each in found if each.segments or (each.is_new and both.copied(_key(each.name)))]
+                backs.append(_begin_after(fs, both, key) if begins else _bring_back(fs, both, key, local.get(key)))
+        written = [back for back in backs if back.segments or (back.is_new and both.copied(_key(back.name)))]
         if written and fs.status(CLEAN_SHUTDOWN_FILE) is not None:
             fs.remove(CLEAN_SHUTDOWN_FILE)
-        _add_log_starts(fs, both, [each for each in written if each.is_new], log_dir.log_start_offsets)
+        _add_log_starts(fs, both, [back for back in written if back.is_new], log_dir.log_start_offsets)
         fs.sync_directory("")
     return written
 
@@ -164,8 +164,8 @@ def _pieces(file: RemoteFile) -> Iterator[tuple[int, bytes]]:
 def _add_log_starts(fs: FileSystem, both: BothTiers, new: list[BroughtBack], known: Mapping[Key, int]) -> None:
     """Add log start offsets of new logs to the checkpoint, without which a broker would assume 0."""
     starts = dict(known)
-    for each in new:
-        key = _key(each.name)
+    for brought_back in new:
+        key = _key(brought_back.name)
         starts.setdefault(key, both.copied(key)[0].first)
     if starts != known:
         entries = [OffsetCheckpointEntry(*key, offset) for key, offset in sorted(starts.items())]

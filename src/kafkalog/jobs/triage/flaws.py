@@ -23,9 +23,9 @@ def flaws_of(logs: Mapping[int, ReplicaLog], limits: Limits) -> dict[int, int]:
     paths = {log.path: node for node, log in logs.items() if log.path is not None and is_directory(log.path)}
     if len(paths) < 2:
         return {}
-    (found,) = compare(*paths, limits=limits).partitions
-    by_node = {paths[each.path]: each for each in found.copies}
-    return {node: _damage(each, logs[node].end) + _unreadable(each, found) for node, each in by_node.items()}
+    (comparison,) = compare(*paths, limits=limits).partitions
+    by_node = {paths[copy.path]: copy for copy in comparison.copies}
+    return {node: _damage(report, logs[node].end) + _unreadable(report, comparison) for node, report in by_node.items()}
 
 
 def _damage(copy: CopyReport, end: int) -> int:

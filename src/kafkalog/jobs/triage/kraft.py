@@ -65,8 +65,8 @@ class KRaftMemory(Memory):
 
     def eligible(self, key: Key) -> frozenset[int]:
         """Ids of brokers that may lead without an unclean election (`Memory.eligible`)."""
-        each = self.images[0].topics[key[0]].partitions[key[1]]
-        return frozenset(each.isr + each.elr) or frozenset(each.last_known_elr)
+        partition_image = self.images[0].topics[key[0]].partitions[key[1]]
+        return frozenset(partition_image.isr + partition_image.elr) or frozenset(partition_image.last_known_elr)
 
     def directories_of(self, node: int) -> frozenset[str]:
         """Ids of a broker's registered log directories (`Memory.directories_of`)."""
@@ -84,15 +84,15 @@ class KRaftMemory(Memory):
         if self._removed is None:
             log = self.logs[0]
             events = MetadataLog(open_partition(log.directory)).events([])
-            decoded = (each.record.decoded for each in events if each.record.name == "RemoveTopicRecord")
+            decoded = (event.record.decoded for event in events if event.record.name == "RemoveTopicRecord")
             self._removed = frozenset(each.fields["topic_id"] for each in decoded if each is not None)
         return self._removed
 
     def known_elsewhere(self, topic: str, partition: int, topic_id: str | None) -> str | None:
         """Path of a copy of the metadata log that has the partition; None if none has it."""
         if self._others is None:
-            states = ((each, MetadataLog(open_partition(each.directory)).state(each.end)) for each in self.logs)
-            self._others = [(each.directory, state.image) for each, state in states]
+            states = ((log, MetadataLog(open_partition(log.directory)).state(log.end)) for log in self.logs)
+            self._others = [(quorum_log.directory, state.image) for quorum_log, state in states]
         places = (path for path, image in self._others if _lacks(image, topic, partition, topic_id) is None)
         return next(places, None)
 
@@ -103,8 +103,8 @@ class KRaftMemory(Memory):
             level = software_level(image)
             groups = fencing_order(image.brokers.values(), level)
             there: dict[int, BrokerImage] = dict(image.brokers)
-            for node, each in disks.items():
-                if node in there and (ids := each.directory_ids) is not None:
+            for node, broker_disks in disks.items():
+                if node in there and (ids := broker_disks.directory_ids) is not None:
                     there[node] = replace(there[node], directories=ids)
             up = frozenset(node for node, each in disks.items() if each.is_up and node in there)
             clean = frozenset(node for node in up if disks[node].was_stopped(there[node].epoch))
@@ -194,7 +194,7 @@ def kraft_memory(paths: Sequence[str], static: Mapping[str, str], findings: list
     images: list[MetadataImage] = []
     for log in winners:
         state = MetadataLog(open_partition(log.directory)).state(log.end)
-        findings += [each for each in state.findings if each not in findings]
+        findings += [finding for finding in state.findings if finding not in findings]
         if not any(_same(state.image, other) for other in images):
             images.append(state.image)
     first = winners[0]
@@ -204,7 +204,7 @@ def kraft_memory(paths: Sequence[str], static: Mapping[str, str], findings: list
         )
     controller = first.terms[-1].leader if first.terms else None
     source = f"{first.directory} up to offset {first.end}"
-    logs = [*winners, *(each.log for each in quorum.survivors if each.log not in winners)]
+    logs = [*winners, *(survivor.log for survivor in quorum.survivors if survivor.log not in winners)]
     return KRaftMemory(source, images, frozenset(first.voter_ids), static, controller, logs=logs)
 
 

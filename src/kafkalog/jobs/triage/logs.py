@@ -189,15 +189,15 @@ def _read(disks: BrokerDisks, log_dir: LogDir, rules: Rules, workers: Workers, f
         disks.online.append(log_dir)
         before = _segment_bytes({path: facts.size for path, facts in listed.files.items()})
         after = _segment_bytes({path: result.tree.source(path).size for path in result.tree.files})
-        for each in result.partitions.values():
-            name = parse_partition_directory(each.name)
-            if name is None or name.state not in _READ or each.stray is not None:
+        for partition in result.partitions.values():
+            name = parse_partition_directory(partition.name)
+            if name is None or name.state not in _READ or partition.stray is not None:
                 continue
             key = name.topic, name.partition
-            cut = _cut_bytes(before.get(each.name, {}), after.get(each.name, {}), each.log_end_offset)
-            log = _log(disks.node, log_dir, key, each, result.tree, cut)
+            cut = _cut_bytes(before.get(partition.name, {}), after.get(partition.name, {}), partition.log_end_offset)
+            log = _log(disks.node, log_dir, key, partition, result.tree, cut)
             if name.state is DirectoryState.FUTURE:
-                disks.futures[os.path.join(listed.root, each.name)] = key, log
+                disks.futures[os.path.join(listed.root, partition.name)] = key, log
             else:
                 disks.logs[key] = log
 

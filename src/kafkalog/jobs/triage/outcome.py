@@ -133,7 +133,7 @@ class PartitionTriage(Struct):
         not read it.
         """
         least = min((self.flaws.get(each, 0) for each in self.best), default=0)
-        return tuple(each for each in self.leaders if self.flaws.get(each, 0) > least)
+        return tuple(leader for leader in self.leaders if self.flaws.get(leader, 0) > least)
 
     @property
     def cut_by_start(self) -> list[ReplicaLog]:
@@ -201,7 +201,7 @@ def _loss(follower: ReplicaLog, leader: ReplicaLog) -> FollowerLoss | None:
     cut = max(min(cut, follower.end), follower.start)
     if cut >= follower.end:
         return None
-    committed = max(each.high_watermark or 0 for each in (follower, leader))
+    committed = max(replica_log.high_watermark or 0 for replica_log in (follower, leader))
     return FollowerLoss(cut, follower.end, max(0, min(committed, follower.end) - cut))
 
 

@@ -124,19 +124,19 @@ def triage(
         findings += _missing_volumes(broker, memory)
     order = None if start_order is None else _checked_order(start_order, disks, memory)
     memory.begin(disks)
-    up = [node for node, each in disks.items() if each.is_up]
-    wanted = {key: each for key, each in known.items() if select.takes(*key)}
+    up = [node for node, broker_disks in disks.items() if broker_disks.is_up]
+    wanted = {key: known_replicas for key, known_replicas in known.items() if select.takes(*key)}
     flaws = partial(flaws_of, limits=limits)
-    found = [_judged(key, each, memory, disks, order, flaws) for key, each in wanted.items()]
-    best, left = _best_order(found, memory, disks, up)
-    for each in found:
-        key = each.topic, each.partition
-        each.advice = advised(each, partial(memory.leaders, key, cautious=True), best, memory.eligible(key))
+    partition_triages = [_judged(key, replicas, memory, disks, order, flaws) for key, replicas in wanted.items()]
+    best, left = _best_order(partition_triages, memory, disks, up)
+    for triage in partition_triages:
+        key = triage.topic, triage.partition
+        triage.advice = advised(triage, partial(memory.leaders, key, cautious=True), best, memory.eligible(key))
     return Triage(
-        cluster_id=next((meta.cluster_id for each in shelf.log_dirs if (meta := each.meta_properties)), None),
+        cluster_id=next((meta.cluster_id for log_dir in shelf.log_dirs if (meta := log_dir.meta_properties)), None),
         source=memory.source,
         order=order,
-        partitions=found,
+        partitions=partition_triages,
         best_order=best,
         worse_in_best_order=left,
         not_starting={
@@ -145,7 +145,7 @@ def triage(
         without_disks=tuple(sorted(memory.brokers - disks.keys())),
         first_step=memory.first_step,
         unclean_election=memory.unclean_election,
-        lost_by_start=[sentence for each in disks.values() for sentence in each.lost_by_start],
+        lost_by_start=[sentence for disk in disks.values() for sentence in disk.lost_by_start],
         unknown=unknown_partitions(shelf.log_dirs, memory, disks, select),
         findings=_distinct([*findings, *_without_disks(memory, disks)]),
     )
@@ -249,14 +249,14 @@ def _nameless(shelf: Shelf, by_broker: Mapping[int, Sequence[LogDir]], memory: M
     """Assign directories that are empty or name no broker to the only broker that can own them; empty if it is not
     certain.
     """
-    said = {each.path: each.meta_properties for each in shelf.log_dirs}
+    said = {log_dir.path: log_dir.meta_properties for log_dir in shelf.log_dirs}
     roots = [path for path, meta in said.items() if meta is None or meta.node_id is None]
-    roots += [each.file or "" for each in shelf.findings
-              if each.code is FindingCode.UNREADABLE and _is_empty(each.file)]  # fmt: skip
+    roots += [finding.file or "" for finding in shelf.findings
+              if finding.code is FindingCode.UNREADABLE and _is_empty(finding.file)]  # fmt: skip
     roots += [path for path, _why in shelf.unreadable if _is_empty(path)]
     lacking = []
     for node, log_dirs in by_broker.items():
-        ids = {meta.directory_id for each in log_dirs if (meta := said[each.path]) is not None}
+        ids = {meta.directory_id for log_dir in log_dirs if (meta := said[log_dir.path]) is not None}
         lacking += [node] if memory.directories_of(node) - ids else []
     owners = lacking or [*by_broker]
     is_sure = len(owners) == 1 and memory.brokers <= by_broker.keys()

@@ -27,17 +27,17 @@ def memory_of(shelf: Shelf, static: Mapping[str, str], findings: list[Finding]) 
             "none of the directories says who may lead: give the controllers' directories with __cluster_metadata-0 "
             "too, or ZooKeeper's data directory"
         )
-    known = [each.meta_properties for each in shelf.log_dirs if each.meta_properties is not None]
-    brokers = {each.node_id for each in known if each.node_id is not None}
-    cluster = next((each.cluster_id for each in known if each.cluster_id is not None), None)
+    known = [log_dir.meta_properties for log_dir in shelf.log_dirs if log_dir.meta_properties is not None]
+    brokers = {meta_properties.node_id for meta_properties in known if meta_properties.node_id is not None}
+    cluster = next((properties.cluster_id for properties in known if properties.cluster_id is not None), None)
     return zookeeper_memory(shelf.zookeeper, static, brokers, cluster, findings)
 
 
 def _of_known_nodes(shelf: Shelf) -> list[str]:
     """Copies of the metadata log whose directory names its cluster; all copies if no directory does."""
-    logs = [each.path for each in shelf.metadata]
+    logs = [partition.path for partition in shelf.metadata]
     known = {each.path for each in shelf.log_dirs if each.meta_properties and each.meta_properties.cluster_id}
-    return [each for each in logs if os.path.dirname(each) in known] or logs
+    return [log for log in logs if os.path.dirname(log) in known] or logs
 
 
 def _left_aside(zookeeper: str, metadata: str) -> Finding:

@@ -53,7 +53,7 @@ class ZooKeeperMemory(Memory):
     def __post_init__(self) -> None:
         if not self.order_is_known:
             self.unclean_election += _BEFORE_2_4
-        self._with_replicas = frozenset(each for replicas, _ in self.states.values() for each in replicas)
+        self._with_replicas = frozenset(replica for replicas, _ in self.states.values() for replica in replicas)
 
     @property
     def brokers(self) -> frozenset[int]:
@@ -86,7 +86,7 @@ class ZooKeeperMemory(Memory):
 
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
         """Set the brokers that are about to be started."""
-        self._up = frozenset(node for node, each in disks.items() if each.is_up)
+        self._up = frozenset(node for node, broker_disks in disks.items() if broker_disks.is_up)
 
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
         """Ids of brokers that may lead (`Memory.leaders`)."""
@@ -169,9 +169,9 @@ def _read(paths: Sequence[str], findings: list[Finding]) -> list[_Server]:
     """Read the servers' trees. Unreadable ones become findings; if all are, the first error is raised."""
     servers = []
     failed: list[StorageError | UsageError] = []
-    for each in _servers(paths, failed):
+    for server in _servers(paths, failed):
         try:
-            servers.append((each, tree_at(each)))
+            servers.append((server, tree_at(server)))
         except StorageError as error:
             failed.append(error)
     if not servers:
@@ -187,18 +187,18 @@ def _read(paths: Sequence[str], findings: list[Finding]) -> list[_Server]:
 
 def _servers(paths: Sequence[str], failed: list[StorageError | UsageError]) -> list[ZooKeeperDirectory]:
     """Open one server for each path; a dataDir and a dataLogDir given apart are one. Errors are added to `failed`."""
-    found = []
+    zoo_keeper_directories = []
     for path in paths:
         try:
-            found.append(open_zookeeper(path))
+            zoo_keeper_directories.append(open_zookeeper(path))
         except (StorageError, UsageError) as error:
             failed.append(error)
-    logs = [server for server in found if not server.snapshots]
-    snapshots = [server for server in found if not server.logs]
+    logs = [server for server in zoo_keeper_directories if not server.snapshots]
+    snapshots = [server for server in zoo_keeper_directories if not server.logs]
     if len(logs) == len(snapshots) == 1:
-        rest = [server for server in found if server.snapshots and server.logs]
+        rest = [server for server in zoo_keeper_directories if server.snapshots and server.logs]
         return [*rest, open_zookeeper(*snapshots[0].paths, *logs[0].paths)]
-    return found
+    return zoo_keeper_directories
 
 
 def _behind(other: ZooKeeperDirectory, replay: Replay, source: str, best: Replay) -> Finding:
@@ -215,7 +215,7 @@ def _chroot(replay: Replay, source: str, of_brokers: str | None) -> str:
     """
     ids = _clusters(replay.tree)
     if not ids:
-        bad = next((each for each in replay.findings if each.severity is Severity.ERROR), None)
+        bad = next((finding for finding in replay.findings if finding.severity is Severity.ERROR), None)
         why = "there is no node /brokers/ids" if bad is None else f"{bad.file}: {bad.detail}"
         raise RecoveryRefused(f"{source} says nothing of a Kafka cluster: {why}; give a data directory that does")
     fitting = [place for place, found in ids.items() if of_brokers is None or found in (of_brokers, None)]

@@ -57,7 +57,7 @@ def below_start_in(
             continue
         try:
             segments = tuple(_segments(found, directory, files[directory], start))
-            if any(each.records or each.damage for each in segments):
+            if any(segment.records or segment.damage for segment in segments):
                 remains.append(Remains(
                     name.topic, name.partition, RemainsKind.BELOW_START, found.root, directory, segments,
                     topic_id=topic_id_or_none(tree, directory), why_not=_why_not(start),
@@ -84,7 +84,7 @@ def _starts(found: Survey) -> dict[str, int]:
         lines = decode_offset_checkpoint(found.tree().read(LOG_START_OFFSET_CHECKPOINT))
     except FormatError:
         return {}
-    known = {f"{each.topic}-{each.partition}": each.offset for each in lines if each.topic != CLUSTER_METADATA_TOPIC}
+    known = {f"{line.topic}-{line.partition}": line.offset for line in lines if line.topic != CLUSTER_METADATA_TOPIC}
     return {name: offset for name, offset in known.items() if name in found.directories and _is_live(name)}
 
 

@@ -80,19 +80,19 @@ def plan_directory(
 
 def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains]:
     """Deleted directories to restore; if a partition has several, the named one. Raises `RecoveryRefused`."""
-    found = [
+    remainses = [
         remains
         for remains in remains_in(whole, None, wanted.topic, wanted.partitions)
         if wanted.is_source(remains.directory)
     ]
-    if not found and is_needed:
+    if not remainses and is_needed:
         raise nothing_in([whole.root], wanted)
     by_partition: dict[int, list[Remains]] = {}
-    for remains in found:
+    for remains in remainses:
         by_partition.setdefault(remains.partition, []).append(remains)
     for number, several in sorted(by_partition.items()):
         wanted.refuse_several(number, [remains.directory for remains in several])
-    return found
+    return remainses
 
 
 def nothing_in(roots: Sequence[str], wanted: Undelete) -> RecoveryRefused:
@@ -193,12 +193,12 @@ class _Making:
     def segments(self, remains: Remains) -> None:
         first_live = first_live_base(self.files[remains.directory])
         fitting = fitting_segments(first_live, remains.segments)
-        bases = {each.base_offset for each in fitting}
-        left = [each for each in remains.segments if each.base_offset not in bases]
+        bases = {remains_segment.base_offset for remains_segment in fitting}
+        left = [segment for segment in remains.segments if segment.base_offset not in bases]
         self.left += [
-            why_not_fitting(first_live, each)
-            or Sentence(f"{each.path} overlaps the one before it: extract it with ", Ask.INTO)
-            for each in left
+            why_not_fitting(first_live, remains_segment)
+            or Sentence(f"{remains_segment.path} overlaps the one before it: extract it with ", Ask.INTO)
+            for remains_segment in left
         ]
         if not fitting:
             raise RecoveryRefused(Sentence.joined("; ", self.left[:3]), reason="overlap")
@@ -209,7 +209,7 @@ class _Making:
             path = f"{remains.directory}/{name}"
             if not self.tree.exists(path.removesuffix(DELETED)):
                 self.tree.rename(path, path.removesuffix(DELETED))
-        self.taken.append((remains, fitting[0].base_offset, sum(each.records for each in fitting)))
+        self.taken.append((remains, fitting[0].base_offset, sum(segment.records for segment in fitting)))
 
     def directory(self, remains: Remains, target: str) -> None:
         if remains.why_not is not None and target == f"{remains.topic}-{remains.partition}":
@@ -290,7 +290,7 @@ class _Making:
         return chosen
 
     def note_epochs(self, remains: Remains, target: str) -> None:
-        highest = max(each.highest_epoch for each in remains.segments)
+        highest = max(segment.highest_epoch for segment in remains.segments)
         if highest > 0:
             self.notes.append(
                 f"{target} holds batches of leader epoch {highest}: until the partition's leader has been elected more "
@@ -314,7 +314,7 @@ class _Making:
             raise RecoveryRefused(next(iter(result.refusals.values())), reason="mode")
         actions = difference(self.found, result.tree, frozenset({LOCK_FILE}))
         refuse_unsafe(self.found, actions, result.tree)
-        put_back = tuple(self.put_back(each, first, records, result) for each, first, records in self.taken)
+        put_back = tuple(self.put_back(remains, first, records, result) for remains, first, records in self.taken)
         ordered = _latest_first(actions)
         return UndeletePlan(self.found.root, self.found, ordered, put_back, tuple(self.left), tuple(self.notes))
 

@@ -397,8 +397,8 @@ def _of_segments(names: Sequence[str], segments: Sequence[RemainsSegment]) -> tu
 def first_live_base(names: Sequence[str]) -> int | None:
     """Lowest base offset of the live segments among file names; None if there is none."""
     parsed = [parse_segment_file(name) for name in names]
-    logs = [each for each in parsed if each is not None and each.is_live_log]
-    return min((each.base_offset for each in logs), default=None)
+    logs = [name for name in parsed if name is not None and name.is_live_log]
+    return min((log.base_offset for log in logs), default=None)
 
 
 def fitting_segments(first_live: int | None, segments: Sequence[RemainsSegment]) -> list[RemainsSegment]:

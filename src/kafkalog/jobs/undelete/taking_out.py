@@ -79,8 +79,8 @@ def undelete_into(request: Undelete, *paths: PathLike, target: PathLike) -> Take
         places = [place for root in roots for place in each_place(stack, root, wanted.quarantine, note)]
         chosen = _chosen(places, wanted, unreadable)
         assembled = _Assembled(wanted)
-        for found, remains in chosen:
-            assembled.take(found, remains)
+        for survey, remains in chosen:
+            assembled.take(survey, remains)
         result = recover_safely(assembled.tree(), rules)
         if result.refusals:
             raise RecoveryRefused(next(iter(result.refusals.values())), reason="mode")
@@ -97,10 +97,10 @@ def _chosen(
     places: Sequence[tuple[Survey, str | None]], wanted: Undelete, unreadable: dict[str, StorageError]
 ) -> list[tuple[Survey, Remains]]:
     by_partition: dict[int, list[tuple[Survey, Remains]]] = {}
-    for found, run_id in places:
-        for each in remains_in(found, run_id, wanted.topic, wanted.partitions, unreadable.__setitem__):
-            if wanted.is_source(each.directory, each.run_id):
-                by_partition.setdefault(each.partition, []).append((found, each))
+    for survey, run_id in places:
+        for remains in remains_in(survey, run_id, wanted.topic, wanted.partitions, unreadable.__setitem__):
+            if wanted.is_source(remains.directory, remains.run_id):
+                by_partition.setdefault(remains.partition, []).append((survey, remains))
     if not by_partition:
         for error in unreadable.values():
             raise error

@@ -153,7 +153,7 @@ class LogDir:
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         """Yield the (topic, partition) of every live directory once: the possible keys."""
-        names = (found.name for found in self.partitions if found.state is DirectoryState.LIVE)
+        names = (partition.name for partition in self.partitions if partition.state is DirectoryState.LIVE)
         yield from dict.fromkeys((name.topic, name.partition) for name in names if name is not None)
 
     def __len__(self) -> int:
@@ -266,7 +266,7 @@ class _Reader:
 
     def partitions(self, starts: Offsets) -> list[Partition]:
         partitions = []
-        directories = [each for each in self.directories() if self.wants(each[1])]
+        directories = [directory for directory in self.directories() if self.wants(directory[1])]
         if is_uri(self.path):
             from kafkalog.log.disk.listing_ahead import list_ahead  # most directories are not in a store
 
@@ -367,7 +367,7 @@ def open_log_dir(
     beside = reader.beside()
     found = reader.partitions(beside.log_starts)
     partitions = sorted(found, key=lambda each: (each.name or PartitionName("", 0), each.path))
-    duplicates = _duplicates((each.path, each.name) for each in partitions if each.name is not None)
+    duplicates = _duplicates((partition.path, partition.name) for partition in partitions if partition.name is not None)
     return LogDir(
         path=text,
         partitions=tuple(partitions),

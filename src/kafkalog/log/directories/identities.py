@@ -56,13 +56,13 @@ def identity_findings(log_dirs: Sequence[LogDir]) -> list[Finding]:
     """Return findings about everything that a broker with all of these as its `log.dirs` would reject, and about topics
     with several ids. Each names a `meta.properties` or a partition directory.
     """
-    known = [(each, each.meta_properties) for each in log_dirs if each.meta_properties is not None]
-    found = [finding for each in known for finding in _syntax(*each)]
-    found += _clusters(known)
-    found += _nodes(known)
-    found += _directory_ids(known)
-    found += [finding for each in log_dirs for finding in _topic_ids(each)]
-    return found
+    known = [(log_dir, log_dir.meta_properties) for log_dir in log_dirs if log_dir.meta_properties is not None]
+    findings = [finding for each in known for finding in _syntax(*each)]
+    findings += _clusters(known)
+    findings += _nodes(known)
+    findings += _directory_ids(known)
+    findings += [finding for log_dir in log_dirs for finding in _topic_ids(log_dir)]
+    return findings
 
 
 def _topic_ids(log_dir: LogDir) -> Iterator[Finding]:
@@ -86,12 +86,12 @@ def are_copies_of_one(log_dirs: Sequence[LogDir]) -> bool:
     """Whether they are one log directory at several times, such as before and after: they have the same directory id.
     Without directory ids: every live partition of the smallest is live in all others, and there are at least two.
     """
-    ids = {None if each.meta_properties is None else each.meta_properties.directory_id for each in log_dirs}
+    ids = {None if log_dir.meta_properties is None else log_dir.meta_properties.directory_id for log_dir in log_dirs}
     if len(log_dirs) < 2 or len(ids) > 1:
         return False
     if ids != {None}:
         return True
-    smallest, *others = sorted((set(each) for each in log_dirs), key=len)
+    smallest, *others = sorted((set(log_dir) for log_dir in log_dirs), key=len)
     return len(smallest) > 1 and all(smallest <= other for other in others)
 
 
@@ -131,7 +131,7 @@ def _finding(log_dir: LogDir, detail: str, severity: Severity, code: FindingCode
 
 def _syntax(log_dir: LogDir, meta: MetaProperties) -> Iterator[Finding]:
     code = FindingCode.META_PROPERTIES_INVALID
-    has_topic_ids = any(each.metadata is not None for each in log_dir.partitions)
+    has_topic_ids = any(partition.metadata is not None for partition in log_dir.partitions)
     refused = refused_id(meta, log_dir.path, has_topic_ids=has_topic_ids)
     if refused is not None:
         yield _finding(log_dir, refused.detail, Severity.ERROR, code)

@@ -42,20 +42,20 @@ class Inventory(Struct, frozen=True, kw_only=True):
     @property
     def partitions(self) -> tuple[Partition, ...]:
         """All partitions: live, deleted, future and stray."""
-        return (*(found for log_dir in self.log_dirs for found in log_dir.partitions), *self.standalone)
+        return (*(partition for log_dir in self.log_dirs for partition in log_dir.partitions), *self.standalone)
 
     @property
     def all_unreadable(self) -> list[Finding]:
         """Findings about paths, directories and files that could not be read during the listing."""
-        found = [*self.unreadable, *(finding for log_dir in self.log_dirs for finding in log_dir.findings)]
-        return [finding for finding in found if finding.code is FindingCode.UNREADABLE]
+        findings = [*self.unreadable, *(finding for log_dir in self.log_dirs for finding in log_dir.findings)]
+        return [finding for finding in findings if finding.code is FindingCode.UNREADABLE]
 
     @property
     def half_done(self) -> list[Finding]:
         """Findings about log directories in which a recovery was interrupted: their state is neither the one before nor
         the one after.
         """
-        return list(dict.fromkeys(each for each in self.findings if each.code is FindingCode.RUN_UNFINISHED))
+        return list(dict.fromkeys(finding for finding in self.findings if finding.code is FindingCode.RUN_UNFINISHED))
 
     @property
     def names(self) -> list[tuple[str, int]]:
@@ -87,22 +87,22 @@ class Inventory(Struct, frozen=True, kw_only=True):
         brokers it is INFO. If two volumes of one broker hold the same partition, it does not start (`LogManager`): this
         is a WARNING.
         """
-        found = []
+        findings = []
         for name, several in self.duplicates().items():
-            copies = {os.path.dirname(absolute(each.path)): each for each in reversed(several)}
+            copies = {os.path.dirname(absolute(partition.path)): partition for partition in reversed(several)}
             if len(copies) == 1:
                 continue  # two names for one partition, about which its directory has a finding
             brokers = [self._broker(directory) for directory in copies]
             known = [broker for broker in brokers if broker is not None]
-            is_copied = are_copies_of_one([each for each in self.log_dirs if absolute(each.path) in copies])
+            is_copied = are_copies_of_one([log_dir for log_dir in self.log_dirs if absolute(log_dir.path) in copies])
             severity = Severity.INFO if len(set(known)) == len(known) or is_copied else Severity.WARNING
-            paths = " and ".join(sorted(each.path for each in copies.values()))
+            paths = " and ".join(sorted(copy.path for copy in copies.values()))
             own = "" if severity is Severity.INFO else ", volumes of one broker, which would not start"
             own = ", copies of one log directory" if is_copied else own
             detail = f"{name} is in {paths}{own}"
             code = FindingCode.DUPLICATE_PARTITION
-            found += [Finding(code, severity, None, None, detail, each.path) for each in reversed(copies.values())]
-        return found
+            findings += [Finding(code, severity, None, None, detail, copy.path) for copy in reversed(copies.values())]
+        return findings
 
     def findings_together(self) -> list[Finding]:
         """Return the findings that need all directories: copies of a partition, and ids that do not match."""
@@ -124,8 +124,8 @@ class Inventory(Struct, frozen=True, kw_only=True):
         """
         several = self.duplicates()
         chosen = {
-            name: chosen_replica(name, found, replica)
-            for name, found in several.items()
+            name: chosen_replica(name, partitions, replica)
+            for name, partitions in several.items()
             if select.takes(name.topic, name.partition)
         }
         wanted = [
@@ -142,10 +142,10 @@ class Inventory(Struct, frozen=True, kw_only=True):
         choice.
         """
         name = PartitionName(topic, partition)
-        found = [each for each in self.partitions if each.name == name]
-        if not found:
+        partitions = [each for each in self.partitions if each.name == name]
+        if not partitions:
             raise UsageError(f"{name} is not in {', '.join(self.paths)}")
-        return found[0] if len(found) == 1 else chosen_replica(name, found, replica)
+        return partitions[0] if len(partitions) == 1 else chosen_replica(name, partitions, replica)
 
     def __getitem__(self, key: tuple[str, int]) -> Partition:
         return self.find(*key)
@@ -155,7 +155,7 @@ def chosen_replica(name: PartitionName, found: Sequence[Partition], replica: Pat
     """Return the directory of a topic-partition that `replica` chooses. Raises `ReplicaError` if it chooses none or
     several.
     """
-    paths = " and ".join(each.path for each in found)
+    paths = " and ".join(partition.path for partition in found)
     if replica is None:
         count = "two" if len(found) == 2 else str(len(found))
         where = f"{name} was found in {count} directories: {paths}"
@@ -163,7 +163,7 @@ def chosen_replica(name: PartitionName, found: Sequence[Partition], replica: Pat
     if replica == LONGEST:
         return max(found, key=lambda each: each.log_end_offset())
     wanted = real(replica)
-    matching = [each for each in found if _is_or_lies_in(each.path, wanted)]
+    matching = [partition for partition in found if _is_or_lies_in(partition.path, wanted)]
     if len(matching) != 1:
         raise ReplicaError(f"{name} is in {paths};", os.fspath(replica), f"chooses {len(matching)} of them")
     return matching[0]
@@ -230,14 +230,14 @@ class _Opened:
         """
         if not self.standalone:
             return
-        shown = {real(each.path) for found in self.log_dirs.values() for each in found.partitions
+        shown = {real(each.path) for log_dir in self.log_dirs.values() for each in log_dir.partitions
                  if each.state is DirectoryState.LIVE}  # fmt: skip
         directories = {real(each.path) for each in self.standalone if is_directory(each.path)}
-        for each in self.standalone:
-            place = real(each.path)
-            inside = is_directory(each.path) or os.path.dirname(place) not in shown | directories
+        for partition in self.standalone:
+            place = real(partition.path)
+            inside = is_directory(partition.path) or os.path.dirname(place) not in shown | directories
             if place not in shown and inside:
-                yield each
+                yield partition
 
     def _without(self, error: StorageError, path: str) -> None:
         """Record a directory that cannot be listed, and may be a log directory."""

@@ -60,9 +60,9 @@ def locate(partition: Partition, offset: int, *, through_damage: bool = False) -
     for batch in reader:
         if batch.last_offset >= offset and reader.segment is not None:
             insides, finding = look_inside(batch, limits=partition.limits)
-            found = [] if finding is None else [finding.in_file(reader.segment.path)]
+            findings = [] if finding is None else [finding.in_file(reader.segment.path)]
             located = _located(reader.segment, batch, offset, insides, partition.limits)
-            return located, [*reader.findings, *found]
+            return located, [*reader.findings, *findings]
     return None, list(reader.findings)
 
 

@@ -26,12 +26,12 @@ def lost_start(names: Iterable[str], epochs: Sequence[int], *, is_remote: bool) 
     """Return first and last offset (inclusive) missing before a directory's first segment; None if none are. `names`
     are its files, `epochs` the first offsets of its leader epochs; `is_remote`: the log may begin in a remote tier.
     """
-    parsed = {name: each for name in names if (each := parse_segment_file(name)) is not None}
+    parsed = {name: segment_file_name for name in names if (segment_file_name := parse_segment_file(name)) is not None}
     begins = first_base(parsed)
     if begins is None:
         return None
     left = [base for base in _without_log(parsed) if base < begins]
-    if not is_remote and not any(each.pending == DELETED for each in parsed.values()):
+    if not is_remote and not any(segment_file_name.pending == DELETED for segment_file_name in parsed.values()):
         left += [start for start in epochs if 0 <= start < begins]
     return (min(left), begins - 1) if left else None
 

@@ -135,7 +135,7 @@ class Partition:
         `kafkalog.tiers.tiering` decides whether something else is missing instead.
         """
         start, begins = self.checkpointed_log_start_offset, self.segments[0].base_offset if self.segments else 0
-        return start is not None and start < begins and any(each.start_offset <= start for each in self.leader_epochs)
+        return start is not None and start < begins and any(epoch.start_offset <= start for epoch in self.leader_epochs)
 
     def _own(self, limits: Limits) -> Limits:
         """Return the limits that a caller gave, or those of the partition if it gave none."""

@@ -117,13 +117,13 @@ def _transaction_index(source: Source, path: str, _base_offset: int, findings: l
         detail = f"{source.size} bytes are not a multiple of {ABORTED_TRANSACTION.size}"
         findings.append(_found(FindingCode.INDEX_SIZE_INVALID, path, detail))
     for _slot, fields in each_slot(source, ABORTED_TRANSACTION):
-        each = AbortedTransaction(*fields)
+        aborted_transaction = AbortedTransaction(*fields)
         yield {
-            "version": each.version,
-            "producerId": each.producer_id,
-            "firstOffset": each.first_offset,
-            "lastOffset": each.last_offset,
-            "lastStableOffset": each.last_stable_offset,
+            "version": aborted_transaction.version,
+            "producerId": aborted_transaction.producer_id,
+            "firstOffset": aborted_transaction.first_offset,
+            "lastOffset": aborted_transaction.last_offset,
+            "lastStableOffset": aborted_transaction.last_stable_offset,
         }
 
 
@@ -153,7 +153,7 @@ def _snapshot(source: Source, path: str, _base_offset: int, _findings: list[Find
 
 
 def _offsets(data: bytes, path: str) -> Iterable[Entry]:
-    return [each._asdict() for each in decode_offset_checkpoint(data, source=path)]
+    return [entry._asdict() for entry in decode_offset_checkpoint(data, source=path)]
 
 
 def _epochs(data: bytes, path: str) -> Iterable[Entry]:
@@ -161,8 +161,8 @@ def _epochs(data: bytes, path: str) -> Iterable[Entry]:
 
 
 def _metadata(data: bytes, path: str) -> Iterable[Entry]:
-    found = decode_partition_metadata(data, source=path)
-    return [{"version": found.version, "topic_id": found.topic_id}]
+    partition_metadata = decode_partition_metadata(data, source=path)
+    return [{"version": partition_metadata.version, "topic_id": partition_metadata.topic_id}]
 
 
 def _meta_properties(data: bytes, path: str) -> Iterable[Entry]:
@@ -170,8 +170,8 @@ def _meta_properties(data: bytes, path: str) -> Iterable[Entry]:
 
 
 def _clean_shutdown(data: bytes, _path: str) -> Iterable[Entry]:
-    found = decode_clean_shutdown(data)
-    return [{"version": found.version, "brokerEpoch": found.broker_epoch}]
+    clean_shutdown = decode_clean_shutdown(data)
+    return [{"version": clean_shutdown.version, "brokerEpoch": clean_shutdown.broker_epoch}]
 
 
 def _quorum_state(data: bytes, path: str) -> Iterable[Entry]:

@@ -53,7 +53,7 @@ def looking_for_timestamp(
         partition.segments[first:], start_offset=start, start_timestamp=timestamp, through_damage=through_damage,
         raises=findings is None and not through_damage, limits=limits, hold=False,
     )  # fmt: skip
-    found: OffsetAndTimestamp | None = None
+    offset_and_timestamp: OffsetAndTimestamp | None = None
     inside: list[Finding] = []
     for batch in walk:
         yield
@@ -63,14 +63,14 @@ def looking_for_timestamp(
             if isinstance(answer, Finding):
                 inside.append(answer if walk.segment is None else answer.in_file(walk.segment.path))
             else:
-                found = answer
-        if found is not None or (inside and not through_damage):
+                offset_and_timestamp = answer
+        if offset_and_timestamp is not None or (inside and not through_damage):
             break
     if findings is not None:
         findings.extend([*walk.findings, *inside])
     elif inside and not through_damage:
         raise raised(inside[0])
-    return found
+    return offset_and_timestamp
 
 
 def first_since(

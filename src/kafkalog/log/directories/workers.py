@@ -60,7 +60,7 @@ def groups_of(directories: Sequence[str]) -> list[Group]:
     for directory in directories:
         name = parse_partition_directory(directory)
         groups.setdefault(directory if name is None else (name.topic, name.partition), []).append(directory)
-    return [tuple(each) for each in groups.values()]
+    return [tuple(group) for group in groups.values()]
 
 
 _work: Callable[[Group], Any] | None = None

@@ -36,7 +36,7 @@ class LookedAt:
         have it.
         """
         directory, _, name = path.rpartition("/")
-        return next((each for each in self.listings.get(directory, ()) if each.name == name), None)
+        return next((entry for entry in self.listings.get(directory, ()) if entry.name == name), None)
 
     def is_missing(self, path: str) -> bool:
         """Whether the directory of a path was listed and does not have it."""

@@ -164,7 +164,7 @@ def wanted_offsets(
         first = partition.offset_for_timestamp(
             filter.start_timestamp, findings=findings, through_damage=True, limits=limits
         )
-        passed += [each for each in hiding(findings) if each.offset is None or each.offset >= (low or 0)]
+        passed += [finding for finding in hiding(findings) if finding.offset is None or finding.offset >= (low or 0)]
         low = max(low or 0, NO_END if first is None else first.offset)
     if filter.end_timestamp is not None:  # damage before it is met by who reads
         end = partition.offset_for_timestamp(filter.end_timestamp, through_damage=True, limits=limits)

@@ -190,12 +190,12 @@ class RecordReader:
         self.findings.extend(self._view.findings)
         selection = BatchSelection(self._view, include_control=self._control)
         self._is_damaged = has_batches = False
-        for found in self._batches if take is None else self._batches.by_run(after=after):
+        for batch in self._batches if take is None else self._batches.by_run(after=after):
             has_batches = True
-            if isinstance(found, RecordBatch):
-                yield from self._judged(found, selection)
+            if isinstance(batch, RecordBatch):
+                yield from self._judged(batch, selection)
             elif take is not None:
-                yield from self._run(found, selection, take)
+                yield from self._run(batch, selection, take)
             if selection.is_over or self._is_damaged:
                 break
         if not has_batches:

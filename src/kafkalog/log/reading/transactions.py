@@ -137,7 +137,7 @@ class StaysOpen:
         """Return the sentence about a log whose committed data ends at `first_offset`, if it is to be reported now;
         otherwise None.
         """
-        written = max((each.modified_ns for each in segments), default=0)
+        written = max((segment.modified_ns for segment in segments), default=0)
         if why is None or (patient and written > time.time_ns() - _PATIENCE_NS):
             return None
         if self._told.get(name) == first_offset:
@@ -327,7 +327,7 @@ class AbortedFilter:
         if not self._undecided:
             return False
         first, last = int(run["base_offset"][0]), int(run.last_offsets[-1])
-        return any(each.first_offset <= last and each.last_offset >= first for each in self._undecided)
+        return any(undecided.first_offset <= last and undecided.last_offset >= first for undecided in self._undecided)
 
     def rejects(self, batch: RecordBatch) -> bool:
         """Whether a consumer that reads committed data skips this batch."""

@@ -164,12 +164,12 @@ class _Files(MutableMapping[str, Content]):
         """Return an independent copy with only the files directly in some directories."""
         other = _Files({each: self._directories[each] for each in directories if each in self._directories})
         self._shared |= other._shared
-        for each in filter(None, directories):  # whoever takes a part asks for these
-            if each not in self._seen or each not in self._logs:
-                self.seen(each)
-                self.logs(each)
-            other._sorted[each], other._seen[each] = self._sorted[each], self._seen[each]
-            other._logs[each] = self._logs[each]
+        for directory in filter(None, directories):  # whoever takes a part asks for these
+            if directory not in self._seen or directory not in self._logs:
+                self.seen(directory)
+                self.logs(directory)
+            other._sorted[directory], other._seen[directory] = self._sorted[directory], self._seen[directory]
+            other._logs[directory] = self._logs[directory]
         return other
 
 

@@ -97,7 +97,7 @@ class _Around:
         """
         if self._passed < len(self._damages):
             self._close(None)
-        return {(self._segments[number].path, position): each for (number, position), each in self._unread.items()}
+        return {(self._segments[number].path, position): unread for (number, position), unread in self._unread.items()}
 
 
 class _Count:

@@ -89,7 +89,7 @@ class Cursor:
     @property
     def why(self) -> Finding:
         """Finding for which the last judged batch is not read. Raises StopIteration if there is none."""
-        return next(each for each in self.found if each.code in ENDING_CODES)
+        return next(finding for finding in self.found if finding.code in ENDING_CODES)
 
     def parts(self, found: BatchRun | RecordBatch, *, gaps: bool) -> Iterable[BatchRun | RecordBatch]:
         """Return the parts of a run without findings, and the batches between them, which must still be judged. A

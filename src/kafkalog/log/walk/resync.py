@@ -87,7 +87,7 @@ def _behind(header: AnyHeader, expected: Expected) -> Expected:
 
 def _candidates(source: Source, start: int, expected: Expected) -> Iterator[int]:
     """Yield the positions of possible v2 batches from `start` on, by the magic byte."""
-    return (found - MAGIC_POSITION for found in _finds(source, start + MAGIC_POSITION, _MAGIC_BYTE))
+    return (find - MAGIC_POSITION for find in _finds(source, start + MAGIC_POSITION, _MAGIC_BYTE))
 
 
 def _old_candidates(source: Source, start: int, expected: Expected) -> Iterator[int]:

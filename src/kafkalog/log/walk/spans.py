@@ -128,7 +128,7 @@ def _likely_cut(
     """Return the position of a batch that begins at an entry, and the offset that should come there; None if the
     headers do not fit the entries. Offsets in the entries are absolute here.
     """
-    heads = [source.read(each.position, BATCH.size) for each in (before, entry)]
+    heads = [source.read(offset_entry.position, BATCH.size) for offset_entry in (before, entry)]
     if any(len(head) < BATCH.size or head[MAGIC_POSITION] != BATCH_MAGIC for head in heads):
         return None
     first, second = (PLAIN.batch_header(head, 0) for head in heads)

@@ -127,8 +127,8 @@ class Commits:
 
     def why_partial(self, group: str) -> str | None:
         """Why the files may not have all commits of a group, or None."""
-        found = self._read()[2]
-        return found.logs.why_partial(coordinator_partition(group, found.logs.count or found.partition_count))
+        groups = self._read()[2]
+        return groups.logs.why_partial(coordinator_partition(group, groups.logs.count or groups.partition_count))
 
     @property
     def is_ready(self) -> bool:
@@ -136,10 +136,10 @@ class Commits:
         return self._recorded is not None and self._recorded[0] == self._stamp()
 
     def _stamp(self) -> object:
-        return tuple((each.path, each.segments) for each in self._own())
+        return tuple((partition.path, partition.segments) for partition in self._own())
 
     def _own(self) -> list[Partition]:
-        return [each for each in self._partitions() if each.topic == CONSUMER_OFFSETS_TOPIC]
+        return [partition for partition in self._partitions() if partition.topic == CONSUMER_OFFSETS_TOPIC]
 
     def _read(self) -> tuple[object, _ByGroup, Groups]:
         with self._reading:
@@ -147,9 +147,9 @@ class Commits:
             if self._recorded is None or self._recorded[0] != stamp:
                 groups = read_groups(self._own(), until=self._until, limits=DEFAULT_LIMITS)
                 commits = _ByGroup({
-                    (each.key.group, each.key.topic, each.key.partition):
-                    Commit(each.offset, each.leader_epoch, each.metadata)
-                    for group in groups.groups for each in group.offsets
+                    (offset.key.group, offset.key.topic, offset.key.partition):
+                    Commit(offset.offset, offset.leader_epoch, offset.metadata)
+                    for group in groups.groups for offset in group.offsets
                 })  # fmt: skip
                 self._recorded = stamp, commits, groups
             return self._recorded
@@ -168,7 +168,7 @@ class Commits:
     def commit(self, commits: dict[Key, Commit]) -> None:
         """Keep these commits. Raises `TooManyCommitsError`, and `StorageError` if the file cannot be written."""
         with self._lock:
-            new = {key: each for key, each in commits.items() if self._here.get(key) is None}
+            new = {key: commit for key, commit in commits.items() if self._here.get(key) is None}
             growth = sum(map(_size, commits.items()))
             if self._here.count + len(new) > _MOST or self._here.bytes + growth > _MOST_BYTES:
                 raise TooManyCommitsError

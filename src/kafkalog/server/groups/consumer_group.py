@@ -84,22 +84,22 @@ class ConsumerGroup(Struct, kw_only=True):
         """State of the group, with Kafka's names."""
         if not self.members:
             return EMPTY
-        done = all(each.epoch == self.epoch and not each.revoking and not each.is_waiting
-                   for each in self.members.values())  # fmt: skip
+        done = all(member.epoch == self.epoch and not member.revoking and not member.is_waiting
+                   for member in self.members.values())  # fmt: skip
         return STABLE if done else RECONCILING
 
     def retarget(self, counts: Mapping[str, int]) -> None:
         """Start a new epoch with a new target."""
         self.epoch += 1
         self.counts = counts
-        wanted = {each.id: each.wishes.topics for each in self.members.values()}
+        wanted = {member.id: member.wishes.topics for member in self.members.values()}
         self.target = uniform(wanted, counts, self.target)
 
     def is_outdated(self, counts: Mapping[str, int]) -> bool:
         """Return whether partition counts of subscribed topics differ from those of the target."""
         if counts is self.counts:
             return False
-        wanted = set[str]().union(*(each.wishes.topics for each in self.members.values()))
+        wanted = set[str]().union(*(member.wishes.topics for member in self.members.values()))
         if any(self.counts.get(name) != counts.get(name) for name in wanted):
             return True
         self.counts = counts
@@ -132,8 +132,8 @@ class ConsumerGroup(Struct, kw_only=True):
 
     def expire(self, now: float) -> list[str]:
         """Remove members that are silent or do not revoke in time. Returns their ids."""
-        gone = [each.id for each in self.members.values()
-                if each.expires <= now or (each.revoked_by is not None and each.revoked_by <= now)]  # fmt: skip
+        gone = [member.id for member in self.members.values()
+                if member.expires <= now or (member.revoked_by is not None and member.revoked_by <= now)]  # fmt: skip
         for each in gone:
             self.remove(each)
         return gone

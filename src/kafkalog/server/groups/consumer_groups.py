@@ -136,9 +136,9 @@ class ConsumerGroups:
 
     def _group(self, body: Fields) -> ConsumerGroup:
         name = body["group_id"]
-        found = self._groups.get(name)
-        if found is not None:
-            return found
+        consumer_group = self._groups.get(name)
+        if consumer_group is not None:
+            return consumer_group
         if self._is_classic(name):
             raise _RefusedError(Code.GROUP_ID_NOT_FOUND, f"the members of {name} use the classic protocol")
         if body["member_epoch"] != 0:
@@ -152,16 +152,16 @@ class ConsumerGroups:
         body = request.body
         instance = body["instance_id"]
         if instance is not None:
-            standing = next((each for each in group.members.values() if each.instance_id == instance), None)
+            standing = next((member for member in group.members.values() if member.instance_id == instance), None)
             if standing is not None and standing.id != body["member_id"]:
                 if body["member_epoch"] != 0:
                     raise _RefusedError(Code.FENCED_INSTANCE_ID, f"{instance} is another member now")
                 if not standing.is_away:
                     raise _RefusedError(Code.UNRELEASED_INSTANCE_ID, f"{instance} is a member that has not left")
                 return self._replaced(group, standing, body)
-        found = group.members.get(body["member_id"])
-        if found is not None:
-            return found
+        consumer_member = group.members.get(body["member_id"])
+        if consumer_member is not None:
+            return consumer_member
         if body["member_epoch"] != 0:
             raise _RefusedError(Code.UNKNOWN_MEMBER_ID, f"{body['member_id']} is not a member of {group.id}")
         if len(group.members) >= _MOST_MEMBERS:
@@ -202,10 +202,10 @@ class ConsumerGroups:
         """Raise `_RefusedError` if the members of all groups are too many or too large."""
         if new is None and growth <= 0:
             return
-        members = [each for group in self._groups.values() for each in group.members.values()]
+        members = [member for group in self._groups.values() for member in group.members.values()]
         more = growth + (0 if new is None else new.size)
         if (new is not None and len(members) >= _MOST_IN_ALL) or (
-            more + sum(each.size for each in members) > _MOST_CHARACTERS
+            more + sum(member.size for member in members) > _MOST_CHARACTERS
         ):
             raise _RefusedError(Code.GROUP_MAX_SIZE_REACHED, "all groups together have too many members")
 

@@ -132,8 +132,8 @@ class Coordinator:
 
     def _is_full(self, more: int) -> bool:
         """Return whether the members of all groups are too many or too large."""
-        count = sum(len(each.members) + len(each.pending) for each in self._groups.values())
-        return count >= _MOST_IN_ALL or more + sum(each.size for each in self._groups.values()) > _MOST_BYTES
+        count = sum(len(group.members) + len(group.pending) for group in self._groups.values())
+        return count >= _MOST_IN_ALL or more + sum(group.size for group in self._groups.values()) > _MOST_BYTES
 
     def _member(
         self, request: Request, host: str, group: Group, protocols: list[tuple[str, bytes]], now: float
@@ -301,7 +301,7 @@ def _find(group: Group | None, number: str, instance: str | None) -> Member | No
     if group is None:
         return None
     if instance is not None:
-        return next((each for each in group.members.values() if each.instance_id == instance), None)
+        return next((member for member in group.members.values() if member.instance_id == instance), None)
     return group.members.get(number)
 
 

@@ -82,16 +82,16 @@ class Group(Struct, kw_only=True):
     @property
     def size(self) -> int:
         """Approximate number of bytes held for its members."""
-        return len(self.id) + sum(map(len, self.pending)) + sum(each.size for each in self.members.values())
+        return len(self.id) + sum(map(len, self.pending)) + sum(member.size for member in self.members.values())
 
     def accepts(self, protocol_type: str, protocols: list[tuple[str, bytes]], besides: str) -> bool:
         """Return whether a member with these protocols is compatible with the others."""
-        others = [each for each in self.members.values() if each.id != besides]
+        others = [member for member in self.members.values() if member.id != besides]
         if not protocols or not protocol_type:
             return False
         if not others:
             return True
-        common = set.intersection(*({name for name, _ in each.protocols} for each in others))
+        common = set.intersection(*({name for name, _ in other.protocols} for other in others))
         return protocol_type == self.protocol_type and any(name in common for name, _ in protocols)
 
     def prepare(self, now: float) -> None:
@@ -101,14 +101,14 @@ class Group(Struct, kw_only=True):
         self.not_before = now + _INITIAL_DELAY_S if self.state is State.EMPTY else now
         self.state = State.PREPARING
         self.deadline = now + max((each.rebalance_s for each in self.members.values()), default=0)
-        for each in self.members.values():
-            each.is_syncing = False
+        for member in self.members.values():
+            member.is_syncing = False
 
     def tick(self, now: float) -> bool:
         """Expire members and finish a rebalance that is due. Returns whether anything changed."""
         changed = self._expire(now)
         if self.state is State.PREPARING:
-            everybody = all(each.is_joining for each in self.members.values()) and not self.pending
+            everybody = all(member.is_joining for member in self.members.values()) and not self.pending
             if (everybody and now >= self.not_before) or now >= self.deadline:
                 self._complete(now)
                 return True
@@ -118,8 +118,8 @@ class Group(Struct, kw_only=True):
         self.pending = {each: until for each, until in self.pending.items() if until > now}
         gone = [each for each in self.members.values()
                 if each.expires <= now and not each.is_joining and not each.is_syncing]  # fmt: skip
-        for each in gone:
-            self.remove(each.id, now)
+        for member in gone:
+            self.remove(member.id, now)
         return bool(gone)
 
     def remove(self, member_id: str, now: float) -> None:
@@ -133,8 +133,8 @@ class Group(Struct, kw_only=True):
             self.prepare(now)
 
     def _complete(self, now: float) -> None:
-        for each in [each for each in self.members.values() if not each.is_joining]:
-            del self.members[each.id]
+        for member in [each for each in self.members.values() if not each.is_joining]:
+            del self.members[member.id]
         self.generation += 1
         if not self.members:
             self.state, self.leader, self.protocol = State.EMPTY, "", ""
@@ -143,25 +143,25 @@ class Group(Struct, kw_only=True):
         self.protocol = self._chosen()
         if self.leader not in self.members:
             self.leader = next(iter(self.members))
-        for each in self.members.values():
-            each.is_joining, each.joined, each.assignment = False, self.generation, b""
-            each.expires = now + max(each.session_s, each.rebalance_s)
+        for member in self.members.values():
+            member.is_joining, member.joined, member.assignment = False, self.generation, b""
+            member.expires = now + max(member.session_s, member.rebalance_s)
 
     def _chosen(self) -> str:
         """Return the protocol preferred by most members among those all members support (`selectProtocol`)."""
         common = set.intersection(*({name for name, _ in each.protocols} for each in self.members.values()))
         votes: dict[str, int] = {}
-        for each in self.members.values():
-            favorite = next((name for name, _ in each.protocols if name in common), "")
+        for member in self.members.values():
+            favorite = next((name for name, _ in member.protocols if name in common), "")
             votes[favorite] = votes.get(favorite, 0) + 1
         return max(votes, key=lambda name: votes[name])
 
     def assign(self, assignments: list[Fields], now: float) -> None:
         """Store the leader's assignment."""
-        for each in assignments:
-            member = self.members.get(each["member_id"])
+        for assignment in assignments:
+            member = self.members.get(assignment["member_id"])
             if member is not None:
-                member.assignment = each["assignment"]
+                member.assignment = assignment["assignment"]
         self.state = State.STABLE
         for member in self.members.values():
             member.is_syncing = False

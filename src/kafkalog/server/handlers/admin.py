@@ -97,8 +97,8 @@ class AdminHandler:
 def _wrong(components: Iterable[Fields]) -> tuple[Code, str]:
     """Error for an invalid filter (`ClientQuotasImage.describe`)."""
     seen: set[str] = set()
-    for each in components:
-        kind, match = each["entity_type"], each["match"]
+    for component in components:
+        kind, match = component["entity_type"], component["match"]
         if not kind:
             return Code.INVALID_REQUEST, "Invalid empty entity type."
         if kind in seen:
@@ -106,9 +106,9 @@ def _wrong(components: Iterable[Fields]) -> tuple[Code, str]:
         seen.add(kind)
         if kind not in ("user", "client-id", "ip"):
             return Code.UNSUPPORTED_VERSION, f"Unsupported entity type {brief(kind)}"
-        name = {_EXACT: "EXACT", _DEFAULT: "DEFAULT", _ANY: "SPECIFIED"}.get(each["match_type"])
+        name = {_EXACT: "EXACT", _DEFAULT: "DEFAULT", _ANY: "SPECIFIED"}.get(component["match_type"])
         if name is None:
-            return Code.INVALID_REQUEST, f"Unknown match type {each['match_type']}"
+            return Code.INVALID_REQUEST, f"Unknown match type {component['match_type']}"
         if name == "EXACT" and match is None:
             return Code.INVALID_REQUEST, "Request specified MATCH_TYPE_EXACT, but set match string to null."
         if name != "EXACT" and match is not None:

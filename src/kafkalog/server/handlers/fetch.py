@@ -98,9 +98,9 @@ class FetchHandler:
 
     def of(self, catalog: Served) -> FetchHandler:
         """Return a handler for a part of the catalog."""
-        found = copy(self)
-        found._catalog = catalog  # noqa: SLF001 - its own
-        return found
+        fetch_handler = copy(self)
+        fetch_handler._catalog = catalog  # noqa: SLF001 - its own
+        return fetch_handler
 
     def fetch(self, request: Request, connection: Connection) -> Answer:
         """Return the response, or a promise if there are fewer bytes than the client wants."""
@@ -242,8 +242,8 @@ class FetchHandler:
                 found.high_watermark = asked.offset
         if transactions is not None and read.range is not None:
             found.aborted = [
-                {"producer_id": each.producer_id, "first_offset": each.first_offset}
-                for each in transactions.between(asked.offset, read.next_offset)
+                {"producer_id": aborted_transaction.producer_id, "first_offset": aborted_transaction.first_offset}
+                for aborted_transaction in transactions.between(asked.offset, read.next_offset)
             ]
         return found
 

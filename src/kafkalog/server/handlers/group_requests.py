@@ -178,8 +178,8 @@ class GroupHandler:
 
     def describe_consumer_groups(self, request: Request) -> Fields:
         """Answer `ConsumerGroupDescribe`."""
-        recorded = {each.group_id: each.epoch for each in self._commits.recorded_groups()
-                    if each.type.lower() == _CONSUMER}  # fmt: skip
+        recorded = {recorded_group.group_id: recorded_group.epoch for recorded_group in self._commits.recorded_groups()
+                    if recorded_group.type.lower() == _CONSUMER}  # fmt: skip
         return self._consumer_groups.describe(request, recorded)
 
     def _described(self, name: str, group: Group | None, recorded: RecordedGroup | None, version: int) -> Fields:
@@ -188,10 +188,10 @@ class GroupHandler:
                           "authorized_operations": _UNKNOWN_OPERATIONS}  # fmt: skip
         if group is not None:
             members = [
-                {"member_id": each.id, "group_instance_id": each.instance_id, "client_id": each.client_id,
-                 "client_host": each.client_host, "member_metadata": each.metadata(group.protocol),
-                 "member_assignment": each.assignment}
-                for each in group.members.values()
+                {"member_id": member.id, "group_instance_id": member.instance_id, "client_id": member.client_id,
+                 "client_host": member.client_host, "member_metadata": member.metadata(group.protocol),
+                 "member_assignment": member.assignment}
+                for member in group.members.values()
             ]  # fmt: skip
             return {**answer, "group_state": group.state.value, "protocol_type": group.protocol_type,
                     "protocol_data": group.protocol, "members": members}  # fmt: skip
@@ -208,7 +208,7 @@ class GroupHandler:
 
 def _once(groups: list[Fields]) -> list[Fields]:
     """Drop repeated groups."""
-    return list({each["group_id"]: each for each in groups}.values())
+    return list({group["group_id"]: group for group in groups}.values())
 
 
 def _label(topic: Fields) -> str:

@@ -92,9 +92,9 @@ def _find(log: ServedLog, when: int, *, committed: bool) -> Sliced[OffsetAndTime
     if when in (EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING):
         offset = _of_tiers(when, bounds.start, tier_bounds(bounds.partition))
         return OffsetAndTimestamp(offset, _UNKNOWN, _epoch_at(log, offset))
-    found = yield from log.of_time(None if when == MAX_TIMESTAMP else when)
+    offset_and_timestamp = yield from log.of_time(None if when == MAX_TIMESTAMP else when)
     limit = (yield from log.finding_committed()).last_stable_offset if committed else bounds.end
-    return found if found is not None and found.offset < limit else None
+    return offset_and_timestamp if offset_and_timestamp is not None and offset_and_timestamp.offset < limit else None
 
 
 def _of_tiers(when: int, start: int, tiers: TierBounds | None) -> int:
@@ -110,4 +110,4 @@ def _of_tiers(when: int, start: int, tiers: TierBounds | None) -> int:
 
 def _epoch_at(log: ServedLog, offset: int) -> int:
     """Return the leader epoch of an offset; -1 if unknown."""
-    return max((each.epoch for each in log.epochs if each.start_offset <= offset), default=_UNKNOWN)
+    return max((epoch.epoch for epoch in log.epochs if epoch.start_offset <= offset), default=_UNKNOWN)

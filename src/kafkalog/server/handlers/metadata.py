@@ -62,7 +62,7 @@ class MetadataHandler:
             topics = list({each["name"] or each["topic_id"]: each for each in
                            (self._named(*name) for name in named)}.values())  # fmt: skip
             if request.version < _NAME_MAY_BE_NULL:
-                topics = [{**each, "name": each["name"] or ""} for each in topics]
+                topics = [{**topic, "name": topic["name"] or ""} for topic in topics]
         return {
             "brokers": [self.broker], "cluster_id": self._catalog.cluster.id, "controller_id": self._node,
             "topics": topics,
@@ -126,8 +126,8 @@ class MetadataHandler:
             last = min(topic.partition_count, first + left)
             fields = self._topic(topic)
             fields["partitions"] = [
-                {**each, "eligible_leader_replicas": [], "last_known_elr": []}  # null ends the Java client
-                for each in fields["partitions"][first:last]
+                {**field, "eligible_leader_replicas": [], "last_known_elr": []}  # null ends the Java client
+                for field in fields["partitions"][first:last]
             ]
             topics.append(fields)
             left -= last - first

@@ -58,8 +58,8 @@ class ProducersHandler:
             with self._lock:
                 kept = self._known.get((topic, number))
             if kept is None or kept[0] != bounds:
-                (found,) = read_producers([bounds.partition])
-                kept = bounds, [_fields(each) for each in found.producers]
+                (partition_producers,) = read_producers([bounds.partition])
+                kept = bounds, [_fields(producer) for producer in partition_producers.producers]
                 with self._lock:
                     self._known[topic, number] = kept
                     while len(self._known) > _REMEMBERED:

@@ -64,12 +64,12 @@ def _missing(number: int) -> Fields:
 
 def _described(log: QuorumLog) -> Fields:
     state = log.state
-    directories = {each.voter_id: encode_uuid(each.directory_id) for each in log.voters}
+    directories = {voter.voter_id: encode_uuid(voter.directory_id) for voter in log.voters}
     voters = [
-        {"replica_id": each, "replica_directory_id": directories.get(each, NO_DIRECTORY),
-         "log_end_offset": log.end if each == log.node else _UNKNOWN, "last_fetch_timestamp": _UNKNOWN,
+        {"replica_id": voter_id, "replica_directory_id": directories.get(voter_id, NO_DIRECTORY),
+         "log_end_offset": log.end if voter_id == log.node else _UNKNOWN, "last_fetch_timestamp": _UNKNOWN,
          "last_caught_up_timestamp": _UNKNOWN}
-        for each in log.voter_ids
+        for voter_id in log.voter_ids
     ]  # fmt: skip
     return {
         "leader_id": _UNKNOWN if state is None else state.leader_id, "leader_epoch": log.latest_epoch,
@@ -79,7 +79,7 @@ def _described(log: QuorumLog) -> Fields:
 
 def _nodes(log: QuorumLog) -> list[Fields]:
     return [
-        {"node_id": each.voter_id,
-         "listeners": [{"name": one.name, "host": one.host, "port": one.port} for one in each.endpoints]}
-        for each in log.voters
+        {"node_id": voter.voter_id,
+         "listeners": [{"name": one.name, "host": one.host, "port": one.port} for one in voter.endpoints]}
+        for voter in log.voters
     ]  # fmt: skip

@@ -108,7 +108,7 @@ class Sessions:
             weight = sum(map(_weight, partitions))
             if weight > _MOST_PARTITIONS:
                 return None
-            held = sum(each.weight for each in self._all.values())
+            held = sum(fetch_session.weight for fetch_session in self._all.values())
             while self._all and (len(self._all) >= _MOST_SESSIONS or held + weight > _MOST_PARTITIONS):
                 oldest = next(iter(self._all.values()))
                 if now - oldest.used < _EVICTED_AFTER_S:

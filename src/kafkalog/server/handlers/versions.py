@@ -26,14 +26,14 @@ def api_versions(request: Request, cluster: ClusterFacts, told: Sequence[Api]) -
     """
     keys = [
         {
-            "api_key": each.key,
-            "min_version": _OLDEST_PRODUCE if each.key == PRODUCE else each.versions.start,
-            "max_version": each.versions.stop - 1,
+            "api_key": api.key,
+            "min_version": _OLDEST_PRODUCE if api.key == PRODUCE else api.versions.start,
+            "max_version": api.versions.stop - 1,
         }
-        for each in told
+        for api in told
     ]
     if request.unsupported:
-        own = [each for each in keys if each["api_key"] == request.api.key]
+        own = [key for key in keys if key["api_key"] == request.api.key]
         return {"error_code": Code.UNSUPPORTED_VERSION, "api_keys": own}
     wanted, node = request.body.get("cluster_id"), request.body.get("node_id", _NOBODY)
     if (wanted is None) is not (node == _NOBODY):

@@ -83,15 +83,15 @@ def read_chunk_index(fields: Mapping[str, Any]) -> ChunkIndex:
     kind = text(fields, "type")
     if kind == "fixed":
         packed, last = natural(fields, "transformedChunkSize"), natural(fields, "finalTransformedChunkSize")
-        found = ChunkIndex(size, chunk_size, None, packed, last)
+        chunk_index = ChunkIndex(size, chunk_size, None, packed, last)
     elif kind == "variable":
         sizes = _sizes(text(fields, "transformedChunks"))
-        found = ChunkIndex(size, chunk_size, array("q", accumulate(sizes, initial=0)), 0, 0)
-        if len(sizes) != max(found.count, 1):
-            raise FormatError(f"{len(sizes)} chunks, and a log of {size} bytes has {found.count} of {chunk_size}")
+        chunk_index = ChunkIndex(size, chunk_size, array("q", accumulate(sizes, initial=0)), 0, 0)
+        if len(sizes) != max(chunk_index.count, 1):
+            raise FormatError(f"{len(sizes)} chunks, and a log of {size} bytes has {chunk_index.count} of {chunk_size}")
     else:
         raise FormatError(f"a chunk index of type {kind!r:.40}, which is none that is known (fixed, variable)")
-    return found
+    return chunk_index
 
 
 def _sizes(encoded: str) -> array[int]:

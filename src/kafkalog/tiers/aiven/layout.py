@@ -63,10 +63,10 @@ class AivenTier:
     @classmethod
     def fits(cls, place: str, names: Iterable[str]) -> bool:
         """Return whether a topic's directory is there with directories named like partitions."""
-        for each in names:
-            if _topic(each) is not None and any(
+        for name in names:
+            if _topic(name) is not None and any(
                 _partition(entry.name) is not None and entry.is_dir()
-                for entry in scan_directory(f"{place.rstrip('/')}/{each}")
+                for entry in scan_directory(f"{place.rstrip('/')}/{name}")
             ):
                 return True
         return False
@@ -76,14 +76,14 @@ class AivenTier:
     def segments(self) -> list[ListedSegment]:
         """Return all segments with an object of a known name."""
         self._others = []
-        found: list[ListedSegment] = []
+        segments: list[ListedSegment] = []
         for entry in scan_directory(self.place):
             named = _topic(entry.name) if entry.is_dir() else None
             if named is None:
                 self._others.append(entry.path)
             else:
-                found += self._of_topic(entry.path, *named)
-        return sorted(found, key=lambda each: (each.topic, each.partition, each.topic_id, each.base_offset, each.id))
+                segments += self._of_topic(entry.path, *named)
+        return sorted(segments, key=lambda each: (each.topic, each.partition, each.topic_id, each.base_offset, each.id))
 
     def _of_topic(self, path: str, name: str, topic_id: str) -> Iterable[ListedSegment]:
         listed: dict[tuple[int, int, str], dict[str, RemoteObject]] = defaultdict(dict)
@@ -99,8 +99,8 @@ class AivenTier:
                     continue
                 status = entry.stat()
                 base, segment_id, suffix = named
-                made = RemoteObject(entry.path, status.st_size, status.st_mtime_ns, is_packed=True)
-                listed[number, base, segment_id][suffix] = made
+                remote_object = RemoteObject(entry.path, status.st_size, status.st_mtime_ns, is_packed=True)
+                listed[number, base, segment_id][suffix] = remote_object
         topic = self._without_prefix(name, topic_id, listed)
         for (number, base, segment_id), objects in listed.items():
             yield _listed(topic, topic_id, number, base, segment_id, objects)
@@ -158,24 +158,24 @@ class AivenTier:
         if log is None or listed.lacking:
             return None
         manifest = self._manifest(log.path.rpartition(".")[0] + _MANIFEST)
-        found = manifest.described
-        if found is None:
+        described = manifest.described
+        if described is None:
             return None
         return RemoteSegment(
             topic=listed.topic,
             topic_id=listed.topic_id,
             partition=listed.partition,
             id=listed.id,
-            start_offset=found.start_offset,
-            end_offset=found.end_offset,
-            max_timestamp=found.max_timestamp,
+            start_offset=described.start_offset,
+            end_offset=described.end_offset,
+            max_timestamp=described.max_timestamp,
             size=manifest.chunks.size,
-            leader_epochs=found.leader_epochs,
+            leader_epochs=described.leader_epochs,
             has_transaction_index=manifest.indexes.get(TRANSACTIONS, (0, 0))[1] > 0,
             custom_metadata=None,
             events=(
                 RemoteSegmentEvent(
-                    RemoteSegmentState.COPY_SEGMENT_FINISHED, found.event_timestamp, found.broker_id, -1, -1
+                    RemoteSegmentState.COPY_SEGMENT_FINISHED, described.event_timestamp, described.broker_id, -1, -1
                 ),
             ),
         )

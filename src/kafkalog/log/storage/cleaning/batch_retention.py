@@ -103,7 +103,7 @@ class BatchRetention(Struct, kw_only=True):
     @property
     def last_offsets_of_empty(self) -> list[int]:
         """Last offsets of data batches that may remain without a record; see `keeps_empty`."""
-        return [self.upper_bound - 1, *(each.last_batch.last_offset for each in self.producers.values())]
+        return [self.upper_bound - 1, *(producer.last_batch.last_offset for producer in self.producers.values())]
 
     def _is_past_horizon(self, batch: LogBatch) -> bool:
         horizon = _horizon(batch)

@@ -83,11 +83,11 @@ def _special(run: BatchRun) -> list[int]:
 
 def take_offsets(segment: LogSegment, start: int, offsets: KeyColumns, transactions: CleanedTransactions) -> bool:
     """Put the keys of one segment into `offsets`, from offset `start` on; return False if there was no room for one."""
-    for found in _runs(segment.log, segment.offset_index.lookup(start).position):
-        if isinstance(found, LogBatch):
-            has_room = take_batch(found, start, offsets, transactions)
+    for run in _runs(segment.log, segment.offset_index.lookup(start).position):
+        if isinstance(run, LogBatch):
+            has_room = take_batch(run, start, offsets, transactions)
         else:
-            has_room = _take_run(found, start, offsets, transactions)
+            has_room = _take_run(run, start, offsets, transactions)
         if not has_room:
             return False
     return True
@@ -170,11 +170,11 @@ def clean_segment(
     """Write what is kept of a segment. If records cannot be written, the error has no details: the caller repeats it
     one by one.
     """
-    for found in _runs(segment.log):
-        if isinstance(found, LogBatch):
-            output.put(retention.retained(found, keeps_old_deletes=keeps_old_deletes), segment)
+    for run in _runs(segment.log):
+        if isinstance(run, LogBatch):
+            output.put(retention.retained(run, keeps_old_deletes=keeps_old_deletes), segment)
         else:
-            _Kept(found, segment, retention, output).write()
+            _Kept(run, segment, retention, output).write()
 
 
 class _Kept:
