@@ -127,8 +127,10 @@ class BatchOutline(Struct, frozen=True):
 
 
 def outline_of(header: OutlinedHeader) -> BatchOutline:
-    """Return the outline of a batch from its header. Missing and negative times become None."""
-    first, last = (time if time >= 0 else None for time in (header.first_timestamp, header.max_timestamp))
+    """Return the outline of a batch from its header. A time that is missing, negative or 0, as in overwritten bytes,
+    becomes None.
+    """
+    first, last = (time if time > 0 else None for time in (header.first_timestamp, header.max_timestamp))
     return BatchOutline(header.first_offset, header.last_offset, header.claimed_records, first, last)
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.findings import Severity
 from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
 from kafkalog.codec.wording import counted
 from kafkalog.log.disk.files import scan_directory
@@ -96,6 +97,10 @@ def _state(plan: Plan, name: str) -> str:
         return "could not be examined"
     end = next((f" and ends at {each.log_end_offset}" for each in plan.partitions if each.name == name), "")
     held = "" if kept.records_kept is None else f": {counted(kept.records_kept, 'record')} of it can be kept"
+    codes = {finding.code for finding in plan.findings
+             if finding.severity is not Severity.INFO and (finding.file or "").startswith(f"{name}/")}  # fmt: skip
     if name in plan.choice.by_partition:
         return f"is damaged, or lacks records{held}"
+    if codes:
+        return f"has {', '.join(sorted(codes))}{end}"
     return f"is sound{end}"

@@ -10,7 +10,7 @@ from kafkalog.codec.wording import counted
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.decide.ways import Measured
 
-__all__ = ["first_names", "lost_beside", "lost_text", "sentence_of_lost"]
+__all__ = ["first_names", "lost_beside", "lost_text", "records_text", "sentence_of_lost"]
 
 _NAMED = 3
 
@@ -25,20 +25,27 @@ def lost_text(found: Measured, number: Callable[[int], str] = str) -> str:
     return text if found.is_exact else f"about {text}"
 
 
+def records_text(found: Measured) -> str:
+    """Text of the number of lost records: `7 records`, `about 7 records`, `no record`. A number that is derived from
+    offsets is never called a lower bound, because offsets also belong to transaction markers.
+    """
+    if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
+        return "an unknown number of records"
+    if found.records_lost == 0:
+        return "no record"
+    lost = counted(found.records_lost, "record")
+    if found.uncounted:
+        return f"about {lost} and an unknown number more" if found.is_estimate else f"at least {lost}"
+    return lost if found.is_exact else f"about {lost}"
+
+
 def sentence_of_lost(found: Measured) -> str:
     """Text after "it loses"; skipped records are named separately from lost ones, as in the table."""
     if found.records_lost is None:
         return "an unknown number of records"
-    if found.records_lost == 0:
-        lost = "no record" if found.is_exact else "an unknown number of records"
-        if not found.records_hidden and found.is_exact:
-            return "nothing"
-    else:
-        lost = counted(found.records_lost, "record")
-        if found.uncounted:
-            lost = f"about {lost} and an unknown number more" if found.is_estimate else f"at least {lost}"
-        elif not found.is_exact:
-            lost = f"about {lost}"
+    if found.records_lost == 0 and found.is_exact and not found.records_hidden:
+        return "nothing"
+    lost = records_text(found)
     return f"{lost} and skips {found.records_hidden}" if found.records_hidden else lost
 
 

@@ -135,3 +135,16 @@ def test_ages_count_until_now() -> None:
     opened, _findings = open_transactions(places, read_transactions(partitions), now_ms=1 << 41)
     assert opened
     assert all(each.age_ms == (1 << 41) - each.producer.last_timestamp for each in opened)
+
+
+def test_damage_before_the_newest_snapshot_leaves_the_transactions_that_a_start_sees(tmp_path: Path) -> None:
+    whole, root = brokers("4.1.1/txn")[0], own_copy(brokers("4.1.1/txn")[0], tmp_path / "broker")
+    log = root / "trades-41-0" / f"{86:020d}.log"
+    data = bytearray(log.read_bytes())
+    data[4096:8192] = bytes(4096)
+    log.write_bytes(data)
+    there = next(each for each in read_producers(open_all(whole).readable()) if str(each.partition.name) == "trades-41-0")
+    here = next(each for each in read_producers(open_all(root).readable()) if str(each.partition.name) == "trades-41-0")
+    assert (here.last_stable_offset, here.log_end_offset) == (there.last_stable_offset, there.log_end_offset)
+    assert {each.producer_id for each in here.producers if each.transaction_start is not None} == {1002, 1003}
+    assert "marker lost" not in kafkalog("transactions", root).out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.recovery.act.journal import Journal
 from testkit.made.batches import batch, record
+from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 from testkit.running.page import parsed, table_named
 
@@ -141,3 +143,35 @@ def test_a_recovery_of_an_earlier_version_did_not_note_what_it_lost(volumes: lis
     assert (run["state"], run["lost"]) == ("finished", None)
     page = parsed(kafkalog("report", path, "-o", "-").out)
     assert "not noted" in [cell.text for cell in table_named(page, f"Recoveries of {path}").all("td")]
+
+
+def test_a_header_in_overwritten_bytes_tells_no_time(tmp_path: Path) -> None:
+    root = own_copy(brokers("4.1.1/txn")[0], tmp_path / "broker")
+    log = root / "trades-41-0" / f"{86:020d}.log"
+    data = bytearray(log.read_bytes())
+    data[4096:8192] = bytes(4096)  # the batch at 4071 has its timestamps there
+    log.write_bytes(data)
+    for shown in (markdown(root), kafkalog("plan", root).out):
+        assert "1970" not in shown
+        assert "2021-07-14" in shown
+
+
+def test_a_partition_that_the_start_empties_is_affected_and_lost(tmp_path: Path) -> None:
+    root = own_copy(brokers("4.1.1/txn")[0], tmp_path / "broker")
+    (other,) = brokers("4.1.1/crash")
+    shutil.rmtree(root / "sensors-22-0")
+    shutil.copytree(other / "metrics-21-1", root / "sensors-22-0")
+    text = markdown(root)
+    assert "- Affected: sensors-22-0" in text
+    assert "- Lost by the start: all or part of 1 partition (sensors-22-0)" in text
+    assert "no record, as far as the logs themselves tell" not in text
+
+
+def test_a_number_from_offsets_is_no_lower_bound(tmp_path: Path) -> None:
+    root = own_copy(brokers("4.1.1/txn")[0], tmp_path / "broker")
+    for path in (root / "trades-41-0").iterdir():
+        if path.stem.isdigit() and int(path.stem) > 86:
+            path.unlink()
+    text = markdown(root)
+    assert "about" in text
+    assert "at least" not in text

@@ -18,7 +18,7 @@ from kafkalog.inspect.facts import PartitionFacts, Planned, ReportFacts
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
 from kafkalog.recovery.act.history import RunInfo, RunState
 from kafkalog.recovery.decide.choice import ranges_text
-from kafkalog.recovery.decide.losses import lost_text
+from kafkalog.recovery.decide.losses import lost_text, records_text
 from kafkalog.recovery.decide.ways import LostRange, Measured, RecoveryWay, total
 from kafkalog.words.order import natural_order
 
@@ -66,15 +66,6 @@ def recommended_of(planned: Planned) -> RecoveryWay | None:
     """The recommended way if one of the ways loses something; None otherwise, or if none is recommended."""
     best = planned.choice.recommended
     return best if planned.is_choice else None
-
-
-def records_text(lost: Measured) -> str:
-    """Text of a number of lost records: `7 records`, `at least 7 records`, `no record`."""
-    if lost.records_lost is None:
-        return "an unknown number of records"
-    if lost.records_lost == 0 and lost.is_exact:
-        return "no record"
-    return f"{'' if lost.is_exact else 'at least '}{counted(lost.records_lost, 'record')}"
 
 
 def total_for_good(facts: ReportFacts) -> Measured:

@@ -8,7 +8,9 @@ from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import ReportFacts
+from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.decide.choice import ranges_text
+from kafkalog.recovery.decide.losses import lost_beside
 from kafkalog.reporting.losses import (
     loss_of_run,
     recommended_of,
@@ -29,8 +31,9 @@ _NOT_COUNTED = codes_with(Trait.HIDES_DIRECTORY) | {FindingCode.PARTITION_MISSIN
 def summary_of(facts: ReportFacts) -> list[tuple[str, str]]:
     """Return names and sentences, in the order of a reader's questions."""
     rows = [("Broker", _listed(dict.fromkeys(_brokers(facts)), "not told by any meta.properties"))]
-    hurt = [partition for partition in facts.examined.partitions if partition.words]
-    rows.append(("Affected", _listed(dict.fromkeys(partition_facts.name for partition_facts in hurt), "no partition")))
+    hurt = [partition.name for partition in facts.examined.partitions if partition.words]
+    lost = [name for node in _nodes(facts) for name in (*node.lost, *node.strays)]
+    rows.append(("Affected", _listed(dict.fromkeys([*hurt, *lost]), "no partition")))
     missing = [finding for finding in facts.findings if finding.code in _NOT_COUNTED]
     rows += _losses(facts)
     if missing:
@@ -51,11 +54,20 @@ def _brokers(facts: ReportFacts) -> Iterator[str]:
             yield f"broker {each.node_id}" + ("" if each.cluster_id is None else f" of cluster {each.cluster_id}")
 
 
+def _nodes(facts: ReportFacts) -> list[NodeStart]:
+    """Forecasts of the start of the nodes that these directories belong to."""
+    forecasts = (planned.forecast for planned in facts.planned)
+    return [forecast.node for forecast in forecasts if forecast is not None and forecast.node is not None]
+
+
 def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
     """Yield what the recommended way of each directory loses, what a simple start loses, and what was lost before."""
     told = [(planned, way) for planned in facts.planned if (way := recommended_of(planned)) is not None]
     unknown = [each for each in facts.planned if each.forecast is None]
-    if not told:
+    beside = "; ".join(lost_beside(_nodes(facts), facts.findings))
+    if beside:
+        yield "Lost by the start", beside
+    if not told and not beside:
         nothing = "nothing more" if runs_that_lost(facts) else "no record"
         yield "Lost", "unknown: no plan could be made" if unknown else f"{nothing}, as far as the logs themselves tell"
     for planned, way in told:

@@ -88,8 +88,8 @@ def _broker(result: RecoveryResult) -> str:
     if result.plan.survey.is_partial:
         of_node = ", but " + _of_node(result.node) if result.node is not None and result.leaves_a_fault else ""
         return (
-            "a broker that starts on it now opens the partitions that were recovered and changes nothing in them; the "
-            f"others were not examined{of_node}"
+            "a broker that starts on the directory changes nothing in the partitions that were recovered; whether it "
+            f"starts was not examined: `kafkalog plan` of the whole log directory tells{of_node}"
         )
     if result.plan.mode is Mode.KAFKA:
         return "this is what the broker would have left: at its next start it continues from here"

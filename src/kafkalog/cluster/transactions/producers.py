@@ -23,7 +23,7 @@ from kafkalog.log.reading.opened_below import start_of_state
 from kafkalog.log.reading.transactions import marker_of
 from kafkalog.log.storage.java import InvalidTxnStateError
 from kafkalog.log.storage.producers.state import AppendOrigin, ProducerAppendInfo, ProducerStateEntry
-from kafkalog.log.walk.on_damage import STOP
+from kafkalog.log.walk.on_damage import SKIP
 
 __all__ = ["LastMarker", "PartitionProducer", "PartitionProducers", "read_producers"]
 
@@ -118,42 +118,61 @@ class _Tracker:
         )
 
 
-def _from_snapshots(
-    partition: Partition, end: int, known: dict[int, ProducerStateEntry], limits: Limits
-) -> list[Finding]:
-    """Add producers of the newest readable snapshot within the log that the log does not have."""
-    findings = []
-    for path in reversed(partition.snapshots):
-        parsed = parse_segment_file(path.rsplit("/", 1)[-1])
-        if parsed is None or not partition.log_start_offset < parsed.base_offset <= end:
-            continue  # a start deletes it
-        with FileSource(path) as file:
-            try:
-                entries = read_producer_snapshot(file, source=path, limits=limits)
-            except FormatError as error:
-                finding = Finding(FindingCode.SNAPSHOT_INVALID, Severity.WARNING, None, None, error.message, path)
-                findings.append(finding)
+class _Snapshots:
+    """The producer snapshots of a partition that a start does not delete."""
+
+    def __init__(self, partition: Partition, limits: Limits) -> None:
+        self._limits = limits
+        self._paths: dict[int, str] = {}
+        for path in partition.snapshots:
+            parsed = parse_segment_file(path.rsplit("/", 1)[-1])
+            if parsed is not None and parsed.base_offset > partition.log_start_offset:
+                self._paths[parsed.base_offset] = path
+        self.findings: dict[str, Finding] = {}
+
+    def newest(self, low: int, high: int) -> dict[int, ProducerStateEntry] | None:
+        """Return producer id -> producer of the newest readable snapshot at an offset from `low` to `high`, both
+        inclusive; None if there is none.
+        """
+        for offset in sorted((offset for offset in self._paths if low <= offset <= high), reverse=True):
+            path = self._paths[offset]
+            if path in self.findings:
                 continue
-            for entry in entries:
-                known.setdefault(entry.producer_id, ProducerStateEntry.from_entry(entry))
-        break
-    return findings
+            try:
+                with FileSource(path) as file:
+                    entries = read_producer_snapshot(file, source=path, limits=self._limits)
+                    return {entry.producer_id: ProducerStateEntry.from_entry(entry) for entry in entries}
+            except FormatError as error:
+                code = FindingCode.SNAPSHOT_INVALID
+                self.findings[path] = Finding(code, Severity.WARNING, None, None, error.message, path)
+        return None
 
 
 def _read(partition: Partition, limits: Limits) -> PartitionProducers:
-    tracker = _Tracker(limits)
+    """Read the producers of a log, after damage too: a start loads a snapshot and does not read what lies below it."""
+    tracker, snapshots = _Tracker(limits), _Snapshots(partition, limits)
     end, latest = partition.log_start_offset, -1
-    reader = partition.batches(on_damage=STOP, limits=limits)
+    reader = partition.batches(on_damage=SKIP, limits=limits)
     begins = start_of_state(partition) or 0
+    passed, damaged_from = 0, None
     for batch in reader:
+        if len(reader.passed) > passed:
+            passed = len(reader.passed)
+            damaged_from = end if damaged_from is None else damaged_from
         if batch.last_offset < begins:
             continue  # a start does not read it
+        known = None if damaged_from is None else snapshots.newest(damaged_from + 1, batch.header.first_offset)
+        if known is not None:
+            tracker.known, damaged_from = known, None
         tracker.feed(batch, reader.segment.path if reader.segment is not None else None)
         end = max(end, batch.header.next_offset)
         latest = max(latest, batch.header.max_timestamp)
     if partition.segments:
         end = max(end, partition.segments[-1].base_offset)
-    findings = _from_snapshots(partition, end, tracker.known, limits)
+    if damaged_from is not None or len(reader.passed) > passed:
+        damaged_from = end if damaged_from is None else damaged_from
+        tracker.known = snapshots.newest(damaged_from + 1, end) or tracker.known
+    tracker.known = {**(snapshots.newest(partition.log_start_offset + 1, end) or {}), **tracker.known}
     producers = tracker.producers()
     starts = [producer.transaction_start for producer in producers if producer.transaction_start is not None]
     return PartitionProducers(
@@ -162,7 +181,7 @@ def _read(partition: Partition, limits: Limits) -> PartitionProducers:
         last_stable_offset=max(min(starts, default=end), partition.log_start_offset),
         log_end_offset=end,
         last_timestamp=latest,
-        findings=(*reader.findings, *tracker.findings, *findings),
+        findings=(*reader.findings, *tracker.findings, *snapshots.findings.values()),
     )
 
 

@@ -334,7 +334,9 @@ class _Making:
         names = ", ".join(made.stay_dead)
         if self.others:
             sentences.append(_never_again(names, len(self.others) > 1))
-        if not self.quorum.has_majority:
+        here = {survivor.log.node for survivor in self.quorum.survivors}
+        in_force = {voter.node for voter in self.quorum.in_force}
+        if not self.quorum.has_majority and not (in_force and in_force <= here):
             sentences.append(
                 f"metadata that only {names or 'others'} had is lost: topics, partitions, configurations and access "
                 "control entries that were created, changed or removed last"
