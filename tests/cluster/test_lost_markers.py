@@ -143,8 +143,10 @@ def test_damage_before_the_newest_snapshot_leaves_the_transactions_that_a_start_
     data = bytearray(log.read_bytes())
     data[4096:8192] = bytes(4096)
     log.write_bytes(data)
-    there = next(each for each in read_producers(open_all(whole).readable()) if str(each.partition.name) == "trades-41-0")
-    here = next(each for each in read_producers(open_all(root).readable()) if str(each.partition.name) == "trades-41-0")
+    there, here = (
+        next(each for each in read_producers(open_all(path).readable()) if str(each.partition.name) == "trades-41-0")
+        for path in (whole, root)
+    )
     assert (here.last_stable_offset, here.log_end_offset) == (there.last_stable_offset, there.log_end_offset)
     assert {each.producer_id for each in here.producers if each.transaction_start is not None} == {1002, 1003}
     assert "marker lost" not in kafkalog("transactions", root).out

@@ -36,6 +36,19 @@ def test_both_plans_say_which_of_the_two_is_sound(tmp_path: Path) -> None:
     assert kafkalog("recover", "--yes", one, two).code == 3
 
 
+def test_a_copy_with_a_torn_end_is_not_called_sound(tmp_path: Path) -> None:
+    one = own_copy(brokers("4.1.1/segments")[0], tmp_path / "d1")
+    (one / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    two = tmp_path / "d2"
+    two.mkdir()
+    shutil.copy(one / "meta.properties", two)
+    shutil.copytree(one / "orders-23-0", two / "orders-23-0")
+    log = max((two / "orders-23-0").glob("*.log"))
+    log.write_bytes(log.read_bytes() + b"\0\0\0\0\0\0\1\4\0\0")
+    refusals = [line["refusal"] for line in kafkalog("plan", "--json", one, two).objects]
+    assert all(f"the one in {two} has torn_tail and ends at 260" in refusal for refusal in refusals)
+
+
 def test_one_command_is_not_given_twice(tmp_path: Path) -> None:
     root = with_raised_offset(tmp_path / "broker")
     out = kafkalog("plan", "--mode", "salvage", root).out
