@@ -69,18 +69,18 @@ def quarantine_words(quarantine: PathLike) -> list[str]:
     return ["--quarantine", os.path.abspath(os.fspath(quarantine))]
 
 
-_RELEASE = "Say what this release of Kafka does when it starts [every release that can have written the files]."
+_RELEASE = "Predict the start of this release of Kafka [every release that can have written the files]."
 _CONFIG = "A topic or broker setting under Kafka's own name; may be repeated."
 _CLUSTER_METADATA = (
     "Include KRaft's metadata log. Truncating it can drop committed metadata: prefer another controller."
 )
-_META_PROPERTIES = "Also write a lost meta.properties, by the broker's other log directories and its metadata log."
+_META_PROPERTIES = "Also rebuild a lost meta.properties from the broker's other log directories and its metadata log."
 _MODE = f"How to recover: {', '.join(list(Mode)[:-1])} or {list(Mode)[-1]}."
-_REPAIR_BITS = "Correct a single flipped bit if the proof is at least this strong."
-_COPIES = "Another copy (a broker's volume, a snapshot): show what merging would keep; --mode merge uses it."
+_REPAIR_BITS = "Correct single flipped bits if the correction is proven at least this strongly."
+_COPIES = "Another copy (a broker's volume, a snapshot): show how much a merge would keep; used by --mode merge."
 _ACCEPT_LOSS = "Proceed even if records that can still be read would be dropped."
-_MARK_CLEAN = "Verify the result from disk, then write a clean-shutdown marker."
-_MOVED = "PATH is the directory that its runs were on, under another path."
+_MARK_CLEAN = "Verify the result on disk, then write a clean-shutdown marker."
+_MOVED = "The directory of the recorded runs was moved to PATH."
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -96,7 +96,7 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     release: Annotated[str | None, Option("--release", _RELEASE, "VERSION")] = None
     """the release of Kafka whose start is foretold, as `3.9`; None: every release that can have written the files"""
     topic_id: Annotated[
-        str | None, Option("--topic-id", "Topic id for a partition whose own topic id cannot be read.", "UUID")
+        str | None, Option("--topic-id", "Topic id for partitions whose partition.metadata cannot be read.", "UUID")
     ] = None
     """id of the topic, for partitions that have lost theirs if nothing else names it"""
     config: Annotated[Mapping[str, str], Option("--config", _CONFIG, "NAME=VALUE")] = {}
@@ -119,12 +119,14 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """go on even if records that can still be read would be dropped"""
     complete: Annotated[
         str | None,
-        Option("--complete", "Complete this run even though another machine began it.", "RUN", is_repeated=False),
+        Option("--complete", "Complete this interrupted run although it was started on another "
+            "machine.", "RUN", is_repeated=False),
     ] = None
     """id of a run that another machine began, to be completed here"""
     quarantine: Annotated[
         PathLike | None,
-        Option("--quarantine", "Where to keep removed bytes [PATH.recovery].", "DIR", True, True, quarantine_words),
+        Option("--quarantine", "Directory to keep removed bytes in "
+            "[PATH.recovery].", "DIR", True, True, quarantine_words),
     ] = None
     """where removed bytes are kept; None: beside each directory"""
     mark_clean: Annotated[bool, Option("--mark-clean", _MARK_CLEAN, is_of_acting=True)] = False

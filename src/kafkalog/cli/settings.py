@@ -29,7 +29,7 @@ __all__ = [
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-EVERY = click.option("--all", "every", is_flag=True, help="List every partition that changes, and the ways of each.")
+EVERY = click.option("--all", "every", is_flag=True, help="List every partition that changes, with the ways for each.")
 
 
 def request_option(request: type[msgspec.Struct], field: str, **more: Any) -> Callable[[Function], Function]:

@@ -35,7 +35,7 @@ class CopyShare(Struct, kw_only=True):
     lacks_from: int | None = None
     """first offset that it lacks; None if it lacks nothing"""
     dropped_batches: int = 0
-    """batches of an older epoch that a newer one replaced"""
+    """batches that do not fit the leader epochs of the merged log"""
     dropped_records: int = 0
     dropped_from: BatchPlace | None = None
     passed_batches: int = 0

@@ -43,7 +43,7 @@ class Tally(Struct, kw_only=True):
     lacks: int | None = None
     """first offset that it lacks; None if it lacks nothing"""
     dropped_batches: int = 0
-    """batches that a newer leader epoch replaced"""
+    """batches that do not fit the leader epochs of the merged log"""
     dropped_records: int = 0
     dropped: BatchPlace | None = None
     """place of the first replaced batch"""

@@ -14,9 +14,9 @@ from kafkalog.log.disk.files import PathLike
 
 __all__ = ["Replay"]
 
-_IDENTITY = "Tells this replay from others in the target [derived from the paths]."
-_KEEP_SETTINGS = "Make topics with their old retention and compaction [nothing expires]."
-_ACCEPT_LOSS = "Proceed even if retention would remove records at once, or damage hides some."
+_IDENTITY = "Identifies this replay in the target [derived from the paths]."
+_KEEP_SETTINGS = "Create topics with their original retention and compaction [nothing expires]."
+_ACCEPT_LOSS = "Proceed even if retention would remove records at once, or some cannot be read."
 
 
 class Replay(Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class Replay(Struct, frozen=True, kw_only=True):
         Option("--rename", "Another name for a topic in the target; may be repeated.", "OLD=NEW"),
     ] = {}
     """name of a topic in the source -> its name in the target"""
-    prefix: Annotated[str, Option("--prefix", "What the names of all other topics begin with there.", "TEXT")] = ""
+    prefix: Annotated[str, Option("--prefix", "Prefix of the names of all other topics in the target.", "TEXT")] = ""
     """prefix of the names of all other topics in the target"""
     identity: Annotated[str | None, Option("--id", _IDENTITY, "ID")] = None
     """identifies the replay in the target; None: derived from the paths"""
@@ -47,10 +47,10 @@ class Replay(Struct, frozen=True, kw_only=True):
     """additional settings of all topics that are created"""
     client: Mapping[str, str] = {}
     """settings of the connection under librdkafka's names"""
-    compression: Annotated[str, Option("--compression", "How the records are compressed on their way.")] = "lz4"
+    compression: Annotated[str, Option("--compression", "Compression of the batches that are sent.")] = "lz4"
     """compression of the batches that are sent"""
     bytes_per_second: Annotated[
-        int | None, Option("--rate", "At most so many bytes of records in a second.", "BYTES")
+        int | None, Option("--rate", "Upper bound of the rate, in bytes of records per second.", "BYTES")
     ] = None
     """upper bound of the rate, bytes of records per second"""
     now: int | None = None
@@ -63,7 +63,8 @@ class Replay(Struct, frozen=True, kw_only=True):
     """smallest timestamp of records, ms since 1970"""
     end_time: int | None = None
     """timestamp that all records are below, ms since 1970"""
-    append: Annotated[bool, Option("--append", "Write behind the records of others in topics that are there.")] = False
+    append: Annotated[bool, Option("--append", "Append to topics of the target that contain records of "
+        "others.")] = False
     """append to topics of the target that contain records of others"""
     abort_open: bool = False
     """treat undecided transactions as aborted, as their coordinator does after the timeout"""

@@ -22,11 +22,14 @@ from kafkalog.values.sources import check_values
 __all__ = ["FORMATS", "Export"]
 
 FORMATS = ("parquet", "iceberg", "delta")
-_VALUES = "Keys and values: as what they say by their schemas, or as bytes."
-_KEY_SCHEMA = "Subject of the schema that gives keys their type."
-_VALUES_SCHEMA = "Subject of the schema that gives values their type."
-_MASKS = "Hide fields of this name in keys and values, and what cannot be decoded; may be repeated."
-_ACCEPT_LOSS = "Go on even if the log has lost records that the table does not have yet."
+_VALUES = "auto decodes keys and values with their schemas, bytes leaves them as bytes."
+_KEY_SCHEMA = "Subject whose schema determines the type of keys."
+_VALUES_SCHEMA = "Subject whose schema determines the type of values."
+_MASKS = (
+    "Hide fields of this name in keys and values, and all of a key or value that cannot be decoded; may be "
+    "repeated."
+)
+_ACCEPT_LOSS = "Proceed even if the log has lost records that are not in the table yet."
 
 
 class Export(Struct, frozen=True, kw_only=True):
@@ -35,7 +38,7 @@ class Export(Struct, frozen=True, kw_only=True):
     Raises `UsageError` for a format that does not exist and for fields that do not go together.
     """
 
-    format: Annotated[str, Option("--format", "What the tables are.")]
+    format: Annotated[str, Option("--format", "Format of the tables.")]
     """`parquet`, `iceberg` or `delta`"""
     select: Selection = ALL
     """topic-partitions to export; by default all but those of Kafka's internal topics"""

@@ -124,9 +124,9 @@ def _print_kraft(terms: Sequence[QuorumTerm]) -> None:
     multiple=True,
     type=BROKER_ID,
     metavar="BROKER",
-    help="Show what would happen to partitions if this broker left; repeat it for several, one after another.",
+    help="Show the elections that follow if this broker left; repeat it for several brokers, one after another.",
 )
-@click.option("--unclean", is_flag=True, help="With --without: allow unclean elections if no replica in sync is left.")
+@click.option("--unclean", is_flag=True, help="With --without: allow unclean elections if no in-sync replica is left.")
 @CHROOT
 @AS_OF_POSITION
 @SERVER_PROPERTIES

@@ -144,23 +144,23 @@ def _new_counts(texts: tuple[str, ...]) -> dict[str, int]:
 @GROUPS
 @selection_options
 @group_tool_words
-@click.option("--without", metavar="MEMBER", help="Show what the others would be assigned if this member left.")
+@click.option("--without", metavar="MEMBER", help="Show the assignment if this member left.")
 @click.option(
-    "--with", "joining", metavar="MEMBER", help="Show what all would be assigned if a member with this id joined."
+    "--with", "joining", metavar="MEMBER", help="Show the assignment if a member with this id joined."
 )
 @click.option(
     "--partitions",
     multiple=True,
     metavar="TOPIC=N",
-    help="Show what all would be assigned if a topic had N partitions.",
+    help="Show the assignment if a topic had N partitions.",
 )
 @click.option("--subscribe", multiple=True, metavar="TOPIC",
-              help="Show what all would be assigned if they also subscribed to this topic.")  # fmt: skip
+              help="Show the assignment if all members also subscribed to this topic.")  # fmt: skip
 @click.option(
     "--offsets-partitions",
     type=PARTITION_COUNT,
     metavar="N",
-    help="How many partitions __consumer_offsets has, if no metadata says [50].",
+    help="Number of partitions of __consumer_offsets, if no metadata has it [50].",
 )
 @click.option(
     "--metadata",

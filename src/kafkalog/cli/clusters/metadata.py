@@ -219,13 +219,13 @@ def _refuse_together(
 @AS_OF_POSITION
 @click.option("--history", is_flag=True, help="Show every change of the partitions, in order.")
 @click.option("--effective", is_flag=True, help="Show the settings in effect and where each comes from; ZooKeeper too.")
-@click.option("--no-defaults", is_flag=True, help="With --effective: leave out settings that nobody has made.")
+@click.option("--no-defaults", is_flag=True, help="With --effective: leave out settings that have their default.")
 @selection_options
 @click.option(
     "--broker",
     type=BROKER_ID,
     metavar="ID",
-    help="With --effective: settings of this broker, or with --topic of the topic on this broker.",
+    help="With --effective: settings of this broker; with --topic, of the topic on this broker.",
 )
 @click.option("--against", multiple=True, metavar="LOG_DIR", help="Compare with a broker's log directory.")
 @CHROOT

@@ -100,14 +100,15 @@ def _print(committed: Sequence[GroupOffset], *, in_both_places: bool) -> None:
 @click.option("--pending", "only_pending", is_flag=True, help="Show commits of transactions that have not ended.")
 @click.option("--history", is_flag=True, help="Show every commit that is still in the log, oldest first.")
 @click.option("--format", "form", type=click.Choice([_RESET_CSV]),
-              help="Write a file for kafka-consumer-groups --reset-offsets --from-file.")  # fmt: skip
-@click.option("--migrate", type=click.Choice([_KAFKA, _ZOOKEEPER]), help="Migrate offsets to this side from the other.")
+              help="Write a CSV file for kafka-consumer-groups --reset-offsets --from-file.")  # fmt: skip
+@click.option("--migrate", type=click.Choice([_KAFKA, _ZOOKEEPER]), help="Migrate offsets from the other storage to "
+    "this one.")
 @click.option("--into", metavar="DIR", help="With --migrate kafka: the new log directory.")
 @click.option(
     "--offsets-partitions",
     type=PARTITION_COUNT,
     metavar="N",
-    help="How many partitions __consumer_offsets has, if no metadata (with --migrate, ZooKeeper) says [50].",
+    help="Number of partitions of __consumer_offsets, if no metadata (with --migrate: ZooKeeper) has it [50].",
 )
 @CHROOT
 @as_of_time

@@ -39,10 +39,12 @@ _DIRECTORY = click.Path(path_type=str, readable=False)
     "endpoints",
     multiple=True,
     type=NodeEndpoint(),
-    help="Where a controller listens from now on; may be repeated.",
+    help="New endpoint of a controller; may be repeated.",
 )
-@click.option("--voters", type=VoterList(), help="The same for all, as controller.quorum.voters has it.")
-@click.option("--from-broker", metavar="DIR", type=_DIRECTORY, help="Make a controller of this broker's copy.")
+@click.option("--voters", type=VoterList(), help="The endpoints of all controllers, in the form of "
+    "controller.quorum.voters.")
+@click.option("--from-broker", metavar="DIR", type=_DIRECTORY, help="Make a controller from this broker's copy of the "
+    "metadata.")
 @click.option("--node", type=BROKER_ID, metavar="ID", help="With --from-broker: the new controller's node id.")
 @click.option("--into", metavar="DIR", help="With --from-broker: the new controller's log directory, new or empty.")
 @click.option(
@@ -51,11 +53,12 @@ _DIRECTORY = click.Path(path_type=str, readable=False)
     multiple=True,
     metavar="DIR",
     type=_DIRECTORY,
-    help="A broker's log directory with a copy of the metadata; only read, may be repeated.",
+    help="A broker's log directory with a copy of the metadata, which is only read; may be repeated.",
 )
-@click.option("--listener", metavar="NAME", help="The controllers' listener, where no file names it [CONTROLLER].")
-@click.option("--dynamic", is_flag=True, help="Make static voters dynamic ones.")
-@click.option("--others-are-gone", is_flag=True, help="No other controller of the old quorum will ever come back.")
+@click.option("--listener", metavar="NAME", help="Name of the controllers' listener, if no file has it [CONTROLLER].")
+@click.option("--dynamic", is_flag=True, help="Convert static voters to dynamic ones.")
+@click.option("--others-are-gone", is_flag=True, help="Confirm that no other controller of the old quorum will ever "
+    "be started again.")
 @click.option("--accept-loss", is_flag=True, help="Proceed even if records that can still be read would be dropped.")
 @click.option(
     "--properties",
@@ -63,7 +66,8 @@ _DIRECTORY = click.Path(path_type=str, readable=False)
     multiple=True,
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, readable=False),
-    help="The properties of a controller that has moved: its other listeners stay in the line to set; may be repeated.",
+    help="Properties file of a controller that moved, so that the printed setting keeps its other listeners; may be "
+    "repeated.",
 )
 @CONFIG
 @AT

@@ -97,9 +97,11 @@ Line = SchemaLine | SettingLine | RegistryLine
               help="Only the schema with this id, deleted or not; may be repeated.")  # fmt: skip
 @as_of_time
 @click.option("--check-values", is_flag=True,
-              help="Read all records in PATH too, and say which ids of keys and values no schema has.")  # fmt: skip
+              help="Also read all records in PATH and report schema ids in keys and values that do not "
+              "exist.")  # fmt: skip
 @click.option("--export", type=click.Choice(["calls", "records"]),
-              help="Print the registry as calls for one in IMPORT mode, or as records for a new _schemas.")  # fmt: skip
+              help="Print the registry as REST calls for a registry in IMPORT mode, or as records for a new _schemas "
+              "topic.")  # fmt: skip
 @paths_in_properties
 @REPLICA
 @JSON

@@ -122,7 +122,7 @@ def _print_commands(opened: Sequence[OpenTransaction], server: str | None) -> No
 @click.option("--transactional-id", "names", metavar="ID", multiple=True,
               help="Only this transactional id: a name or a pattern with *, ? and [...]; may be repeated.")  # fmt: skip
 @click.option("--bootstrap-server", metavar="HOST:PORT",
-              help="A broker's address, for the commands that abort hanging transactions.")  # fmt: skip
+              help="HOST:PORT of a broker, for the printed commands that abort hanging transactions.")  # fmt: skip
 @paths_in_properties
 @REPLICA
 @JSON

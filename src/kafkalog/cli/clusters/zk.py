@@ -66,7 +66,7 @@ def _print_typed(chosen: Sequence[tuple[str, Node]], *, show_secrets: bool) -> N
     "--below",
     default="/",
     metavar="ZNODE",
-    help="Only this node and those below it; with --chroot, of the cluster's own paths.",
+    help="Only this node and its descendants; with --chroot, relative to it.",
 )
 @CHROOT
 @click.option("--hide-secrets", is_flag=True, help="With --json: print [hidden] instead of credentials.")

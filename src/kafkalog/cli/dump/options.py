@@ -106,27 +106,29 @@ _WHAT = (
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line."),
     click.option("--parquet", metavar="OUT", help="Write records to this new Parquet file, with the column names of "
                  "Spark's Kafka source."),
-    click.option("--arrow", metavar="OUT", help="The same to an Arrow file (a stream if the name ends in .arrows)."),
+    click.option("--arrow", metavar="OUT", help="Write records to this new Arrow file (a stream if the name ends in "
+        ".arrows), with the same columns."),
     click.option("--encoding", type=click.Choice(["text", "base64"]), default="text", show_default=True,
-                 help="Keys and values in JSON: text, with a _b64 field for what is not UTF-8, or always base64."),
+                 help="Bytes in JSON: text, with base64 in a _b64 field if they are not UTF-8, or always base64."),
     click.option("--values", type=click.Choice(["bytes", "auto"]), default="bytes", show_default=True,
-                 help="Keys and values in JSON: as --encoding says, or auto: what they say by their schemas, as JSON, "
-                 "or as text."),
+                 help="Keys and values in JSON: bytes in the form of --encoding, or auto: decoded with their schemas, "
+                 "as JSON, or as text."),
     click.option("--schemas", metavar="PATH", multiple=True,
-                 help="Where the schemas are, as for `kafkalog schemas` [_schemas in PATH or beside it]."),
+                 help="Source of the schemas, as for `kafkalog schemas` [_schemas in PATH or beside it]."),
     click.option("--mask", "masks", metavar="FIELD", multiple=True,
-                 help="Hide fields of this name in keys and values, and what cannot be decoded; may be repeated."),
+                 help="Hide fields of this name in keys and values, and all of a key or value that cannot be decoded; "
+                 "may be repeated."),
     click.option("--batches", "only_batches", is_flag=True, help="Print batches instead of records."),
-    click.option("--metadata", "with_metadata", is_flag=True, help="Add what each record's batch says: producer, "
-                 "epochs, compression, position."),
+    click.option("--metadata", "with_metadata", is_flag=True, help="Add fields of each record's batch: producer, "
+        "epochs, compression, position."),
     click.option("--redact", is_flag=True, help="Print sizes and salted hashes instead of keys, values and header "
                  "values."),
     click.option("--no-decode", is_flag=True, help="Do not decode the records of Kafka's internal topics."),
     SHOW_SECRETS,
-    click.option("--all", "everything", is_flag=True, help="Print everything in the files: also control and aborted "
-                 "records, deleted ones below the log start offset, and what comes after damage."),
-    click.option("--deleted", is_flag=True, help="Print deleted data still on disk instead of live data: -delete "
-                 "directories, .deleted segments, and records below the log start offset."),
+    click.option("--all", "everything", is_flag=True, help="Print all records in the files, including control "
+        "records, aborted ones, those below the log start offset, and those after damage."),
+    click.option("--deleted", is_flag=True, help="Print deleted data that is still on disk instead of live data: "
+        "-delete directories, .deleted segments, and records below the log start offset."),
     click.option("--isolation-level", type=click.Choice(ISOLATION_LEVELS), default=ISOLATION_LEVELS[0],
                  show_default=True, help="read_committed leaves out aborted and open transactions."),
 )  # fmt: skip
@@ -140,8 +142,8 @@ _WHICH = (
                  help="Leave out this topic or partition: a name or a pattern; may be repeated."),
     click.option("--offset", "one_offset", type=Whole(0, 2**63 - 2), metavar="N",
                  help="Only the record at this offset."),
-    click.option("--start-offset", type=_OFFSET, metavar="N", help="From this offset on."),
-    click.option("--end-offset", type=_OFFSET, metavar="N", help="Up to, not including, this offset."),
+    click.option("--start-offset", type=_OFFSET, metavar="N", help="First offset (inclusive)."),
+    click.option("--end-offset", type=_OFFSET, metavar="N", help="Offset after the last one (exclusive)."),
     time_range_options,
     AT,
     click.option("--key", help="Only records with exactly this key."),
@@ -155,7 +157,7 @@ _WHICH = (
     click.option("--codec", "codecs", type=click.Choice([codec.label for codec in Codec]), multiple=True,
                  help="Only records from batches with this compression; may be repeated."),
     click.option("--transactional/--not-transactional", default=None,
-                 help="Only what is, or is not, part of a transaction."),
+                 help="Only records that are, or are not, part of a transaction."),
     click.option("-n", "-c", "--max-records", type=_COUNT, metavar="N", help="Stop after this many lines."),
     remote_options,
     REPLICA,
@@ -163,8 +165,8 @@ _WHICH = (
 )  # fmt: skip
 
 _KAFKA = (
-    click.option("--files", multiple=True, metavar="FILE,...", help="Print these files as kafka-dump-log does; so do "
-                 "the options below."),
+    click.option("--files", multiple=True, metavar="FILE,...", help="Print these files like kafka-dump-log; the "
+        "options below imply its format."),
     click.option("--print-data-log", is_flag=True, help="Print records below their batches."),
     click.option("--deep-iteration", is_flag=True, help="Print records below their batches, without keys and values."),
     click.option("--offsets-decoder", is_flag=True, help="Decode records as those of __consumer_offsets."),
@@ -176,32 +178,31 @@ _KAFKA = (
     click.option("--key-decoder-class", metavar="CLASS", help="Decode keys as String, Long, Integer or Double."),
     click.option("--value-decoder-class", metavar="CLASS", help="Decode values as String, Long, Integer or Double."),
     click.option("--skip-record-metadata", is_flag=True, help="Print only the keys and values of records."),
-    click.option("--max-message-size", type=_BYTES, metavar="BYTES", help="Largest batch that an index "
-                 "is compared with [5242880]."),
+    click.option("--max-message-size", type=_BYTES, metavar="BYTES", help="Largest batch in bytes that index entries "
+        "are compared with [5242880]."),
     click.option("--max-bytes", type=Whole(0, 2**31 - 1), metavar="BYTES",
-                 help="Read at most this much of each log file."),
+                 help="Read at most this many bytes of each log file."),
     click.option("--verify-index-only", is_flag=True, help="Compare indexes with their logs without printing entries."),
     click.option("--index-sanity-check", is_flag=True, help="Check indexes only as far as a broker does at start."),
 )  # fmt: skip
 
 _KCAT = (
-    click.option("-C", "consumer", is_flag=True, help="Print as kcat does; so do -f, -J, -D, -K, -Z and -s."),
+    click.option("-C", "consumer", is_flag=True, help="Print like kcat; implied by -f, -J, -D, -K, -Z and -s."),
     click.option("-o", "kcat_offsets", multiple=True, metavar="OFFSET",
-                 help="Where to begin: beginning, end, stored (with -G), N, -N (before the end) or s@MS; where to end: "
-                 "e@MS."),
-    click.option("-G", "group", metavar="GROUP", help="Begin at this group's committed offset, as __consumer_offsets "
-                 "says."),
+                 help="Start: beginning, end, stored (with -G), N, -N (before the end) or s@MS; end: e@MS."),
+    click.option("-G", "group", metavar="GROUP", help="Begin at this group's committed offset in __consumer_offsets."),
     click.option("-f", "kcat_format", metavar="FORMAT",
                  help="Output format: %s %S %R %k %K %T %h %t %p %o and \\n \\r \\t \\xXX."),
     click.option("-J", "envelope", is_flag=True, help="Print kcat's JSON envelope."),
-    click.option("-D", "message_delimiter", default="\\n", metavar="TEXT", help="Print this after each record."),
-    click.option("-K", "key_delimiter", metavar="TEXT", help="Print keys too, with this after each."),
+    click.option("-D", "message_delimiter", default="\\n", metavar="TEXT", help="Delimiter printed after each record."),
+    click.option("-K", "key_delimiter", metavar="TEXT", help="Also print keys, each followed by this delimiter."),
     click.option("-Z", "null_text", is_flag=True, help="Print NULL for null and empty keys and values."),
     click.option("-s", "serdes", multiple=True, metavar="[key=|value=]LETTERS",
                  help="Unpack keys and values with these letters: < > b B h H i I q Q c s $."),
-    click.option("-e", "exits_at_end", is_flag=True, help="Stop at the end of the log, as dump always does."),
-    click.option("-q", "quiet", is_flag=True, help="Print no progress and no remarks; findings are still printed."),
-    click.option("-u", "unbuffered", is_flag=True, help="Write each record at once."),
+    click.option("-e", "exits_at_end", is_flag=True, help="Stop at the end of the log (always; accepted because kcat "
+        "has it)."),
+    click.option("-q", "quiet", is_flag=True, help="Do not print progress or remarks; findings are still printed."),
+    click.option("-u", "unbuffered", is_flag=True, help="Flush the output after each record."),
 )  # fmt: skip
 
 

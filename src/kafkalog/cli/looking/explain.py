@@ -235,10 +235,10 @@ def _lines(found: Explanation) -> Iterator[Line]:
 
 @click.command(name="explain")
 @click.argument("path", metavar="FILE", type=click.Path())
-@click.option("--position", type=OFFSET, metavar="N", help="Explain what this byte of the file belongs to.")
-@click.option("--offset", type=OFFSET, metavar="N", help="Explain the batch or message that holds this offset.")
+@click.option("--position", type=OFFSET, metavar="N", help="Explain the part of the file at this position, in bytes.")
+@click.option("--offset", type=OFFSET, metavar="N", help="Explain the batch or message that contains this offset.")
 @click.option("--max-fields", type=FIELD_COUNT, default=_DEFAULT_FIELDS, show_default=True, metavar="N",
-              help="Explain so many fields of each part at most.")  # fmt: skip
+              help="Print at most this many fields of each part.")  # fmt: skip
 @click.option("--records", is_flag=True,
               help="Print the records of the batch instead, as far as they decode before damage.")
 @JSON

@@ -312,7 +312,7 @@ def _in_order(summaries: Iterable[PartitionHealth], *, damage_first: bool) -> li
 @PATHS
 @selection_options
 @click.option("--segments", "with_segments", is_flag=True, help="Print a table of segments for every partition.")
-@click.option("--damage-first", is_flag=True, help="List partitions that are not sound first, those of all PATHs.")
+@click.option("--damage-first", is_flag=True, help="List the damaged partitions of all PATHs first.")
 @click.option("--all", "each_of_many", is_flag=True, help=f"List every partition, even if there are more than {MANY}.")
 @JOBS
 @paths_in_properties

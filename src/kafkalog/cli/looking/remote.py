@@ -44,7 +44,7 @@ class _WithRebuild(click.Command):
 @remote_options
 @click.option("--into", metavar="DIR", required=True, help="The new directory for __remote_log_metadata-*.")
 @click.option("--partitions", type=Whole(1, 100_000), metavar="N",
-              help="How many partitions the topic has [as the cluster's metadata in PATH says].")  # fmt: skip
+              help="Number of partitions of the topic [from the cluster's metadata in PATH].")  # fmt: skip
 @AT
 @JSON
 def rebuild_command(
@@ -93,7 +93,7 @@ def rebuild_command(
 @click.command(name="remote", cls=_WithRebuild)
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=str, readable=False))
 @remote_options
-@click.option("--all", "everything", is_flag=True, help="List segments too whose deletion has ended.")
+@click.option("--all", "everything", is_flag=True, help="Also list segments whose deletion has finished.")
 @AT
 @SERVER_PROPERTIES
 @JSON

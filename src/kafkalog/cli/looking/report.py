@@ -49,7 +49,7 @@ class _Bars(Watch):
 
 @click.command(name="report")
 @PATHS
-@click.option("-o", "--output", metavar="FILE", required=True, help="Where to write the report; - prints it.")
+@click.option("-o", "--output", metavar="FILE", required=True, help="File to write the report to; - prints it.")
 @click.option(
     "--format",
     "kind",
@@ -62,8 +62,8 @@ class _Bars(Watch):
 @SERVER_PROPERTIES
 @AT
 @JOBS
-@click.option("--shallow", is_flag=True, help="Check batches by their checksum, without decoding records.")
-@click.option("--no-bytes", is_flag=True, help="Leave out the bytes around damage, which may show parts of records.")
+@click.option("--shallow", is_flag=True, help="Check only the checksums of batches; do not decode records.")
+@click.option("--no-bytes", is_flag=True, help="Leave out the bytes around damage, which may contain parts of records.")
 def command(
     paths: tuple[str, ...],
     output: str,

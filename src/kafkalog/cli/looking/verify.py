@@ -114,7 +114,7 @@ def _repeated(server_properties: str | None, release: str | None) -> list[str]:
 @click.command(name="verify")
 @PATHS
 @selection_options
-@click.option("--shallow", is_flag=True, help="Check batches by their checksum, without decoding records.")
+@click.option("--shallow", is_flag=True, help="Check only the checksums of batches; do not decode records.")
 @click.option("--problems-only/--all", default=None,
               help="List partitions with findings, the most damaged first, or every one [problems only].")  # fmt: skip
 @remote_options

@@ -12,9 +12,9 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one obj
 REPLICA = click.option(
     "--replica",
     metavar="longest|PATH",
-    help="Which directory to read if a topic-partition is in two of them.",
+    help="Directory to read if a topic-partition is in two of them.",
 )
-CHROOT = click.option("--chroot", metavar="ZNODE", help="Only the cluster below this ZooKeeper node.")
+CHROOT = click.option("--chroot", metavar="ZNODE", help="ZooKeeper path of the cluster, as in zookeeper.connect.")
 CONFIG = click.option(
     "--config",
     "config",
@@ -25,12 +25,12 @@ CONFIG = click.option(
 RELEASE = click.option(
     "--release",
     metavar="VERSION",
-    help="Say what this release of Kafka does when it starts [every release that can have written the files].",
+    help="Predict the start of this release of Kafka [every release that can have written the files].",
 )
-QUARANTINE = click.option("--quarantine", metavar="DIR", help="Where to keep removed bytes [PATH.recovery].")
-MOVED = click.option("--moved", is_flag=True, help="PATH is the directory that its runs were on, under another path.")
+QUARANTINE = click.option("--quarantine", metavar="DIR", help="Directory to keep removed bytes in [PATH.recovery].")
+MOVED = click.option("--moved", is_flag=True, help="The directory of the recorded runs was moved to PATH.")
 SHOW_SECRETS = click.option("--show-secrets", is_flag=True, help="Print credentials and passwords instead of [hidden].")
-YES = click.option("--yes", is_flag=True, help="Act without asking.")
+YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
 def _one_per_processor() -> int:
@@ -41,5 +41,5 @@ def _one_per_processor() -> int:
 
 JOBS = click.option(
     "--jobs", metavar="N", type=JOB_COUNT, callback=lambda _ctx, _param, value: value or _one_per_processor(),
-    help="How many partitions to read at a time [one per CPU].",
+    help="Number of partitions to process in parallel [one per CPU].",
 )  # fmt: skip

@@ -30,5 +30,5 @@ START_ORDER = click.option(
     "--start-order",
     type=_Order(),
     metavar="N,N,...",
-    help="The brokers that will be started, one after the other; before them the controllers alone.",
+    help="The brokers in the order in which they will be started, after the controllers.",
 )

@@ -115,7 +115,7 @@ SERVER_PROPERTIES = click.option(
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, readable=False),
     is_eager=True,
-    help="The broker's server.properties; without PATH, its log.dirs name the directories.",
+    help="The broker's server.properties; without PATH, its log.dirs are the directories.",
 )
 """As `server_properties`; read before PATH."""
 

@@ -80,12 +80,12 @@ def remote_options(function: Function) -> Function:
     wrapped = cast(Function, with_tier)
     for option in (
         click.option("--private-key", "private_keys", multiple=True, metavar="[ID=]FILE",
-                     help="The private key of the pair ID, as PEM, where --remote is encrypted; may be repeated."),
+                     help="PEM file with the private key of key pair ID, if --remote is encrypted; may be repeated."),
         click.option("--storage", "storage", multiple=True, metavar="NAME=VALUE",
                      help="An option of the object store of --remote, such as endpoint=URL; may be repeated."),
-        click.option("--layout", metavar="NAME", help="How objects are named in --remote [found out]."),
+        click.option("--layout", metavar="NAME", help="Layout of the object names in --remote [detected]."),
         click.option("--remote", metavar="URI", is_eager=True,
-                     help="Where the remote segments of tiered logs are: a directory, or a URI of an object store."),
+                     help="Directory or object store URI of the remote segments of tiered logs."),
     ):  # fmt: skip
         wrapped = option(wrapped)
     return wrapped

@@ -124,10 +124,10 @@ def time_range_options(function: Function) -> Function:
     """`--start-time` (`--since`) and `--end-time` (`--until`), as `start_time` and `end_time`, in ms."""
     for option in (
         click.option("--end-time", "--until", "end_time", metavar=TIME_METAVAR, type=Timestamp(),
-                     help="Before this time."),
+                     help="Only records before this time (exclusive)."),
         click.option("--start-time", "--since", "start_time", metavar=TIME_METAVAR, type=Timestamp(),
-                     help="From this time on: ms since 1970, ISO 8601 (UTC unless it names a zone; a time alone is "
-                     "today's), or a span from now such as -2h."),
+                     help="Only records at or after this time: ms since 1970, ISO 8601 (UTC unless it names a zone; a "
+                     "time without a date is today), or a span before now such as -2h."),
     ):  # fmt: skip
         function = option(function)
     return function

@@ -27,23 +27,24 @@ __all__ = ["command"]
 @click.command(name="build")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=str, readable=False))
 @click.option("--into", "targets", metavar="DIR", multiple=True, type=click.Path(path_type=str),
-              help="Log directory to write the partitions into; all those of a broker, or the directory they are in.",
+              help="Log directory to write the partitions into; with several, all log directories of the broker, or "
+              "their parent.",
               )  # fmt: skip
 @click.option("--server-properties", metavar="FILE", type=click.Path(exists=True, dir_okay=False, readable=False),
-              help="The broker's server.properties: its log.dirs stand for --into.")  # fmt: skip
+              help="The broker's server.properties; its log.dirs are used instead of --into.")  # fmt: skip
 @click.option("-t", "--topic", metavar="TOPIC", help="Topic of all records; overrides the topic column.")
-@click.option("-p", "--partition", type=PARTITION, help="Partition of all records [0 unless a column says].")
+@click.option("-p", "--partition", type=PARTITION, help="Partition of all records [the partition column, else 0].")
 @click.option("--partitions", type=PARTITION_COUNT, metavar="N",
-              help="Spread records over N partitions of each topic by their keys.")  # fmt: skip
+              help="Number of partitions of each topic; records are assigned to them by key.")  # fmt: skip
 @click.option("--partitioner", type=click.Choice(["murmur2", "hash"]),
               help="Hash for --partitions: murmur2 as in the Java client, or hash as in "
                    "Scala clients up to 1.1 [murmur2].")  # fmt: skip
 @click.option("--compression", type=click.Choice([codec.label for codec in Codec]), default=Codec.NONE.label,
               show_default=True, help="Compression of the batches.")  # fmt: skip
 @click.option("--batch-bytes", type=click.IntRange(min=1), default=16384, show_default=True,
-              help="Largest batch before compression, like a producer's batch.size.")  # fmt: skip
+              help="Largest batch before compression in bytes, like a producer's batch.size.")  # fmt: skip
 @click.option("--segment-bytes", type=int, default=LogConfig().segment_bytes, show_default=True,
-              help="Largest segment.")  # fmt: skip
+              help="Largest size of a segment in bytes.")  # fmt: skip
 @click.option(
     "--keep-offsets", is_flag=True, help="Keep the records' own offsets instead of numbering them from the log end."
 )

@@ -52,21 +52,21 @@ class ExportLine(Struct, frozen=True, kw_only=True):
 @click.command(name="export")
 @PATHS
 @request_option(Export, "format", type=click.Choice(FORMATS), required=True)
-@click.option("--to", "target", required=True, metavar="DIR", help="Directory of the tables, one for each topic.")
+@click.option("--to", "target", required=True, metavar="DIR", help="Directory for the tables, one table per topic.")
 @selection_options
 @click.option("--start-offset", metavar="N", type=_OFFSET,
-              help="From this offset on, in partitions of which the table has nothing yet.")  # fmt: skip
-@click.option("--end-offset", metavar="N", type=_OFFSET, help="Up to, not including, this offset.")
+              help="First offset (inclusive) in partitions that are not in the table yet.")  # fmt: skip
+@click.option("--end-offset", metavar="N", type=_OFFSET, help="Offset after the last one (exclusive).")
 @time_range_options
 @click.option("--isolation-level", type=click.Choice(ISOLATION_LEVELS), default=READ_COMMITTED, show_default=True,
               help="read_committed leaves out aborted transactions, and ends at an open one.")  # fmt: skip
 @request_option(Export, "values", type=click.Choice(["auto", "bytes"]), show_default=True)
 @click.option("--schemas", metavar="PATH", multiple=True,
-              help="Where the schemas are, as for `kafkalog schemas` [_schemas in PATH or beside it].")  # fmt: skip
+              help="Source of the schemas, as for `kafkalog schemas` [_schemas in PATH or beside it].")  # fmt: skip
 @request_option(Export, "key_schema")
 @request_option(Export, "values_schema")
 @request_option(Export, "masks")
-@click.option("--no-dates", is_flag=True, help="Do not divide tables by day.")
+@click.option("--no-dates", is_flag=True, help="Do not partition tables by day.")
 @request_option(Export, "accept_loss")
 @JOBS
 @AT

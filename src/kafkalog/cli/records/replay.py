@@ -41,26 +41,28 @@ _INTERRUPTED = "interrupted; what is committed stays in the target, and the same
 
 @click.command(name="replay")
 @PATHS
-@click.option("--bootstrap-server", metavar="HOST:PORT", required=True, help="A broker of the live cluster.")
+@click.option("--bootstrap-server", metavar="HOST:PORT", required=True, help="HOST:PORT of a broker of the target "
+    "cluster.")
 @click.option("--map", "map_path", metavar="FILE",
-              help="The new Parquet file with every record's old and new offset [replay-ID.parquet].")  # fmt: skip
+              help="New Parquet file for every record's old and new offset [replay-ID.parquet].")  # fmt: skip
 @selection_options
 @click.option(
-    "--start-offset", metavar="N", type=Whole(0, (1 << 63) - 1), help="From this offset of each partition on."
+    "--start-offset", metavar="N", type=Whole(0, (1 << 63) - 1), help="First offset to replay in each partition "
+    "(inclusive)."
 )
-@click.option("--end-offset", metavar="N", type=Whole(0, (1 << 63) - 1), help="Up to, not including, this offset.")
+@click.option("--end-offset", metavar="N", type=Whole(0, (1 << 63) - 1), help="Offset after the last one (exclusive).")
 @time_range_options
 @request_option(Replay, "renamed")
 @request_option(Replay, "prefix")
 @request_option(Replay, "identity")
 @click.option("--replication-factor", metavar="N", type=Whole(1, 32_767),
-              help="Replicas of the topics that are made [the cluster's default].")  # fmt: skip
+              help="Replication factor of created topics [the cluster's default].")  # fmt: skip
 @request_option(Replay, "append")
 @request_option(Replay, "keep_settings")
 @request_option(Replay, "accept_loss")
 @click.option("--open-transactions", type=click.Choice(["keep", "abort"]), default="keep", show_default=True,
-              help="What becomes of transactions that nobody has decided: keep them, and leave behind what waits for "
-              "them, or abort them.")  # fmt: skip
+              help="Handling of undecided transactions: stop before their records in each partition, or abort "
+              "them.")  # fmt: skip
 @click.option("--without-groups", is_flag=True, help="Leave out the committed offsets of consumer groups.")
 @request_option(Replay, "compression", type=click.Choice([codec.label for codec in Codec]), show_default=True)
 @request_option(Replay, "bytes_per_second", type=Whole(1, 1 << 40))

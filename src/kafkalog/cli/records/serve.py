@@ -75,34 +75,36 @@ class ServeLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="listen
 @click.command(name="serve")
 @PATHS
 @click.option("--listen", metavar="HOST:PORT", type=_Address(), default="127.0.0.1:9092", show_default=True,
-              help="Where to listen; port 0 is any that is free.")  # fmt: skip
+              help="HOST:PORT to listen on; port 0: any free port.")  # fmt: skip
 @click.option("--advertise", metavar="HOST:PORT", type=_Address(),
-              help="Where clients find this server, if it is not where it listens; port 0 is the same.")  # fmt: skip
+              help="HOST:PORT to announce to clients, if not that of --listen; port 0: the same port.")  # fmt: skip
 @selection_options
 @click.option("--as-of", metavar=TIME_METAVAR, type=Timestamp(),
               help="Serve the logs and offsets as they were at this time: ms since 1970, ISO 8601, or a span from now "
               "such as -2h.")  # fmt: skip
 @click.option("--skip-damaged", is_flag=True,
-              help="Leave out batches whose checksum is wrong, with a line on standard error [serve them as they are, "
-              "and the client's own check refuses them].")  # fmt: skip
+              help="Skip batches with a wrong checksum and print a warning for each [they are served, and clients "
+              "reject them].")  # fmt: skip
 @click.option("--offsets-file", metavar="FILE",
               help="Keep the offsets that clients commit in this file [in memory].")  # fmt: skip
-@click.option("--tls-certificate", metavar="FILE", help="Serve with TLS: the certificate, and those that vouch for it.")
-@click.option("--tls-key", metavar="FILE", help="The key of the certificate [in the same file].")
-@click.option("--tls-client-ca", metavar="FILE", help="Admit only clients whose certificate one of these vouches for.")
+@click.option("--tls-certificate", metavar="FILE", help="Serve with TLS: PEM file with the certificate and its chain.")
+@click.option("--tls-key", metavar="FILE", help="PEM file with the certificate's private key [the same file].")
+@click.option("--tls-client-ca", metavar="FILE", help="Accept only clients with a certificate signed by one of these "
+    "CAs.")
 @click.option("--users", metavar="FILE",
-              help="Ask for SASL/PLAIN: a properties file, name=password, and name.topics=a,b-* where that is all that "
-              "somebody may read.")  # fmt: skip
+              help="Require SASL/PLAIN. FILE has a line name=password for each user; name.topics=a,b-* limits a user "
+              "to these topics.")  # fmt: skip
 @click.option("--insecure", is_flag=True,
-              help="Let everybody read who reaches an address of this machine beyond loopback.")  # fmt: skip
+              help="Allow an address beyond loopback without TLS and passwords: anyone who can connect may "
+              "read.")  # fmt: skip
 @click.option("--max-connections", metavar="N", type=Whole(1, 100_000), default=1000, show_default=True,
-              help="How many clients at a time.")  # fmt: skip
+              help="Largest number of simultaneous client connections.")  # fmt: skip
 @click.option("--max-request-bytes", metavar="N", type=Whole(1024, 1 << 30), default=8 << 20, show_default=True,
-              help="The largest request that is read.")  # fmt: skip
+              help="Largest request that is accepted, in bytes.")  # fmt: skip
 @click.option("--processors", metavar="N", type=Whole(1, 64), default=2, show_default=True,
-              help="Threads that serve clients.")  # fmt: skip
+              help="Number of threads that serve clients.")  # fmt: skip
 @click.option("--refresh", metavar="SECONDS", type=Whole(0, 86_400), default=1, show_default=True,
-              help="How often to look for what was written meanwhile; 0 is never.")  # fmt: skip
+              help="Interval at which new data in the logs is looked for; 0: never.")  # fmt: skip
 @remote_options
 @JSON
 @REPLICA

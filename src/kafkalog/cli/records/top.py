@@ -65,15 +65,16 @@ class TopLine(Struct, frozen=True, kw_only=True):
 @PATHS
 @click.option("--by", "ways", type=click.Choice([by.value for by in TopBy]), multiple=True, default=("topic",),
               show_default=True,
-              help="What to group by; may be repeated.  repeat: the same key and value in a topic.")  # fmt: skip
+              help="Property to group by; may be repeated. repeat: the same key and value in a topic.")  # fmt: skip
 @click.option("--sort", "order", type=click.Choice(["bytes", "records"]), default="bytes", show_default=True,
-              help="What counts.")  # fmt: skip
+              help="The measure to sort by.")  # fmt: skip
 @click.option("-n", "--limit", "most", type=click.IntRange(min=1), default=20, show_default=True,
-              help="How many groups, the largest first.")  # fmt: skip
+              help="Number of groups to print, the largest first.")  # fmt: skip
 @time_range_options
 @selection_options
 @click.option("--isolation-level", type=click.Choice(["read_uncommitted", "read_committed"]),
-              default="read_uncommitted", show_default=True, help="As of a consumer.")  # fmt: skip
+              default="read_uncommitted", show_default=True, help="Isolation level, as in a consumer's "
+                  "settings.")  # fmt: skip
 @JOBS
 @REPLICA
 @paths_in_properties

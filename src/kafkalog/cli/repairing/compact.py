@@ -152,8 +152,8 @@ def _reports(error: Declined, plans: Sequence[CompactionPlan]) -> list[CompactLi
 @click.command(name="compact")
 @PATHS
 @YES
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and stop.")
-@click.option("--into", metavar="DIR", help="Compact a copy in DIR; the original is not touched.")
+@click.option("--dry-run", is_flag=True, help="Show the plan and stop.")
+@click.option("--into", metavar="DIR", help="Compact a copy in DIR and leave the original unchanged.")
 @request_option(Compaction, "config")
 @SERVER_PROPERTIES
 @AT

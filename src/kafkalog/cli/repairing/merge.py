@@ -29,8 +29,8 @@ __all__ = ["command"]
 
 @click.command(name="merge")
 @click.argument("copies", nargs=-1, required=True, metavar="DIR...")
-@click.option("--into", "target", metavar="DIR", help="Where to write the merged directory.")
-@click.option("--dry-run", is_flag=True, help="Show what would be merged, and write nothing.")
+@click.option("--into", "target", metavar="DIR", help="New directory for the result.")
+@click.option("--dry-run", is_flag=True, help="Show the plan of the merge and write nothing.")
 @request_option(Merge, "prefer")
 @selection_options
 @request_option(Merge, "config")

@@ -61,13 +61,14 @@ def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False)
 @YES
 @request_option(Recovery, "accept_loss")
 @click.option("--dry-run", is_flag=True, help="Show the plan, as `kafkalog plan` does, and stop.")
-@click.option("--into", metavar="DIR", help="Recover a copy in DIR; the original is not touched.")
+@click.option("--into", metavar="DIR", help="Recover a copy in DIR and leave the original unchanged.")
 @request_option(Recovery, "mark_clean")
 @remote_options
 @request_option(Recovery, "quarantine")
 @request_option(Recovery, "moved")
 @click.option("--keep-remote", is_flag=True,
-              help="With --remote: begin logs that are gone after their remote part, which stays there.")  # fmt: skip
+              help="With --remote: begin lost logs after their remote part, which stays in the remote "
+              "storage.")  # fmt: skip
 @EVERY
 @request_option(Recovery, "complete")
 @JSON

@@ -159,11 +159,13 @@ def _purge(
 
 @click.command(name="runs")
 @PATHS
-@click.option("--quarantine", metavar="DIR", help="Also look for runs here [PATH.recovery, and where PATH says].")
+@click.option("--quarantine", metavar="DIR", help="Additional directory to search for runs [PATH.recovery, and the "
+    "directory named in PATH].")
 @click.option("--purge", "run_ids", metavar="RUN", multiple=True,
-              help="Permanently delete what this run keeps; may be repeated.")  # fmt: skip
+              help="Permanently delete the files kept by this run; may be repeated.")  # fmt: skip
 @click.option("--purge-older-than", "days", type=Age(), metavar="AGE",
-              help="Permanently delete what runs older than this keep: days, or a span such as 36h or 2w.")  # fmt: skip
+              help="Permanently delete the files kept by runs older than this: days, or a span such as 36h or "
+              "2w.")  # fmt: skip
 @MOVED
 @YES
 @paths_in_properties

@@ -56,10 +56,10 @@ class StagingLine(Struct, frozen=True, kw_only=True):
 
 @click.command(name="staging")
 @PATHS
-@click.option("--clear", is_flag=True, help="Delete it.")
+@click.option("--clear", is_flag=True, help="Delete them.")
 @click.option("--older-than", "hours", type=Age("h"), metavar="AGE",
-              help="With --clear: keep what was written more recently, hours or a span such as 2d; its job may still "
-              "run [168].")  # fmt: skip
+              help="With --clear: keep files written more recently, since their job may still run: hours or a span "
+              "such as 2d [168].")  # fmt: skip
 @paths_in_properties
 @JSON
 def command(

@@ -229,15 +229,15 @@ def _show_put_back(result: UndeleteResult, as_json: bool) -> None:
 @paths_in_properties
 @click.option("-t", "--topic", "patterns", metavar="TOPIC", multiple=True,
               help="Restore this topic: a name or a pattern with *, ? and [...]; may be repeated. Without it, or with "
-              "--list, only list what there is.")  # fmt: skip
+              "--list, deleted data is only listed.")  # fmt: skip
 @click.option("-p", "--partition", "numbers", metavar="N", type=PARTITION, multiple=True,
               help="Only partitions with this number; may be repeated.")  # fmt: skip
-@click.option("--list", "only_list", is_flag=True, help="Only list what there is of the topic.")
+@click.option("--list", "only_list", is_flag=True, help="Only list the deleted data of the topic.")
 @request_option(Undelete, "source")
 @request_option(Undelete, "as_topic")
 @request_option(Undelete, "topic_id")
 @request_option(Undelete, "hold")
-@click.option("--into", metavar="DIR", help="Write it to this new directory and leave PATH as it is.")
+@click.option("--into", metavar="DIR", help="Write the result to this new directory and leave PATH unchanged.")
 @request_option(Undelete, "config")
 @AT
 @request_option(Undelete, "quarantine")

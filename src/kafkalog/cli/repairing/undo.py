@@ -37,7 +37,7 @@ class UndoLine(Struct, frozen=True, kw_only=True):
 @PATHS
 @paths_in_properties
 @click.option("--run", "run_ids", metavar="RUN", multiple=True,
-              help="Which run, on whichever PATH it was; may be repeated [the latest].")  # fmt: skip
+              help="Id of the run to reverse; may be repeated [the latest].")  # fmt: skip
 @QUARANTINE
 @MOVED
 @YES

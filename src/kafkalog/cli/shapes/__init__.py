@@ -1,1 +1,1 @@
-"""The lines that commands print with --json, as types, and the functions that make them."""
+"""Types of the JSON lines that commands print with `--json`, and functions that build these lines."""

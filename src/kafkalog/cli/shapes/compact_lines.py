@@ -1,4 +1,4 @@
-"""Line of `kafkalog compact`."""
+"""Type of the line of `kafkalog compact --json`."""
 
 from __future__ import annotations
 
@@ -16,71 +16,77 @@ __all__ = ["CompactLine", "compact_line"]
 
 
 class CompactedLine(Struct, frozen=True, kw_only=True):
-    """A compacted partition."""
+    """One partition of a compacted topic: one pass of the log cleaner over it, planned or done."""
 
     name: str
-    """partition directory"""
+    """name of the partition directory"""
     first_dirty_offset: int
-    """where cleaning begins"""
+    """first offset that earlier compactions have not cleaned (inclusive): the start of the dirty part"""
     dirty_ratio: float
-    """bytes that were never cleaned, as a fraction of all bytes that can be cleaned"""
+    """dirty ratio from 0 to 1: bytes of the dirty part that can be cleaned, divided by these bytes plus the bytes of
+    the clean part
+    """
     is_cleaned: bool = field(name="cleaned")
-    """it is cleaned"""
+    """whether the pass cleans the partition; false if the dirty ratio is not above min.cleanable.dirty.ratio and no
+    dirty record is older than max.compaction.lag.ms
+    """
     cleaned_to: int | None
-    """up to which offset; null if it is not cleaned"""
+    """offset up to which the log is clean after the pass (exclusive); null if the pass does not clean the partition"""
     problem: str | None
-    """why a broker could not clean it either; null otherwise"""
+    """reason why a broker's cleaner would mark the partition as uncleanable; null if it would not"""
     bytes_before: int
-    """of its logs"""
+    """total size of the partition's segments before the pass, in bytes"""
     bytes_after: int
-    """of its logs"""
+    """total size of the partition's segments after the pass, in bytes"""
     segments_before: int
-    """number of them"""
+    """number of segments before the pass"""
     segments_after: int
-    """number of them"""
+    """number of segments after the pass"""
     records_read: int
-    """number of them"""
+    """number of records that the pass reads to clean them, including control records"""
     records_dropped: int
-    """of those"""
+    """number of records that cleaning removes, including control records and records of aborted transactions"""
     records_without_key: int
-    """of those dropped, records that nothing could ever supersede"""
+    """number of records that cleaning removes because they have no key"""
     deleted_segments: list[int]
-    """base offsets of segments that retention deletes"""
+    """base offsets of segments that are deleted by retention or because they end below the log start offset; empty if
+    none
+    """
 
 
 class CompactLine(Struct, frozen=True, kw_only=True):
-    """One line."""
+    """Compaction of one log directory: the plan or, if it was carried out, the result."""
 
     root: str = field(name="path")
-    """the log directory"""
+    """path of the log directory"""
     mode: str
-    """`compact`"""
+    """always `compact`"""
     changes: bool
-    """anything would be, or was, done"""
+    """whether the plan changes any file"""
     partitions: list[CompactedLine]
-    """compacted partitions"""
+    """partitions of compacted topics, without the declined ones"""
     declined: dict[str, str]
-    """partition directory, and why it is left as it is"""
+    """partitions that are not compacted: name of the partition directory, and the reason"""
     findings: list[FindingJson]
-    """what is in the way"""
+    """damage in declined partitions, and files that cannot be read"""
     topics: SettingsJson = field(name="settings")
-    """where settings came from"""
+    """settings of the topics and of the broker, and the metadata log from which they were read"""
     actions: list[ActionJson]
-    """every change of a file, in order"""
+    """all changes of files, planned or done, in order"""
     changed: bool = False
-    """the directory was changed"""
+    """whether the log directory was changed; false for a plan"""
     run_id: str | None = None
-    """the run that can be undone; null if nothing was changed"""
+    """id of the run, for `kafkalog undo`; null if the compaction changed nothing, and for a plan"""
     quarantine: str | None = None
-    """where removed bytes are kept; null if nothing was changed"""
+    """path of the directory that keeps the removed bytes; null if the compaction changed nothing, and for a plan"""
     completed_runs: tuple[str, ...] = ()
-    """earlier interrupted runs that were completed first"""
+    """ids of earlier interrupted runs that were completed first; empty if none"""
     superseded_runs: Mapping[str, str] = {}
-    """run that was interrupted and set aside, and why"""
+    """interrupted runs that were set aside instead of completed: id of the run, and the reason; empty if none"""
 
 
 def compact_line(result: CompactionResult) -> CompactLine:
-    """Line of what a compaction did; the plan of one alone is `shaped`."""
+    """Return the line of a compaction's result. The line of a plan alone is `shaped(plan, CompactLine)`."""
     return structs.replace(
         shaped(result.done, CompactLine),
         changed=result.changed,

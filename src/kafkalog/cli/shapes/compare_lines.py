@@ -1,4 +1,4 @@
-"""Lines of `kafkalog compare`."""
+"""Types of the lines of `kafkalog compare --json`."""
 
 from __future__ import annotations
 
@@ -14,180 +14,210 @@ __all__ = ["Line", "group_line", "partition_line", "summary_line"]
 
 
 class DifferenceLine(Struct, frozen=True, kw_only=True):
-    """What a copy and the best one do not have in common."""
+    """Differences in content between this copy and the best copy, from the higher of the two log start offsets on."""
 
     other_bytes_here: PlaceLine | None = field(name="other_bytes_at")
-    """the first batch whose bytes differ, in this copy; null if there is none"""
+    """first batch of this copy that has different bytes than the best copy at the same offsets; null if none"""
     other_bytes_there: PlaceLine | None = field(name="other_bytes_there_at")
-    """the same in the best copy; null if there is none"""
+    """batch of the best copy that differs from the batch in `other_bytes_at`; null if none"""
     other_batches: int
-    """batches whose bytes differ"""
+    """number of batch pairs, one from each copy, that share offsets but differ in their bytes"""
     unreadable_batches: int
-    """those of them whose records cannot be read here, though the checksum is right"""
+    """number of pairs in `other_batches` in which the records of this copy's batch cannot be decoded although its
+    checksum matches
+    """
     unreadable_there_batches: int
-    """the same in the best copy"""
+    """number of pairs in `other_batches` in which the records of the best copy's batch cannot be decoded although its
+    checksum matches
+    """
     only_epoch_differs: bool
-    """they differ in the leader epoch only"""
+    """whether all pairs in `other_batches` differ only in the leader epoch, which no checksum covers; false if no pair
+    differs
+    """
     lacks: PlaceLine | None = field(name="lacks_from")
-    """the first batch that is there and not here; null if there is none"""
+    """first batch that the best copy has and this copy lacks; null if none"""
     lacks_records: int
-    """records in such batches"""
+    """number of records in all batches that the best copy has and this copy lacks, without control records"""
     lacks_for_damage: bool
-    """they are where this copy is damaged"""
+    """whether this copy is damaged at the batch in `lacks_from`; false if it lacks no batch"""
     has_alone: PlaceLine | None = field(name="has_alone_from")
-    """the first batch that is here and not there; null if there is none"""
+    """first batch that this copy has and the best copy lacks; null if none"""
     has_alone_records: int
-    """records in such batches"""
+    """number of records in all batches that this copy has and the best copy lacks, without control records"""
     has_alone_for_damage: bool
-    """they are where the best copy is damaged"""
+    """whether the best copy is damaged at the batch in `has_alone_from`; false if it lacks no batch"""
     cleaned: int = field(name="batches_cleaned_differently")
-    """batches that compaction has changed differently"""
+    """number of batches that log compaction removed or rewrote differently in the two copies; they do not count as
+    differences
+    """
 
 
 class CopyLine(Struct, frozen=True, kw_only=True):
-    """One copy."""
+    """One copy of a topic-partition."""
 
     path: str
-    """the partition directory"""
+    """path of the partition directory"""
     node_id: int | None
-    """its broker; null if not given"""
+    """id of the broker that holds the copy, from meta.properties; null if unknown"""
     cluster_id: str | None
-    """its cluster; null if not given"""
+    """cluster id from meta.properties; null if unknown"""
     topic_id: str | None
-    """of partition.metadata; null if there is none"""
+    """topic id from partition.metadata; null if unknown"""
     log_start_offset: int
-    """first offset"""
+    """log start offset: first offset that consumers can read; 0 if the copy cannot be read"""
     log_end_offset: int
-    """where the log ends"""
+    """log end offset: offset after the last sound batch, even if damage precedes that batch; 0 if the copy cannot be
+    read
+    """
     sound_end_offset: int | None
-    """where its first damage begins, else where it ends; null if it could not be read"""
+    """offset at which the first damage begins: the end (exclusive) of the sound part; null if the copy is undamaged or
+    cannot be read
+    """
     high_watermark: int | None
-    """of its checkpoint; null if it has none"""
+    """high watermark from replication-offset-checkpoint; null if the checkpoint has no entry"""
     last_epoch: int | None
-    """the last leader epoch; null if there is none"""
+    """leader epoch at the end of the log; null if unknown"""
     leader_epochs: tuple[tuple[int, int], ...]
-    """pairs of an epoch and its first offset"""
+    """entries of leader-epoch-checkpoint: pairs of a leader epoch and its start offset"""
     batches: int
-    """how many are sound"""
+    """number of sound batches"""
     records: int
-    """in them, from the log start on"""
+    """number of sound records from the log start offset on, without control records"""
     bytes: int
-    """of its logs"""
+    """total size of the partition's segments (log files only), in bytes"""
     damage: FindingJson | None
-    """the first damage; null if there is none"""
+    """first damage in the log; null if none"""
     damaged_places: int
-    """number of them"""
+    """number of damaged places in the log; 0 if the log is undamaged"""
     records_behind_damage: int
-    """sound records after the first damage"""
+    """number of sound records after the first damage, without control records"""
     in_sync: bool | None
-    """its broker is in the ISR; null if unknown"""
+    """whether the copy's broker can be elected leader without data loss (member of the ISR or, if the ISR is empty, of
+    the ELR); null if unknown
+    """
     led: bool | None
-    """its broker was the leader; null if unknown"""
+    """whether the copy's broker was the leader according to the cluster's metadata; null if unknown"""
     common_epoch: int | None = None
-    """the last epoch that it shares with the best copy; null for the best one"""
+    """highest leader epoch that this copy shares with the best copy; null if none or unknown, and for the best copy"""
     cut_at_offset: int | None = None
-    """where Kafka would truncate it to follow the best; null for the best one"""
+    """first offset that Kafka removes if this copy becomes a follower of the best copy; the log end offset if Kafka
+    removes nothing; null if this copy has no leader epochs, and for the best copy
+    """
     records_cut: int
-    """records that it would lose there"""
+    """number of records that Kafka removes if it truncates this copy at `cut_at_offset`, without control records"""
     difference: DifferenceLine | None
-    """against the best copy, by content; null for the best one"""
+    """differences in content from the best copy; null if this copy cannot be read, and for the best copy"""
     findings: list[FindingJson]
-    """about the directory"""
+    """warnings and errors about the partition directory"""
     error: str | None
-    """why it could not be read; null otherwise"""
+    """reason why the copy cannot be read; null if it can be read"""
     differs: bool = False
-    """from the best copy"""
+    """whether the copy differs from the best copy in bytes, log start offset or log end offset; true if the copy cannot
+    be read
+    """
 
 
 class PartitionLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="partition"):
-    """A topic-partition."""
+    """One topic-partition and the comparison of its copies."""
 
     topic: str
-    """its topic"""
+    """topic"""
     partition: int
-    """its number"""
+    """partition number"""
     clean: bool
-    """all copies are equal and complete, and none is missing"""
+    """whether all copies can be read, are equal and have neither damage nor warnings, and no copy is missing"""
     best: str | None
-    """directory of the best copy; null if none can be read"""
+    """path of the best copy's partition directory; null if no copy can be read"""
     best_node_id: int | None
-    """its broker; null if not given"""
+    """id of the broker that holds the best copy; null if unknown or if no copy can be read"""
     why: str
-    """why it is the best"""
+    """reason for the choice of the best copy, as an English clause; or that no copy can be read"""
     best_may_be_elected: bool | None
-    """the controller may elect it; null if unknown"""
+    """whether the controller can elect the best copy's broker without data loss; null if unknown or if no copy can be
+    read
+    """
     replicas: tuple[int, ...] | None
-    """brokers that should hold it; null if unknown"""
+    """ids of the brokers to which the partition is assigned, according to the cluster's metadata; null if unknown"""
     isr: tuple[int, ...] | None
-    """brokers in sync; null if unknown"""
+    """ids of the in-sync replicas (ISR), according to the cluster's metadata; null if unknown"""
     elr: tuple[int, ...] | None
-    """eligible leader replicas; null if unknown"""
+    """ids of the eligible leader replicas (ELR, KIP-966); empty with ZooKeeper; null if unknown"""
     leader: int | None
-    """the leader; null if unknown"""
+    """broker id of the leader, according to the cluster's metadata; null if none or unknown"""
     leader_epoch: int | None
-    """its epoch; null if unknown"""
+    """leader epoch, according to the cluster's metadata; null if unknown"""
     missing_on: list[int]
-    """brokers that should hold it and do not"""
+    """ids of brokers in `replicas` whose log directories were read but contain no copy; empty if none"""
     copies: list[CopyLine]
-    """copy by copy"""
+    """copies of the topic-partition, in the order of the paths"""
 
 
 class GroupLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="group"):
-    """What a group lost, with `--groups`."""
+    """Records that a consumer group has read and that the best copy does not have (with `--groups`)."""
 
     group: str
-    """the group"""
+    """consumer group id"""
     topic: str
-    """the topic that it read"""
+    """topic"""
     partition: int
-    """its number"""
+    """partition number"""
     committed_offset: int
-    """the next offset that the group reads"""
+    """committed offset: the next offset that the group reads"""
     leader_epoch: int | None
-    """of the last record that it read; null if its client did not say"""
+    """leader epoch of the last record that the group read, from the commit; null if the client did not send it"""
     gone: tuple[int, int]
-    """first and last offset that it read and whose records are gone"""
+    """first and last offset (both inclusive) of the lost records that the group read"""
     unseen: tuple[int, int] | None
-    """first and last offset of records of the best copy that it passes over; null if there are none"""
+    """first and last offset (both inclusive) of records in the best copy that the group skips without reading them;
+    null if none
+    """
     certain: bool
-    """false: it is unknown which of two logs the group has read"""
+    """whether the group certainly read the lost records; false if the commit has no leader epoch and the group may have
+    read the best copy's records instead
+    """
     held_by: str | None
-    """a copy that still has what was read; null if none of those given"""
+    """path of a compared copy that still has the lost records; null if none has them"""
 
 
 class SummaryLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="summary"):
-    """The summary."""
+    """Summary of the comparison."""
 
     paths: tuple[str, ...]
-    """as they were given"""
+    """compared paths: log directories or partition directories"""
     clean: bool
-    """everything can be read, is undamaged and equal"""
+    """whether everything can be read, all copies are undamaged and equal, none is missing, and no finding is a warning
+    or error
+    """
     partitions: int
-    """number of them"""
+    """number of topic-partitions that were compared"""
     partitions_not_clean: int
-    """of those"""
+    """number of topic-partitions whose `clean` is false"""
     copies: int
-    """number of them"""
+    """number of copies of all topic-partitions"""
     damaged_copies: int
-    """of those"""
+    """number of copies with damage in their log"""
     memory: str | None
-    """where the ISRs were read from; null if unknown"""
+    """source of the ISRs: path of a metadata log and its end offset, or ZooKeeper's directory; null if none was read"""
     memory_problem: str | None
-    """why they could not be read, or not all that is about them; null otherwise, or if there are none"""
+    """reason why the cluster's metadata could not be read or is incomplete; null if the metadata is complete or none
+    was found
+    """
     left_out: list[str]
-    """directories that a broker would not serve"""
+    """paths of partition directories that were skipped because a broker does not serve them (`-delete`, `-future` or
+    `-stray`)
+    """
     unreadable: list[UnreadableLine]
-    """what could not be read"""
+    """files and directories that could not be read"""
     findings: list[FindingJson]
-    """of log directories, and of copies that do not belong together"""
+    """findings about log directories, and about copies that do not belong together, such as copies of two clusters"""
 
 
 Line = PartitionLine | GroupLine | SummaryLine
-"""One line for each topic-partition, one for each loss of a group if asked for, and one that sums up."""
+"""One line for each topic-partition, with `--groups` one for each loss of a consumer group, and one summary."""
 
 
 def partition_line(found: PartitionComparison) -> PartitionLine:
-    """Line of the copies of one topic-partition."""
+    """Return the line of one topic-partition."""
     state, best = found.replica_state, found.best
     return PartitionLine(
         topic=found.topic,
@@ -215,7 +245,7 @@ def _copy_line(copy: CopyReport, *, differs: bool) -> CopyLine:
 
 
 def group_line(loss: GroupLoss) -> GroupLine:
-    """Line of what a group lost."""
+    """Return the line of one consumer group's loss."""
     return GroupLine(
         group=loss.group,
         topic=loss.topic,
@@ -230,7 +260,7 @@ def group_line(loss: GroupLoss) -> GroupLine:
 
 
 def summary_line(found: Comparison) -> SummaryLine:
-    """Line that sums up a comparison."""
+    """Return the summary of a comparison."""
     return SummaryLine(
         paths=found.paths,
         clean=found.is_clean,

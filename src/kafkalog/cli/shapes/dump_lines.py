@@ -1,7 +1,7 @@
-"""Lines of `kafkalog dump --json`, for its schema alone.
+"""Types of the lines of `kafkalog dump --json`, used only for its JSON Schema.
 
-Compiled code writes them, or functions that follow from tables (`BATCH_FIELDS`): no instance of these types is made,
-and the tests hold what is printed against them.
+No instances are made: compiled code writes the lines, or functions that follow tables (`BATCH_FIELDS`). Tests validate
+printed lines against these types.
 """
 
 from __future__ import annotations
@@ -14,273 +14,303 @@ __all__ = ["Line"]
 
 
 class WrittenWithLine(Struct, frozen=True, kw_only=True):
-    """The schema that a key or a value was written with."""
+    """Schema in a schema registry with which a key or value was written."""
 
     id: int
-    """its id"""
+    """schema id"""
     type: str
-    """`AVRO`, `PROTOBUF`, `JSON`, or that of a plug-in"""
+    """schema type: `AVRO`, `PROTOBUF`, `JSON`, or a type that a plug-in of the registry adds"""
     subject: str
-    """that of the topic if it has the id, else the first that had it"""
+    """subject of the schema: the topic's own subject if it has the schema, else the first subject that has it"""
 
 
 class DecodedLine(Struct, frozen=True, kw_only=True):
-    """What the data of an internal topic says."""
+    """Decoded key and value of a record in one of Kafka's internal topics."""
 
     key: dict[str, Any] | str | None
-    """the key as kafka-dump-log's decoder prints it; null if it is not understood, or the topic has no keys"""
+    """key as kafka-dump-log's decoder prints it; null if it cannot be decoded or the topic has no keys"""
     value: dict[str, Any] | str | None
-    """the value as kafka-dump-log's decoder prints it, of a KRaft control record its fields under its name; null for a
-    tombstone, and if it cannot be decoded"""
+    """value as kafka-dump-log's decoder prints it, or the fields of a KRaft control record below the name of its type;
+    null for a tombstone, or if the value cannot be decoded
+    """
 
 
 class RecordLine(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A record."""
+    """One record."""
 
     topic: str | None
-    """its topic; null if the directory's name does not give it"""
+    """topic, from the name of the partition directory; null if the name does not contain it"""
     partition: int | None
-    """its number; null if the directory's name does not give it"""
+    """partition number, from the name of the partition directory; null if the name does not contain it"""
     offset: int
-    """of the record"""
+    """offset of the record"""
     timestamp: int
-    """in ms since 1970; -1 if there is none"""
+    """timestamp of the record, in ms since 1970; -1 if none"""
     timestamp_type: str
-    """`CreateTime`, `LogAppendTime` or `NoTimestampType`"""
+    """timestamp type: `CreateTime`, `LogAppendTime`, or `NoTimestampType` for message format 0"""
     key: dict[str, Any] | list[Any] | str | float | bool | None
-    """text, or base64 with --encoding base64; null if there is none, and if it is not UTF-8; with `--values auto` what
-    it says, and null if it cannot be decoded"""
+    """key as text; base64 with `--encoding base64`, size and salted hash with `--redact`, decoded JSON with `--values
+    auto`; null if the record has no key, or if the key is not UTF-8 or cannot be decoded
+    """
     key_schema: WrittenWithLine | UnsetType | None = field(name="key_schema", default=UNSET)
-    """the schema it was written with, null if there is none; only with `--values auto`"""
+    """schema with which the key was written; null if the key has no schema or its schema is unknown; only with
+    `--values auto`, else left out
+    """
     key_b64: str | UnsetType = field(name="key_b64", default=UNSET)
-    """base64; only if the key is not UTF-8, or with `--values auto` cannot be decoded"""
+    """key in base64, if the key is not UTF-8 or, with `--values auto` and without `--mask`, cannot be decoded; else
+    left out
+    """
     value: dict[str, Any] | list[Any] | str | float | bool | None
-    """text, or base64 with --encoding base64; null if there is none, and if it is not UTF-8; with `--values auto` what
-    it says, and null if it cannot be decoded"""
+    """value as text; base64 with `--encoding base64`, size and salted hash with `--redact`, decoded JSON with `--values
+    auto`; null if the record has no value, or if the value is not UTF-8 or cannot be decoded
+    """
     value_schema: WrittenWithLine | UnsetType | None = field(name="value_schema", default=UNSET)
-    """the schema it was written with, null if there is none; only with `--values auto`"""
+    """schema with which the value was written; null if the value has no schema or its schema is unknown; only with
+    `--values auto`, else left out
+    """
     value_b64: str | UnsetType = field(name="value_b64", default=UNSET)
-    """base64; only if the value is not UTF-8, or with `--values auto` cannot be decoded"""
+    """value in base64, if the value is not UTF-8 or, with `--values auto` and without `--mask`, cannot be decoded; else
+    left out
+    """
     headers: list[tuple[str, str | None]] | None
-    """pairs of a name and a value (text, base64 or null); null if a value is not UTF-8"""
+    """record headers: pairs of a name and a value (null, text, or base64 with `--encoding base64`); null instead of the
+    list if a value is not UTF-8
+    """
     headers_b64: list[tuple[str, str | None]] | UnsetType = field(name="headers_b64", default=UNSET)
-    """pairs of a name and a value in base64; only if a value is not UTF-8"""
+    """record headers: pairs of a name and a value in base64 or null; left out unless a value is not UTF-8"""
     leader_epoch: int | None
-    """null if there is none"""
+    """leader epoch of the record's batch; null if none"""
     end_txn_marker: str | UnsetType = UNSET
-    """`COMMIT` or `ABORT`; only of a transaction's marker"""
+    """type of a transaction marker: `COMMIT` or `ABORT`; left out for other records"""
     coordinator_epoch: int | UnsetType = UNSET
-    """only of a transaction's marker"""
+    """epoch of the transaction coordinator that wrote a transaction marker; left out for other records"""
     control_type: str | UnsetType = UNSET
-    """only of other control records"""
+    """name and number of the type of a control record that is not a transaction marker, or `UNKNOWN`; left out for
+    other records
+    """
     producer_id: int | UnsetType = UNSET
-    """of its batch, -1 if there is none; only with --metadata"""
+    """producer id of the record's batch; -1 if none; only with `--metadata`, else left out"""
     producer_epoch: int | UnsetType = UNSET
-    """of its batch, -1 if there is none; only with --metadata"""
+    """producer epoch of the record's batch; -1 if none; only with `--metadata`, else left out"""
     sequence: int | UnsetType = UNSET
-    """of the record, -1 if there is none; only with --metadata"""
+    """sequence number of the record; -1 if none; only with `--metadata`, else left out"""
     partition_leader_epoch: int | UnsetType = UNSET
-    """of its batch, -1 if there is none; only with --metadata"""
+    """leader epoch of the record's batch; -1 if none; only with `--metadata`, else left out"""
     is_transactional: bool | UnsetType = UNSET
-    """whether its batch is part of a transaction; only with --metadata"""
+    """whether the record's batch is part of a transaction; only with `--metadata`, else left out"""
     compresscodec: str | UnsetType = UNSET
-    """how its batch is compressed; only with --metadata"""
+    """compression codec of the record's batch: `none`, `gzip`, `snappy`, `lz4` or `zstd`; only with `--metadata`, else
+    left out
+    """
     magic: int | UnsetType = UNSET
-    """message format of its batch: 0, 1 or 2; only with --metadata"""
+    """message format (magic) of the record's batch: 0, 1 or 2; only with `--metadata`, else left out"""
     base_offset: int | UnsetType = UNSET
-    """of its batch; of a wrapper of magic 0 and 1 the stored offset, which is the last; only with --metadata"""
+    """base offset of the record's batch; for message format 0 or 1 the stored offset of the message, or of the last
+    message in its compressed wrapper; only with `--metadata`, else left out
+    """
     position: int | UnsetType = UNSET
-    """of its batch in the log file; only with --metadata"""
+    """position of the record's batch in the log file, in bytes; only with `--metadata`, else left out"""
     decoded: DecodedLine | UnsetType = UNSET
-    """what the data says; only of Kafka's internal topics, and neither with --no-decode nor with --redact nor with
-    --encoding base64"""
+    """decoded key and value of a record in one of Kafka's internal topics; left out for other topics, for control
+    records that cannot be decoded, and with `--no-decode`, `--redact` or `--encoding base64`
+    """
     finding: str | UnsetType = UNSET
-    """why a key or a value could not be decoded; only with `--values auto`"""
+    """reason why the key or value cannot be decoded; left out if both can, and without `--values auto`"""
 
 
 class BatchLine(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A batch of message format 2."""
+    """One record batch of message format 2."""
 
     topic: str | None
-    """its topic; null if the directory's name does not give it"""
+    """topic, from the name of the partition directory; null if the name does not contain it"""
     partition: int | None
-    """its number; null if the directory's name does not give it"""
+    """partition number, from the name of the partition directory; null if the name does not contain it"""
     base_offset: int
-    """of its first record"""
+    """base offset: first offset of the batch (inclusive)"""
     last_offset: int
-    """of its last record"""
+    """last offset of the batch (inclusive), even if compaction removed the record that had it"""
     count: int
-    """records"""
+    """number of records in the batch, according to its header"""
     base_sequence: int
-    """of the producer; -1 if there is none"""
+    """sequence number of the batch's first record; -1 if none"""
     last_sequence: int
-    """of the producer; -1 if there is none"""
+    """sequence number of the last record that the producer wrote into the batch; -1 if none"""
     producer_id: int
-    """-1 if there is none"""
+    """producer id; -1 if none"""
     producer_epoch: int
-    """-1 if there is none"""
+    """producer epoch; -1 if none"""
     partition_leader_epoch: int
-    """-1 if there is none"""
+    """leader epoch in which the batch was appended; -1 if none"""
     is_transactional: bool
-    """part of a transaction"""
+    """whether the batch is part of a transaction"""
     is_control: bool
-    """holds markers"""
+    """whether the batch holds control records: a transaction marker, or records of the KRaft protocol"""
     delete_horizon_ms: int | None
-    """when compaction may remove it, in ms since 1970; null if there is none"""
+    """delete horizon: time from which compaction may remove tombstones and transaction markers in the batch, in ms
+    since 1970; null if none
+    """
     position: int
-    """byte in the segment"""
+    """position of the batch in the log file, in bytes"""
     create_time: int | UnsetType = field(name="CreateTime", default=UNSET)
-    """the largest timestamp, in ms since 1970, where producers set them"""
+    """largest timestamp in the batch, in ms since 1970; -1 if none; left out unless the timestamp type is CreateTime"""
     log_append_time: int | UnsetType = field(name="LogAppendTime", default=UNSET)
-    """the same, where the broker sets them"""
+    """timestamp at which the broker appended the batch, in ms since 1970; left out unless the timestamp type is
+    LogAppendTime
+    """
     no_timestamp_type: int | UnsetType = field(name="NoTimestampType", default=UNSET)
-    """-1 if there is none"""
+    """always left out: a batch of message format 2 has a timestamp type"""
     size: int
-    """bytes"""
+    """size of the batch including its header, in bytes"""
     magic: int
-    """message format"""
+    """message format (magic): always 2"""
     compresscodec: str
-    """compression"""
+    """compression codec: `none`, `gzip`, `snappy`, `lz4` or `zstd`"""
     crc: int
-    """checksum"""
+    """checksum (CRC-32C) stored in the batch"""
     isvalid: bool
-    """always true: others are findings"""
+    """whether the batch is valid; always true, because invalid batches are reported as findings instead"""
 
 
 class MessageLine(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A message of format 0 or 1."""
+    """One message, or compressed wrapper of messages, of message format 0 or 1."""
 
     topic: str | None
-    """its topic; null if the directory's name does not give it"""
+    """topic, from the name of the partition directory; null if the name does not contain it"""
     partition: int | None
-    """its number; null if the directory's name does not give it"""
+    """partition number, from the name of the partition directory; null if the name does not contain it"""
     offset: int
-    """of the message"""
+    """stored offset of the message; for a compressed wrapper, the offset of its last message"""
     position: int
-    """byte in the segment"""
+    """position of the message in the log file, in bytes"""
     create_time: int | UnsetType = field(name="CreateTime", default=UNSET)
-    """the largest timestamp, in ms since 1970, where producers set them"""
+    """timestamp of the message, or largest timestamp in a compressed wrapper, in ms since 1970; -1 if none; left out
+    unless the timestamp type is CreateTime
+    """
     log_append_time: int | UnsetType = field(name="LogAppendTime", default=UNSET)
-    """the same, where the broker sets them"""
+    """timestamp at which the broker appended the message, in ms since 1970; left out unless the timestamp type is
+    LogAppendTime
+    """
     no_timestamp_type: int | UnsetType = field(name="NoTimestampType", default=UNSET)
-    """-1 if there is none"""
+    """always -1: a message of format 0 has no timestamp; left out for format 1"""
     size: int
-    """bytes"""
+    """size of the message including its header, in bytes"""
     magic: int
-    """message format"""
+    """message format (magic): 0 or 1"""
     compresscodec: str
-    """compression"""
+    """compression codec: `none`, `gzip`, `snappy` or `lz4`"""
     crc: int
-    """checksum"""
+    """checksum (CRC-32) stored in the message"""
     isvalid: bool
-    """always true: others are findings"""
+    """whether the message is valid; always true, because invalid messages are reported as findings instead"""
 
 
 class OffsetIndexLine(Struct, frozen=True, kw_only=True):
-    """An entry of an offset index."""
+    """One entry of an offset index."""
 
     offset: int
-    """of a batch's last record"""
+    """indexed offset, absolute: last offset of an appended batch"""
     position: int
-    """byte in the segment"""
+    """position in the log file at which a search for the indexed offset begins, in bytes"""
 
 
 class TimeIndexLine(Struct, frozen=True, kw_only=True):
-    """An entry of a time index."""
+    """One entry of a time index."""
 
     timestamp: int
-    """in ms since 1970"""
+    """largest timestamp in the segment when the entry was written, in ms since 1970"""
     offset: int
-    """of the record that has it"""
+    """offset, absolute, of the record with the timestamp, or last offset of its batch"""
 
 
 class TransactionIndexLine(Struct, frozen=True, kw_only=True, rename="camel"):
-    """An entry of a transaction index."""
+    """One entry of a transaction index: an aborted transaction."""
 
     version: int
-    """of the format"""
+    """version of the entry's format"""
     producer_id: int
-    """whose transaction was aborted"""
+    """producer id of the aborted transaction"""
     first_offset: int
-    """of the transaction"""
+    """first offset of the aborted transaction (inclusive)"""
     last_offset: int
-    """of its marker"""
+    """offset of the transaction's abort marker (inclusive)"""
     last_stable_offset: int
-    """at that time"""
+    """last stable offset of the partition when the transaction was aborted"""
 
 
 class ProducerLine(Struct, frozen=True, kw_only=True, rename="camel"):
-    """An entry of a producer snapshot."""
+    """One entry of a producer snapshot."""
 
     producer_id: int
-    """of the producer"""
+    """producer id"""
     producer_epoch: int
-    """of the producer"""
+    """producer epoch"""
     coordinator_epoch: int
-    """of its last marker; -1 if there is none"""
+    """epoch of the transaction coordinator that wrote the producer's last transaction marker; -1 if none"""
     current_txn_first_offset: int | None
-    """where its open transaction begins; null if there is none"""
+    """first offset of the producer's open transaction (inclusive); null if no transaction is open"""
     last_timestamp: int
-    """in ms since 1970"""
+    """timestamp of the producer's last batch or transaction marker, in ms since 1970; -1 if none"""
     first_sequence: int | UnsetType = UNSET
-    """of its last batch"""
+    """sequence number of the first record in the producer's last batch; left out if no batch is known"""
     last_sequence: int | UnsetType = UNSET
-    """of its last batch"""
+    """sequence number of the last record in the producer's last batch; left out if no batch is known"""
     last_offset: int | UnsetType = UNSET
-    """of its last batch"""
+    """last offset of the producer's last batch (inclusive); left out if no batch is known"""
     offset_delta: int | UnsetType = UNSET
-    """of its last batch"""
+    """last offset minus first offset of the producer's last batch; left out if no batch is known"""
     timestamp: int | UnsetType = UNSET
-    """of its last batch, in ms since 1970"""
+    """value of `lastTimestamp` again, in ms since 1970; left out if no batch is known"""
 
 
 class CheckpointLine(Struct, frozen=True, kw_only=True):
-    """An entry of an offset checkpoint."""
+    """One entry of an offset checkpoint."""
 
     topic: str
     """topic"""
     partition: int
-    """its number"""
+    """partition number"""
     offset: int
-    """as the checkpoint's name says"""
+    """checkpointed offset: recovery point, log start offset, high watermark or first dirty offset, depending on the
+    file
+    """
 
 
 class LeaderEpochLine(Struct, frozen=True, kw_only=True, rename="camel"):
-    """An entry of leader-epoch-checkpoint."""
+    """One entry of leader-epoch-checkpoint."""
 
     epoch: int
     """leader epoch"""
     start_offset: int
-    """its first offset"""
+    """first offset of the leader epoch (inclusive)"""
 
 
 class PartitionMetadataLine(Struct, frozen=True, kw_only=True):
-    """partition.metadata."""
+    """Content of partition.metadata."""
 
     version: int
-    """of the format"""
+    """version of the file's format"""
     topic_id: str
     """topic id"""
 
 
 class CleanShutdownLine(Struct, frozen=True, kw_only=True, rename="camel"):
-    """.kafka_cleanshutdown."""
+    """Content of .kafka_cleanshutdown."""
 
     version: int | None
-    """of the format; null if not given"""
+    """version of the file's format; null if the file is empty or cannot be parsed"""
     broker_epoch: int | None
-    """null if not given"""
+    """epoch of the broker that stopped cleanly; null if the file is empty or cannot be parsed"""
 
 
 class QuorumStateLine(Struct, frozen=True, kw_only=True, rename="camel"):
-    """quorum-state: the file's own JSON."""
+    """Content of quorum-state, as the JSON in the file."""
 
     is_open: ClassVar[bool] = True
-    """the file may have other fields, which are printed too"""
+    """whether a line may have fields besides those of this type: all fields of the file are printed"""
     leader_id: int
-    """node id; -1 if there is none"""
+    """node id of the quorum's leader; -1 if none or unknown"""
     leader_epoch: int
-    """of the quorum"""
+    """epoch of the quorum"""
 
 
 Settings = Annotated[
@@ -301,5 +331,6 @@ Line = (
     | QuorumStateLine
     | Settings
 )
-"""One line for each record, with --batches for each batch, and of other files for each entry; under the names of
-kafka-dump-log."""
+"""One line for each record, with `--batches` for each batch, and for files other than logs for each entry; field names
+are those of kafka-dump-log.
+"""

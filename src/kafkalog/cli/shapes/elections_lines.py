@@ -1,4 +1,4 @@
-"""Lines of `kafkalog elections`."""
+"""Types of the lines of `kafkalog elections --json`."""
 
 from __future__ import annotations
 
@@ -14,159 +14,167 @@ __all__ = [
 
 
 class ZookeeperStateLine(Struct, frozen=True, kw_only=True):
-    """A partition as ZooKeeper has it."""
+    """State of a partition in its ZooKeeper znode."""
 
     leader: int
-    """the leader; -1 if there is none"""
+    """broker id of the leader; -1 if none"""
     leader_epoch: int
-    """how many leaders it has had"""
+    """leader epoch"""
     isr: tuple[int, ...]
-    """brokers in sync"""
+    """ids of the in-sync replicas (ISR)"""
     controller_epoch: int
-    """of the controller that decided"""
+    """epoch of the controller that decided the state"""
     recovering: bool
-    """the leader was elected uncleanly and recovers"""
+    """whether the leader was elected uncleanly and has not recovered yet (Kafka 3.2 and later)"""
 
 
 class LeaderAndIsrLine(Struct, frozen=True, kw_only=True):
     """Leader and ISR of a partition."""
 
     leader: int
-    """the leader; -1 if there is none"""
+    """broker id of the leader; -1 if none"""
     isr: tuple[int, ...]
-    """brokers in sync"""
+    """ids of the in-sync replicas (ISR)"""
 
 
 class ControllerLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="controller"):
-    """A controller of a KRaft quorum."""
+    """One term of an active controller in a KRaft quorum."""
 
     leader: int
-    """node id; -1 if there is none"""
+    """node id of the active controller; -1 if none"""
     epoch: int
-    """of the quorum"""
+    """epoch of the quorum"""
     from_offset: int
-    """of the metadata log"""
+    """offset of the LeaderChange record that began the term, in the metadata log (inclusive)"""
     from_time: int
-    """in ms since 1970"""
+    """timestamp of the LeaderChange record that began the term, in ms since 1970"""
     to_offset: int | None
-    """null for the last one"""
+    """offset at which the next term begins, in the metadata log (exclusive end); null for the last term"""
     to_time: int | None
-    """in ms since 1970; null for the last one"""
+    """start of the next term, in ms since 1970; null for the last term"""
     voters: tuple[int, ...]
-    """of the quorum"""
+    """node ids of the quorum's voters"""
     granting_voters: tuple[int, ...]
-    """who voted for it"""
+    """node ids of the voters that voted for the active controller"""
 
 
 class ZookeeperControllerLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="controller"):
-    """A controller of a cluster with ZooKeeper."""
+    """One term of a controller in a cluster with ZooKeeper."""
 
     chroot: str
-    """the node that the cluster lies below; empty at the root"""
+    """ZooKeeper path below which the cluster's znodes are (chroot); empty if they are at the root"""
     broker: int | None
-    """its id; null if not given"""
+    """broker id of the controller; null if the controller's znode does not contain an id"""
     epoch: int | None
-    """the controller epoch; null if unknown"""
+    """controller epoch; null if unknown"""
     session: int
-    """of ZooKeeper's"""
+    """id of the ZooKeeper session in which the controller registered"""
     from_zxid: int
-    """ZooKeeper transaction with which it began"""
+    """zxid of the ZooKeeper transaction that began the term"""
     from_time: int
-    """in ms since 1970"""
+    """start of the term, in ms since 1970"""
     to_zxid: int | None
-    """with which it ended; null if it has not ended"""
+    """zxid of the ZooKeeper transaction that ended the term; null if the term has not ended"""
     to_time: int | None
-    """in ms since 1970; null if it has not ended"""
+    """end of the term, in ms since 1970; null if the term has not ended"""
     ended_by: str | None
-    """what ended it; null if it has not ended"""
+    """reason for the end of the term: `session closed by its client`, `session expired`, `node deleted` or `replaced`;
+    null if the term has not ended
+    """
 
 
 class BrokerLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="broker"):
-    """A broker's life in a cluster with ZooKeeper."""
+    """One registration of a broker in a cluster with ZooKeeper."""
 
     chroot: str
-    """the node that the cluster lies below; empty at the root"""
+    """ZooKeeper path below which the cluster's znodes are (chroot); empty if they are at the root"""
     broker: str
-    """its id, as the znode is called"""
+    """broker id, as the name of the broker's znode"""
     epoch: int
-    """of its registration"""
+    """zxid that created the broker's znode, which is the broker epoch from Kafka 2.2 on"""
     session: int
-    """of ZooKeeper's"""
+    """id of the ZooKeeper session in which the broker registered"""
     from_zxid: int
-    """ZooKeeper transaction with which it began"""
+    """zxid of the ZooKeeper transaction that began the registration"""
     from_time: int
-    """in ms since 1970"""
+    """start of the registration, in ms since 1970"""
     to_zxid: int | None
-    """with which it ended; null if it has not ended"""
+    """zxid of the ZooKeeper transaction that ended the registration; null if the registration has not ended"""
     to_time: int | None
-    """in ms since 1970; null if it has not ended"""
+    """end of the registration, in ms since 1970; null if the registration has not ended"""
     ended_by: str | None
-    """what ended it; null if it has not ended"""
+    """reason for the end of the registration: `session closed by its client`, `session expired`, `node deleted` or
+    `replaced`; null if the registration has not ended
+    """
 
 
 class ZookeeperPartitionLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="partition"):
-    """A change of a partition in a cluster with ZooKeeper."""
+    """One change of a partition's state in a cluster with ZooKeeper."""
 
     chroot: str
-    """the node that the cluster lies below; empty at the root"""
+    """ZooKeeper path below which the cluster's znodes are (chroot); empty if they are at the root"""
     zxid: int
-    """the transaction"""
+    """zxid of the ZooKeeper transaction that made the change"""
     time: int
-    """in ms since 1970"""
+    """time of the change, in ms since 1970"""
     topic: str
-    """its name"""
+    """topic"""
     partition: int
-    """its number"""
+    """partition number"""
     election: bool
-    """it has a new leader epoch"""
+    """whether the change created a new leader epoch"""
     cause: str
-    """what happened"""
+    """cause of the change, derived from the states before and after it"""
     writer: str | None
-    """who wrote it; null if unknown"""
+    """id of the broker whose ZooKeeper session wrote the change; null if unknown"""
     before: ZookeeperStateLine | None
-    """null for a partition that is new"""
+    """state of the partition before the change; null if the change created it"""
     after: ZookeeperStateLine | None
-    """null for a partition that is gone"""
+    """state of the partition after the change; null if the change deleted it"""
 
 
 class WithoutLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="without"):
-    """With --without, in a KRaft cluster: what would happen to a partition."""
+    """With `--without`, in a KRaft cluster: effect of a broker's departure on one partition."""
 
     without: int
-    """the broker that leaves"""
+    """id of the broker that leaves"""
     topic: str
     """topic"""
     partition: int
-    """its number"""
+    """partition number"""
     outcome: str
-    """what happens to it"""
+    """effect of the departure: `kept` (the leader stays), `clean` (new leader without data loss), `unclean` (new leader
+    that may lack records) or `offline` (no leader)
+    """
     unclean_allowed: bool
-    """the topic allows unclean elections"""
+    """whether unclean leader election is enabled for the topic, by settings or by `--unclean`"""
     before: PartitionStateJson
-    """as it was"""
+    """state of the partition before this broker leaves; brokers that leave earlier have already left"""
     after: PartitionStateJson
-    """as it would be"""
+    """state of the partition after this broker has left"""
 
 
 class ZookeeperWithoutLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="without"):
-    """With --without, in a cluster with ZooKeeper: what would happen to a partition."""
+    """With `--without`, in a cluster with ZooKeeper: effect of a broker's departure on one partition."""
 
     chroot: str
-    """the node that the cluster lies below; empty at the root"""
+    """ZooKeeper path below which the cluster's znodes are (chroot); empty if they are at the root"""
     without: int
-    """the broker that leaves"""
+    """id of the broker that leaves"""
     topic: str
     """topic"""
     partition: int
-    """its number"""
+    """partition number"""
     outcome: str
-    """what happens to it"""
+    """effect of the departure: `kept` (the leader stays), `clean` (new leader without data loss), `unclean` (new leader
+    that may lack records) or `offline` (no leader)
+    """
     unclean_allowed: bool
-    """the topic allows unclean elections"""
+    """whether unclean leader election is enabled for the topic, by settings or by `--unclean`"""
     before: LeaderAndIsrLine
-    """as it was"""
+    """leader and ISR before this broker leaves; brokers that leave earlier have already left"""
     after: LeaderAndIsrLine
-    """as it would be"""
+    """leader and ISR after this broker has left"""
 
 
 Line = (
@@ -178,4 +186,6 @@ Line = (
     | WithoutLine
     | ZookeeperWithoutLine
 )
-"""One line for each thing that happened; `kind` tells them apart."""
+"""One line for each term of a controller, registration of a broker (with ZooKeeper) and change of a partition, or with
+`--without` for each effect of a departure; `kind` distinguishes them.
+"""

@@ -1,4 +1,4 @@
-"""Lines of `kafkalog ls`."""
+"""Types of the lines of `kafkalog ls --json`."""
 
 from __future__ import annotations
 
@@ -14,122 +14,126 @@ __all__ = ["DeletedSegmentLine", "LsLine", "PartitionLine", "SegmentLine"]
 
 
 class SegmentLine(Struct, frozen=True, kw_only=True):
-    """A segment."""
+    """One segment."""
 
     base_offset: int
-    """the offset in its name"""
+    """base offset, from the name of the segment's files"""
     path: str
-    """its log"""
+    """path of the segment's log file"""
     bytes: int
-    """of the log"""
+    """size of the log file, in bytes"""
     valid_bytes: int
-    """up to the first damage"""
+    """size of the valid batches before the first damage, in bytes: the position at which the damage begins"""
     stop: StopReason
-    """why reading ended"""
+    """reason why the scan of the log file ended: `end` if the whole file is valid, else the kind of damage, or `limit`
+    """
     batches: int
-    """up to there"""
+    """number of valid batches before the first damage"""
     sound_batches_behind_damage: int
-    """batches after it"""
+    """number of sound batches in this segment that follow the partition's first damage"""
     sound_records_behind_damage: int
-    """records in them"""
+    """number of records, without control records, in this segment's sound batches that follow the partition's first
+    damage
+    """
     first_offset: int | None
-    """null if there are no batches"""
+    """first offset in the valid batches before the first damage (inclusive); null if none"""
     last_offset: int | None
-    """null if there are no batches"""
+    """last offset in the valid batches before the first damage (inclusive); null if none"""
     first_timestamp: int | None
-    """in ms since 1970; null if there are no batches"""
+    """smallest timestamp of a valid batch's first record, in ms since 1970; null if no batch has a timestamp"""
     last_timestamp: int | None
-    """in ms since 1970; null if there are no batches"""
+    """largest timestamp in the valid batches, in ms since 1970; null if no batch has a timestamp"""
     codecs: dict[str, int]
-    """compression, and how many batches have it"""
+    """number of valid batches by compression codec"""
     magics: dict[str, int]
-    """message format, and how many batches have it"""
+    """number of valid batches by message format (magic)"""
     files: dict[str, int]
-    """suffix, and bytes of each file of the segment"""
+    """size in bytes of each file of the segment, by suffix"""
 
 
 class DeletedSegmentLine(Struct, frozen=True, kw_only=True):
-    """A segment whose deletion was under way."""
+    """One segment that waits for its deletion (`.deleted`)."""
 
     base_offset: int
-    """the offset in its name"""
+    """base offset, from the name of the log file"""
     path: str
-    """its log"""
+    """path of the log file"""
     bytes: int
-    """of the log"""
+    """size of the log file, in bytes"""
 
 
 class PartitionLine(Struct, frozen=True, kw_only=True):
-    """A partition directory."""
+    """One partition directory."""
 
     path: str
-    """the partition directory"""
+    """path of the partition directory"""
     topic: str | None
-    """null if the directory's name does not give it"""
+    """topic, from the directory's name; null if the name does not contain it"""
     partition: int | None
-    """its number; null if the directory's name does not give it"""
+    """partition number, from the directory's name; null if the name does not contain it"""
     state: str
     """`live`, `delete`, `future` or `stray`, from the suffix of the directory's name"""
     topic_id: str | None
-    """of partition.metadata; null if there is none"""
+    """topic id from partition.metadata; null if unknown"""
     log_start_offset: int
-    """the first offset that a consumer is given; of a tiered log in whichever tier it is"""
+    """log start offset: first offset that consumers can read, from the local or the remote tier"""
     tiering: TieringJson | None
-    """null if the log is not tiered, as far as is known"""
+    """start of the local part of a tiered log; null if nothing shows that the log is tiered"""
     log_end_offset: int | None
-    """the offset that the next record would get; null if it could not be read"""
+    """log end offset: offset of the next record, without batches after damage; null if the log could not be read"""
     first_offset: int | None
-    """of the first batch; null if there is none"""
+    """first offset of the first valid batch (inclusive); null if none"""
     last_offset: int | None
-    """of the last batch; null if there is none"""
+    """last offset of the last valid batch (inclusive), without batches after damage in its segment; null if none"""
     first_timestamp: int | None
-    """the smallest, in ms since 1970; null if there are no batches"""
+    """smallest timestamp of a valid batch's first record, in ms since 1970; null if no batch has a timestamp"""
     last_timestamp: int | None
-    """the largest, in ms since 1970; null if there are no batches"""
+    """largest timestamp in the valid batches, in ms since 1970; null if no batch has a timestamp"""
     high_watermark: int | None
-    """of replication-offset-checkpoint; null if it has none"""
+    """high watermark from replication-offset-checkpoint; null if the checkpoint has no entry"""
     recovery_point: int | None
-    """of recovery-point-offset-checkpoint; null if it has none"""
+    """recovery point from recovery-point-offset-checkpoint; null if the checkpoint has no entry"""
     bytes: int
-    """of its logs"""
+    """total size of the partition's segments (log files only), in bytes"""
     codecs: dict[str, int]
-    """compression, and how many batches have it"""
+    """number of valid batches by compression codec"""
     health: str
-    """`ok`, or in words what was found"""
+    """`ok`, or the kinds of damage and the codes of warnings and errors, separated by commas"""
     insides: Insides = Insides.NOT_EXAMINED
-    """whether the records in the batches can be read: `ls` does not open them, so `not_examined`"""
+    """whether the records in the batches can be decoded; always `not_examined`, because `ls` does not decode them"""
     sound_batches_behind_damage: int
-    """batches that no consumer reaches"""
+    """number of sound batches after the first damage, which consumers do not reach"""
     sound_records_behind_damage: int
-    """records in them"""
+    """number of records, without control records, in the sound batches after the first damage"""
     leader_epochs: list[LeaderEpochJson]
-    """of leader-epoch-checkpoint"""
+    """entries of leader-epoch-checkpoint; empty if none"""
     segments: list[SegmentLine]
-    """segment by segment"""
+    """segments, by base offset"""
     unfinished_files: tuple[str, ...]
-    """.cleaned and .swap files"""
+    """paths of files of unfinished operations: `.deleted`, `.cleaned`, `.swap`, `.tmp` and unfinished snapshots"""
     deleted_segments: list[DeletedSegmentLine]
-    """.deleted files of logs"""
+    """segments that wait for their deletion: log files with the suffix `.deleted`"""
 
 
 class LsLine(Struct, frozen=True, kw_only=True):
-    """One line for each log directory, or for the given path itself: a partition directory, a segment, a path that
-    cannot be read.
+    """One line for each log directory, and for each given path that is a partition directory, a segment or cannot be
+    read.
     """
 
     path: str
-    """the log directory, partition directory or segment"""
+    """path of the log directory, of the partition directory or segment, or of a file or directory that cannot be read
+    """
     clean_shutdown: bool | None
-    """there is a clean-shutdown marker; null for anything but a log directory"""
+    """whether the log directory has a clean-shutdown marker; null for other paths"""
     cluster_id: str | None
-    """of meta.properties; null if not given"""
+    """cluster id from meta.properties; null if unknown"""
     node_id: int | None
-    """the broker's id in meta.properties; null if not given"""
+    """broker or node id from meta.properties; null if unknown"""
     directory_id: str | None
-    """of meta.properties; null if not given"""
+    """directory id from meta.properties; null if unknown"""
     standing: StandingJson | None
-    """what to know before acting; null for anything but a log directory"""
+    """unfinished runs, undoable run and lock of the log directory; null for other paths"""
     findings: list[FindingJson]
-    """of the directory and its partitions"""
+    """findings about the path and all its partitions"""
     partitions: list[PartitionLine]
-    """partition by partition"""
+    """partition directories; empty if none"""

@@ -1,4 +1,4 @@
-"""Lines of `kafkalog merge`."""
+"""Types of the lines of `kafkalog merge --json`."""
 
 from __future__ import annotations
 
@@ -12,120 +12,135 @@ __all__ = ["Line", "PartitionLine", "summary_line"]
 
 
 class RangeLine(Struct, frozen=True, kw_only=True):
-    """Offsets that one copy gave."""
+    """Range of consecutive offsets in the merged log that come from one copy."""
 
     first_offset: int
-    """of the range"""
+    """first offset of the range (inclusive)"""
     last_offset: int
-    """of the range"""
+    """last offset of the range (inclusive)"""
     source: str
-    """the copy that gave it"""
+    """path of the copy that supplied the range"""
 
 
 class RefusedLine(Struct, frozen=True):
-    """A partition that was not written."""
+    """Partition that is not written because a broker would not load its merged log."""
 
     partition: str
-    """partition directory"""
+    """directory name of the partition: topic-number"""
     reason: str
-    """why"""
+    """reason why the partition is not written"""
 
 
 class CopyLine(Struct, frozen=True, kw_only=True):
-    """What one copy gave to the merged log, and what it could not give."""
+    """Contribution of one copy to the merged log, and the records that the copy lacks."""
 
     path: str
-    """the partition directory"""
+    """path of the partition directory"""
     batches: int
-    """batches that the result has from it"""
+    """number of batches in the merged log that come from this copy; a batch that several copies have counts for only
+    one copy
+    """
     records: int
-    """records in them"""
+    """number of records in the merged log that come from this copy, from the log start offset on, without control
+    records
+    """
     damage: FindingJson | None
-    """its first damage; null if there is none"""
+    """first damage in the copy's log; null if none"""
     damaged_places: int
-    """number of them"""
+    """number of damaged places in the copy's log; 0 if the log is undamaged"""
     lacks_records: int
-    """records of the result that it does not have"""
+    """number of records in the merged log that this copy lacks, without control records and records that compaction may
+    have removed
+    """
     lacks_from: int | None
-    """the first such offset; null if there is none"""
+    """first offset of the merged log that this copy lacks; null if it lacks none"""
     dropped_batches: int
-    """batches of it that a newer leader epoch replaced"""
+    """number of batches of this copy that were dropped because they diverge from the leader epochs of the merged log"""
     dropped_records: int
-    """records in them"""
+    """number of records in the copy's dropped batches, without control records"""
     dropped_from: PlaceLine | None
-    """the first of them; null if there is none"""
+    """place of the first dropped batch of this copy; null if none"""
     passed_batches: int
-    """batches of it that were skipped"""
+    """number of batches of this copy that were skipped because another copy supplied their offsets with different bytes
+    """
     passed_from: PlaceLine | None
-    """the first of them; null if there is none"""
+    """place of the first batch of this copy that was skipped; null if none"""
     cleaned_batches: int
-    """batches that compaction has changed differently"""
+    """number of batches of this copy that were skipped because compaction removed or rewrote them in the best copy, or
+    rewrote them in this copy
+    """
     error: str | None
-    """why it could not be read; null otherwise"""
+    """reason why the copy cannot be read; null if it can be read"""
 
 
 class PartitionLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="partition"):
-    """A partition."""
+    """One merged topic-partition."""
 
     topic: str
-    """its topic"""
+    """topic"""
     partition: int
-    """its number"""
+    """partition number"""
     target: str | None
-    """the directory that was written; null if none was"""
+    """path of the partition directory that was written; null with `--dry-run`"""
     log_start_offset: int
-    """first offset"""
+    """log start offset of the merged log"""
     log_end_offset: int
-    """where the log ends"""
+    """log end offset of the merged log: offset after its last batch"""
     high_watermark: int | None
-    """the highest that the copies' checkpoints say; null if none says anything"""
+    """highest high watermark in the replication-offset-checkpoints of the copies without dropped batches; null if none
+    has one
+    """
     batches_kept: int
-    """number of them"""
+    """number of batches in the merged log"""
     records_kept: int
-    """in them, from the log start on"""
+    """number of records in the merged log from the log start offset on, without control records"""
     bytes_kept: int
-    """of logs"""
+    """total size of the merged log's segments, in bytes"""
     ranges: list[RangeLine]
-    """where offsets are from; the first thousand"""
+    """consecutive ranges of offsets in the merged log, each from one copy; only the first 1000"""
     range_count: int
-    """how many there are"""
+    """number of ranges of offsets in the merged log, including ranges after the first 1000"""
     gaps: list[tuple[int, int]]
-    """pairs of the first and last offset that no copy has; the first thousand"""
+    """pairs of the first and last offset (both inclusive) of ranges that no copy has; only the first 1000, and without
+    offsets that compaction removed
+    """
     gap_count: int
-    """how many there are"""
+    """number of gaps (ranges of offsets that no copy has), including gaps after the first 1000"""
     offsets_missing: int
-    """offsets in them"""
+    """number of offsets in all gaps, including gaps after the first 1000"""
     dropped: dict[str, int] = field(name="dropped_batches")
-    """copy, and batches of it that a newer leader epoch replaced"""
+    """number of dropped batches by path of the copy; a copy without dropped batches is omitted"""
     copies: list[CopyLine]
-    """copy by copy"""
+    """the merged copies"""
 
 
 class SummaryLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="summary"):
-    """The summary."""
+    """Summary of a merge of log directories."""
 
     target: str | None
-    """the directory that was written; null if none was"""
+    """path of the log directory that was written; null with `--dry-run`"""
     partitions: int
-    """number of them"""
+    """number of merged topic-partitions, without the refused ones"""
     partitions_with_gaps: int
-    """of those"""
+    """number of merged topic-partitions with offsets that no copy has"""
     records_kept: int
-    """of all"""
+    """number of records in all merged logs from their log start offsets on, without control records"""
     refused: list[RefusedLine]
-    """partitions that were not written"""
+    """partitions that are not written because a broker would not load their merged logs"""
     left_out: list[str]
-    """directories that were not merged"""
+    """paths of directories that were not merged: copies of the metadata log, and partition directories that a broker
+    does not serve (`-delete`, `-future` or `-stray`)
+    """
     unreadable: list[UnreadableLine]
-    """what could not be read"""
+    """files, directories and partitions that could not be read"""
 
 
 Line = PartitionLine | SummaryLine
-"""One line for each partition, and for log directories one that sums up."""
+"""One line for each topic-partition, and one summary if log directories are merged."""
 
 
 def summary_line(merged: MergedDirectory) -> SummaryLine:
-    """Line that sums up a merge of log directories."""
+    """Return the summary of a merge of log directories."""
     return SummaryLine(
         target=merged.target,
         partitions=len(merged.partitions),

@@ -1,4 +1,4 @@
-"""Lines of `kafkalog metadata`; those of changes are lines of `kafkalog elections` too."""
+"""Types of the lines of `kafkalog metadata --json`; `PartitionLine` is also a line of `kafkalog elections`."""
 
 from __future__ import annotations
 
@@ -11,41 +11,42 @@ __all__ = ["Line", "PartitionLine", "SettingLine"]
 
 
 class PartitionLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="partition"):
-    """A change of a partition in a KRaft cluster."""
+    """One change of a partition in a KRaft cluster."""
 
     offset: int
-    """of the record"""
+    """offset of the record that made the change, in the metadata log"""
     timestamp: int
-    """in ms since 1970"""
+    """timestamp of the record that made the change, in ms since 1970"""
     topic: str
-    """its name"""
+    """topic"""
     topic_id: str
-    """its id"""
+    """topic id"""
     partition: int
-    """its number"""
+    """partition number"""
     cause: str
-    """what happened"""
+    """cause of the change, derived from the states before and after it"""
     before: PartitionStateJson | None
-    """null for a partition that is new"""
+    """state of the partition before the change; null if the change created it"""
     after: PartitionStateJson | None
-    """null for a partition that is gone"""
+    """state of the partition after the change; null if the change deleted it"""
 
 
 class SettingLine(Struct, frozen=True, kw_only=True):
-    """With --effective: the setting in effect."""
+    """With `--effective`: one setting that is in effect for a topic or broker."""
 
     resource: str
-    """`topic:NAME` or `broker:ID`"""
+    """topic or broker for which the setting is in effect: `topic:NAME` or `broker:ID`"""
     name: str
-    """of the setting"""
+    """name of the setting"""
     value: str
-    """[hidden] for a secret, without --show-secrets"""
+    """value in effect; `[hidden]` for a secret, unless `--show-secrets` is given"""
     source: ConfigSource
-    """where it is set"""
+    """source of the value, as Kafka's `ConfigSource`"""
     given_as: str
-    """the name that it is set under there"""
+    """name under which the source has the setting: a topic setting has another name at a broker"""
 
 
 Line = ImageLine | PartitionLine | SettingLine
-"""One line with the whole image; with --history one for each change of a partition; with --effective one for each
-setting."""
+"""One line with the whole metadata image; with `--history` one for each change of a partition; with `--effective` one
+for each setting.
+"""

@@ -1,4 +1,4 @@
-"""Lines of `kafkalog offsets`."""
+"""Types of the lines of `kafkalog offsets --json`."""
 
 from __future__ import annotations
 
@@ -10,66 +10,78 @@ __all__ = ["CommittedLine", "Line", "MigratedLine", "OffsetLine", "RemovedLine",
 
 
 class OffsetLine(OffsetFields, frozen=True, kw_only=True, rename="camel"):
-    """A committed offset."""
+    """Committed offset of a consumer group for one partition."""
 
     timestamp: UnsetType = UNSET
     previous: UnsetType = UNSET
     log_end_offset: int | None
-    """where the partition's log ends; null if it is not available, and for a view of the past"""
+    """log end offset of the partition: offset of its next record; null if its log was not found or cannot be read, and
+    for a past moment
+    """
     lag: int | None
-    """offsets from the commit to the end of the log; negative if the log ends below it, null if unknown"""
+    """log end offset minus committed offset; negative if the log ends below the committed offset; null if the log end
+    offset is unknown or the committed offset is negative
+    """
     elsewhere: int | None
-    """the offset that the other place (Kafka or ZooKeeper) has; null if there is none"""
+    """committed offset in the other storage (Kafka or ZooKeeper) if it differs; null if it is equal or missing"""
 
 
 class ShareLine(ShareStateJson, frozen=True, kw_only=True, rename="camel"):
-    """What a share group has of one partition."""
+    """State of a share group for one partition."""
 
     log_end_offset: int | None
-    """where the partition's log ends; null if it is not available, and for a view of the past"""
+    """log end offset of the partition: offset of its next record; null if its log was not found or cannot be read, and
+    for a past moment
+    """
     lag: int | None
-    """offsets up to there that are still to be settled; null if unknown"""
+    """number of offsets from `startOffset` to the log end offset that are neither acknowledged nor archived; null if
+    `logEndOffset` or `startOffset` is null
+    """
 
 
 class MigratedLine(Struct, frozen=True, kw_only=True):
-    """With --migrate kafka: what was written."""
+    """With `--migrate kafka`: one consumer group whose committed offsets were written."""
 
     group: str
-    """consumer group"""
+    """consumer group id"""
     log_partition: int
-    """partition of __consumer_offsets"""
+    """partition of __consumer_offsets that received the offsets"""
     offsets: int
-    """number of them"""
+    """number of committed offsets that were written"""
 
 
 class CommittedLine(OffsetFields, frozen=True, kw_only=True, rename="camel", tag_field="kind", tag="committed"):
-    """With --history: a commit that counted, oldest first for each group, topic and partition."""
+    """With `--history`: one commit that took effect. Commits are sorted by group, topic and partition, then oldest
+    first.
+    """
 
     timestamp: int
-    """of the record in __consumer_offsets, in ms since 1970"""
+    """timestamp of the record in __consumer_offsets, in ms since 1970"""
     previous: int | None
-    """the offset before; null if there was none, or it is not known any more"""
+    """committed offset before the change; null if none or unknown"""
     pending: UnsetType = UNSET
 
 
 class RemovedLine(Struct, frozen=True, kw_only=True, rename="camel", tag_field="kind", tag="removed"):
-    """With --history: an offset that was removed, because it expired or its group was deleted."""
+    """With `--history`: removal of a committed offset that expired or whose group was deleted."""
 
     timestamp: int
-    """of the record in __consumer_offsets, in ms since 1970"""
+    """timestamp of the tombstone in __consumer_offsets, in ms since 1970"""
     previous: int | None
-    """the offset before; null if there was none, or it is not known any more"""
+    """committed offset before the change; null if none or unknown"""
     group: str
-    """consumer group"""
+    """consumer group id"""
     topic: str
     """topic"""
     partition: int
-    """its number"""
+    """partition number"""
     log_partition: int | None
-    """partition of __consumer_offsets; null for an offset in ZooKeeper"""
+    """partition of __consumer_offsets with the tombstone; never null"""
     log_offset: int | None
-    """offset of the record there; null for an offset in ZooKeeper"""
+    """offset of the tombstone in that partition of __consumer_offsets; never null"""
 
 
 Line = OffsetLine | ShareLine | MigratedLine | CommittedLine | RemovedLine
-"""One line for each group, topic and partition; under the names of Kafka's admin client."""
+"""One line for each group, topic and partition; with `--history` for each commit or removal; with `--migrate kafka` for
+each group. Fields of offsets have the names that Kafka's admin client uses.
+"""

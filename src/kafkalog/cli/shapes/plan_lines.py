@@ -1,4 +1,4 @@
-"""Lines of `plan`, `recover` and `index rebuild`: the JSON of a plan or result, with options in place of requests."""
+"""JSON lines of `plan`, `recover` and `index rebuild`: plan or result, with needs as command-line options."""
 
 from __future__ import annotations
 
@@ -14,66 +14,74 @@ __all__ = ["PlanLine", "ResultLine", "plan_line", "result_line"]
 
 
 class WayLine(WayFields, frozen=True, kw_only=True):
-    """One way to recover a directory or partition, and what it keeps and loses."""
+    """One way to recover a directory or partition, with the records that it keeps and loses."""
 
     how: list[str] = field(name="needs")
-    """options of `recover` that it needs, or what has to be there, in words"""
+    """options with which `recover` takes this way, or its precondition in words if `recover` cannot take it; empty if
+    nothing is needed
+    """
     needs_consent: UnsetType = UNSET
     leaders: UnsetType = UNSET
 
 
 class PartitionPlanLine(PartitionPlanFields, frozen=True, kw_only=True):
-    """What would be, or was, done to one partition."""
+    """Planned or completed changes of one partition."""
 
     ways: list[WayLine]
-    """every possible way for this partition"""
+    """possible ways to recover this partition"""
 
 
 class PlanLine(PlanFields, frozen=True, kw_only=True):
-    """One line for each log directory."""
+    """Plan for one log directory."""
 
     identity_in: UnsetType = UNSET
     ways: list[WayLine]
-    """every possible way for the directory"""
+    """possible ways to recover this log directory"""
     recommended_way: UnsetType = UNSET
     partitions: list[PartitionPlanLine]
-    """the partitions, in order"""
+    """planned changes by partition"""
     recommended_needs: list[str]
-    """options of `recover` that it needs"""
+    """options with which `recover` takes the recommended way, or its precondition in words if `recover` cannot take it;
+    empty if nothing is needed, or if no way is recommended
+    """
     changed: bool = False
-    """the directory was changed; false for a plan"""
+    """whether the directory was changed: always false for a plan"""
     run_id: str | None = None
-    """the run that can be undone; null if nothing was changed"""
+    """id of the run that can be undone: always null for a plan"""
     standing: StandingJson
-    """what to know before acting"""
+    """state of the directory's runs and of the broker's lock, to check before a recovery"""
 
 
 class ResultLine(ResultFields, frozen=True, kw_only=True):
-    """One line for each log directory, including those that were refused."""
+    """Result for one log directory; refused directories have a line too."""
 
     identity_in: UnsetType = UNSET
     ways: list[WayLine]
-    """every possible way for the directory"""
+    """possible ways to recover this log directory"""
     recommended_way: UnsetType = UNSET
     partitions: list[PartitionPlanLine]
-    """the partitions, in order"""
+    """planned or completed changes by partition"""
     recommended_needs: list[str]
-    """options of `recover` that it needs"""
+    """options with which `recover` takes the recommended way, or its precondition in words if `recover` cannot take it;
+    empty if nothing is needed, or if no way is recommended
+    """
 
 
 def plan_line(plan: PlanJson, standing: StandingJson) -> PlanLine:
-    """Line of a plan."""
+    """Return the line of a plan."""
     fields = {name: value for name, value in structs.asdict(plan).items() if name in PlanLine.__struct_fields__}
     return PlanLine(**{**fields, **_in_options(plan)}, standing=standing)
 
 
 def result_line(result: ResultJson) -> ResultLine:
-    """Line of what a recovery did."""
+    """Return the line of a recovery's result."""
     return ResultLine(**{**structs.asdict(result), **_in_options(result)})
 
 
 def _in_options(plan: PlanJson) -> dict[str, object]:
-    """The fields of a plan that are for programs, in options."""
+    """Return the fields of a line that differ from the plan's: ways and needs as command-line options; fields for
+    programs are unset.
+    """
     best = plan.recommended_way
     needs = [] if best is None else needs_in(best)
     if plan.identity_in and (best is None or not WAYS[best.way].is_start):

@@ -1,4 +1,4 @@
-"""Lines of `kafkalog quorum show`."""
+"""JSON lines of `kafkalog quorum show`."""
 
 from __future__ import annotations
 
@@ -16,165 +16,192 @@ __all__ = ["LeftOutLine", "Line", "quorum_lines"]
 
 
 class EndpointLine(Struct, frozen=True, kw_only=True):
-    """Where a voter listens."""
+    """Listener of a KRaft voter."""
 
     name: str
-    """listener"""
+    """name of the listener"""
     host: str
-    """host"""
+    """host name or address of the listener"""
     port: int
-    """port"""
+    """port of the listener"""
 
 
 class VoterLine(Struct, frozen=True, kw_only=True):
-    """A voter in a voter set."""
+    """Voter in the voter set of a metadata log (dynamic quorum)."""
 
     node: int
-    """node id"""
+    """node id of the voter"""
     directory_id: str
-    """id of its log directory"""
+    """directory id of the voter's metadata log directory"""
     endpoints: list[EndpointLine]
-    """where it listens; empty with static voters"""
+    """listeners of the voter"""
 
 
 class KnownVoterLine(Struct, frozen=True, kw_only=True):
-    """A voter that some file names."""
+    """Voter that is named in at least one of the examined copies."""
 
     node: int
-    """node id"""
+    """node id of the voter"""
     directory_id: str | None
-    """id of its log directory; null with static voters"""
+    """directory id of the voter's metadata log directory; null with static voters"""
     endpoints: list[EndpointLine]
-    """where it listens; empty with static voters"""
+    """listeners of the voter; empty with static voters"""
     in_force: bool
-    """in the voter set of the best copy"""
+    """whether the voter is in the voter set of the best copy"""
     given: bool
-    """its directory is among the given"""
+    """whether the voter's own copy of the metadata log is among the examined ones"""
 
 
 class QuorumStateLine(Struct, frozen=True, kw_only=True):
-    """An election state."""
+    """Election state of a node, from its `quorum-state` file."""
 
     leader: int
-    """whom the node follows; -1 for nobody"""
+    """node id of the leader that the node follows; -1 if it follows none"""
     epoch: int
-    """the latest it knows of"""
+    """latest leader epoch that the node knows"""
     voted: int
-    """whom it voted for in that epoch; -1 for nobody"""
+    """node id of the candidate that the node voted for in this epoch; -1 if it has not voted"""
     voted_directory_id: str
-    """the directory of that"""
+    """directory id of the candidate that the node voted for; `AAAAAAAAAAAAAAAAAAAAAA` if none is recorded"""
 
 
 class SnapshotLine(Struct, frozen=True, kw_only=True):
-    """A snapshot of the metadata."""
+    """Snapshot of the cluster's metadata (`.checkpoint` file)."""
 
     file: str
-    """name"""
+    """file name of the snapshot"""
     end: int
-    """it holds everything below this offset"""
+    """end offset of the snapshot (exclusive): it replaces all log records below this offset"""
     epoch: int
-    """of the last record in it"""
+    """leader epoch of the last record in the snapshot, from its file name"""
     whole: bool
-    """whether a node could read it"""
+    """whether the snapshot is complete and undamaged; if false, a node that reads it does not start"""
 
 
 class SurvivorLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="survivor"):
-    """One copy of the metadata log; the best one comes first."""
+    """One copy of the cluster's metadata log, compared with the best copy; the best copy comes first."""
 
     rank: int
-    """1 for the copy that an election would prefer"""
+    """position in the order in which an election prefers the copies; 1 for the best copy"""
     node: int | None
-    """node id; null without meta.properties"""
+    """node id from `meta.properties`; null if it is missing or unreadable"""
     epoch: int
-    """of the last batch of its log, or of the snapshot that it begins with"""
+    """leader epoch of the last record in the log or in the newest snapshot; -1 if there is none"""
     end: int
-    """log end offset, before any damage"""
+    """log end offset: offset of the next record; if the log has damage or a gap, the offset at which the first one
+    begins
+    """
     path: str
-    """the log directory"""
+    """path of the log directory that holds the copy"""
     cluster_id: str | None
-    """of meta.properties"""
+    """cluster id from `meta.properties`; null if it is missing or unreadable"""
     directory_id: str | None
-    """of meta.properties"""
+    """directory id from `meta.properties`; null if it is missing, unreadable or invalid"""
     voter: bool
-    """whether it is one of the voters in force; brokers are not"""
+    """whether the copy's node is in the copy's own current voter set; false for brokers"""
     kraft_version: int
-    """0 with static voters, 1 with dynamic ones"""
+    """`kraft.version` of the copy: 0 with static voters, 1 with dynamic voters"""
     static_voters: tuple[int, ...]
-    """ids, with static voters"""
+    """node ids of the static voters that the node last knew; empty with dynamic voters or if unknown"""
     voters: list[VoterLine]
-    """the voter set in force, with dynamic voters"""
+    """current voter set, from the end of the log or else from the newest snapshot; empty with static voters"""
     start: int
-    """first offset of its log"""
+    """log start offset: first offset of the log"""
     last_time: int
-    """time of the last batch, in ms since 1970; -1 if there is none"""
+    """largest timestamp of the log's last batch, in ms since 1970, or timestamp of the newest snapshot's last record if
+    the log ends before that snapshot; -1 if unknown
+    """
     committed_at_least: int
-    """below this offset everything was committed: a snapshot reaches to it"""
+    """offset below which all records are known to be committed, because a snapshot includes them; 0 without a valid
+    snapshot; later records may be committed too
+    """
     state: QuorumStateLine | None
-    """what `quorum-state` says; null without one"""
+    """contents of the node's `quorum-state` file; null if it is missing or unreadable"""
     snapshots: list[SnapshotLine]
-    """by end offset"""
+    """snapshots in the order of their epochs, then of their end offsets; without snapshots that end before the log
+    starts
+    """
     torn: bool
-    """the log ends in bytes that a start cuts off"""
+    """whether the log ends in an incomplete write that the node truncates when it starts"""
     damaged: bool
-    """something other than a torn end is wrong"""
+    """whether the log or a snapshot has an error other than a torn end or an identity mismatch"""
     records_behind_damage: int
-    """records of sound batches after the first damage, which a start cuts off"""
+    """number of records in undamaged batches after the first damage; the node truncates them when it starts"""
     refusal: str | None
-    """why no node would start on it; null if one would"""
+    """reason why no node can start on this copy; null if a node can"""
     common_end: int | None
-    """up to this offset it is the same as the best copy; null if their logs do not meet"""
+    """first offset that differs from the best copy, or at which the shorter of the two logs ends; null if the logs do
+    not overlap
+    """
     lacks: dict[str, int] | None
-    """records of the best copy that it does not have, by kind; null if not known"""
+    """number of records that only the best copy has, from `common_end` on, by record type; empty if none; null if
+    unknown
+    """
     has_more: dict[str, int]
-    """records of its own that the best copy does not have, by kind"""
+    """number of records that only this copy has, from `common_end` on, by record type; the node truncates them when it
+    follows the best copy; empty if none or if unknown
+    """
     only_no_ops: bool | None
-    """what it lacks are no-op records and elections alone; null if not known"""
+    """whether the records that only the best copy has are all no-op and leader-change records, or none; null if unknown
+    """
     findings: list[FindingJson]
-    """what is wrong with it"""
+    """problems found in this copy"""
 
 
 class QuorumLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="quorum"):
-    """What the copies of one cluster add up to."""
+    """Summary of all examined copies of one cluster's metadata log."""
 
     cluster_id: str | None
-    """of meta.properties"""
+    """cluster id from the best copy's `meta.properties`; null if unknown"""
     static: bool
-    """whether the voters are those in the configuration"""
+    """whether the voters are static (`controller.quorum.voters`)"""
     best: str
-    """the log directory of the best copy"""
+    """path of the log directory with the best copy, which wins an election: highest last leader epoch, then largest log
+    end offset
+    """
     epoch: int
-    """of its last batch"""
+    """leader epoch of the best copy's last record; -1 if it has none"""
     end: int
-    """its log end offset"""
+    """log end offset of the best copy: offset of the next record"""
     voters: list[KnownVoterLine]
-    """every voter that some file names"""
+    """all voters that any examined copy names; first the voters in the best copy's voter set"""
     missing: list[int]
-    """those of them that are not among the given"""
+    """node ids of known voters whose copies are not among the examined ones"""
     majority: int
-    """how many of the voters in force an election takes"""
+    """number of voters in the best copy's voter set that an election needs"""
     has_majority: bool
-    """whether as many are here, undamaged"""
+    """whether the voters with an undamaged copy among the examined ones are a majority of the best copy's voter set;
+    false if two copies contradict each other
+    """
     committed_at_least: int
-    """below this offset everything was committed"""
+    """offset below which all metadata records are known to be committed, because a snapshot includes them; 0 without a
+    valid snapshot; later records may be committed too
+    """
     later_epoch: int | None
-    """an election later than the best copy's last record, of which somebody knows; null if nobody does"""
+    """latest leader epoch in any examined log or `quorum-state` file, if it is later than the best copy's last record;
+    else null
+    """
     loss: str
-    """what may be lost if the best copy is not the best that ever was; one sentence"""
+    """description of the committed metadata that may be missing from the best copy, as one sentence"""
 
 
 class LeftOutLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="left_out"):
-    """A path that was not compared."""
+    """Path that could not be compared."""
 
     path: str
-    """as it was given"""
+    """path as on the command line"""
     why: str
-    """why, in a sentence"""
+    """reason why the path could not be compared, as a sentence"""
     is_unreadable: bool = field(name="unreadable")
-    """whether the operating system did not give it out"""
+    """whether the path could not be read from disk (for example I/O error or missing permission); false if it has no
+    usable metadata log
+    """
 
 
 Line = SurvivorLine | QuorumLine | LeftOutLine
-"""One line for each copy, best first, one for the quorum, and one for each path that holds none."""
+"""For each cluster one line per copy, best copy first, then one summary line; at the end one line per path that could
+not be compared.
+"""
 
 
 def _known_voter(voter: KnownVoter) -> KnownVoterLine:
@@ -239,7 +266,7 @@ def _survivor(survivor: QuorumSurvivor, rank: int) -> SurvivorLine:
 
 
 def quorum_lines(quorum: Quorum) -> Iterator[SurvivorLine | QuorumLine]:
-    """The survivors, best first, then what they add up to."""
+    """Yield one line per copy, best copy first, then the summary line of the quorum."""
     for rank, survivor in enumerate(quorum.survivors, 1):
         yield _survivor(survivor, rank)
     yield QuorumLine(

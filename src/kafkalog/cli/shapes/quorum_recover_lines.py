@@ -1,4 +1,4 @@
-"""Line of `kafkalog quorum recover`."""
+"""JSON line of `kafkalog quorum recover`."""
 
 from __future__ import annotations
 
@@ -17,104 +17,117 @@ __all__ = ["QuorumRecoverLine", "plan_line", "result_line"]
 
 
 class MemberLine(Struct, frozen=True, kw_only=True):
-    """A controller of the new quorum."""
+    """Controller of the new quorum."""
 
     node: int
-    """node id"""
+    """node id of the controller"""
     directory_id: str | None
-    """id of its log directory"""
+    """directory id of the controller's metadata log directory; null if it has none"""
     host: str | None
-    """where it listens; null if not known"""
+    """host on which the controller listens; null if unknown"""
     port: int | None
-    """where it listens; null if not known"""
+    """port on which the controller listens; null if unknown"""
 
 
 class ConfigurationLine(Struct, frozen=True, kw_only=True):
-    """Lines for properties files."""
+    """Settings that must be put in nodes' properties files."""
 
     who: str = field(name="for")
-    """whose"""
+    """nodes whose properties files need the settings, in words, for example `controller 3`"""
     lines: list[str]
-    """to be set"""
+    """settings as lines of a properties file"""
 
 
 class DirectoryLine(Struct, frozen=True, kw_only=True):
-    """What is done to one controller's directory."""
+    """Change of one existing controller's log directory."""
 
     root: str = field(name="path")
-    """the log directory"""
+    """path of the controller's log directory"""
     node: int
-    """node id"""
+    """node id of the controller"""
     end_before: int
-    """log end offset of its own log"""
+    """log end offset of the controller's metadata log before the recovery"""
     actions: list[ActionJson]
-    """in order"""
+    """changes of files in this directory, in the order in which they are made; empty if none"""
 
 
 class RunLine(Struct, frozen=True, kw_only=True):
-    """A run."""
+    """Execution of the recovery in one controller's log directory."""
 
     path: str
-    """the log directory"""
+    """path of the controller's log directory"""
     run_id: str | None
-    """for undo; null if there was nothing to do"""
+    """id of the run, for `undo`; null if nothing had to be changed in this directory"""
     quarantine: str | None
-    """where what was there is kept"""
+    """directory in which the run keeps the files that it removed or replaced; null if nothing had to be changed"""
     completed_runs: tuple[str, ...]
-    """earlier runs that had been cut short and were completed first"""
+    """ids of earlier interrupted runs that were completed first, or whose interrupted undo was"""
     superseded_runs: Mapping[str, str]
-    """earlier runs that no longer fit the directory, and why"""
+    """earlier interrupted runs that can no longer be completed, because the directory was changed since: run id ->
+    reason
+    """
     never_starts: bool
-    """whether the node does not start on the directory as it is now"""
+    """whether no Kafka release starts the node on the directory as it is now"""
 
 
 class QuorumRecoverLine(Struct, frozen=True, kw_only=True):
-    """One line."""
+    """Plan of a quorum recovery and, once it was carried out, its result."""
 
     way: QuorumWay
-    """how the quorum comes back"""
+    """way of the recovery: `standalone` (one controller becomes the quorum), `together` (the given controllers become
+    the quorum), `from_broker` (a new controller is made from a broker's copy)
+    """
     cluster_id: str | None = None
-    """of meta.properties"""
+    """cluster id from the best copy's `meta.properties`; null if unknown or if there is no plan"""
     static: bool | None = None
-    """whether the voters will be those in the configuration; null if nothing was planned"""
+    """whether the new quorum has static voters (`controller.quorum.voters`); null if there is no plan"""
     epoch: int | None = None
-    """of the new end; null if nothing was planned"""
+    """leader epoch in the controllers' new `quorum-state` files, and of the appended batch; if nothing has to be done,
+    epoch of the best copy's last record; null if there is no plan
+    """
     donor: str | None = None
-    """the log directory whose metadata all get; null if nothing was planned"""
+    """log directory with the best copy of the metadata log, which all controllers of the new quorum get; null if there
+    is no plan
+    """
     end_before: int | None = None
-    """where that log ended, a torn end cut off; null if nothing was planned"""
+    """log end offset of the best copy without a torn end, before the new voter set is appended; null if there is no
+    plan
+    """
     end: int | None = None
-    """where it ends afterwards; null if nothing was planned"""
+    """log end offset of the metadata log in the new quorum, after the new voter set is appended; null if there is no
+    plan
+    """
     bytes_appended: int = 0
-    """of the batch with the new voters; 0 if none is needed"""
+    """size of the appended batch with the new voter set, in bytes; 0 if no batch is appended"""
     members: list[MemberLine] = []
-    """the new quorum"""
+    """controllers of the new quorum"""
     stay_dead: list[int] = []
-    """controllers that must never start again with their disks"""
+    """node ids of known voters that are not in the new quorum; they must never be started again with their disks"""
     loss: str | None = None
-    """what may be lost; one sentence; null if nothing was planned"""
+    """description of the committed metadata that may be lost, as one sentence; null if there is no plan"""
     warnings: list[str] = []
-    """what else to know before"""
+    """consequences to know before the recovery, as sentences"""
     configuration: list[ConfigurationLine] = []
-    """what must be set before the first start"""
+    """settings that must be in properties files before the first start"""
     expiry: list[Expiry] = []
-    """what brokers would delete at their first start"""
+    """data that brokers would delete at their first start, because it has expired meanwhile"""
     directories: list[DirectoryLine] = []
-    """of controllers"""
+    """planned changes by directory of an existing controller; empty with --from-broker"""
     needless: str | None = None
-    """why nothing has to be done; null if something has, or if it refused"""
+    """reason why nothing has to be done; null if something has to be done, or if there is no plan"""
     changed: bool = False
-    """whether anything was changed"""
+    """whether anything was changed on disk, including by completing earlier interrupted runs"""
     into: str | None = None
-    """the new controller's directory; null without --from-broker"""
+    """log directory of the new controller, once it was written; null without --from-broker, or if nothing was written
+    """
     runs: list[RunLine] = []
-    """one for each directory"""
+    """runs that carried out the recovery, one per existing controller's directory; empty if nothing was carried out"""
     refusal: str | None = None
-    """why nothing was done; null otherwise"""
+    """reason why the recovery was refused; null if it was not"""
 
 
 def plan_line(plan: QuorumPlan) -> QuorumRecoverLine:
-    """Line of a plan, of which nothing is done yet."""
+    """Return the line of a plan that is not carried out yet."""
     own = {member.node for member in plan.members}
     return QuorumRecoverLine(
         way=plan.wanted.way,
@@ -137,7 +150,7 @@ def plan_line(plan: QuorumPlan) -> QuorumRecoverLine:
 
 
 def result_line(result: QuorumResult) -> QuorumRecoverLine:
-    """Line of what was done."""
+    """Return the line of a recovery that was carried out."""
     runs = [
         RunLine(
             path=run.root, run_id=run.run_id, quarantine=run.quarantine, completed_runs=run.earlier.completed,

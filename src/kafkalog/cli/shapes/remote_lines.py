@@ -1,4 +1,4 @@
-"""Lines of `kafkalog remote`."""
+"""JSON lines of `kafkalog remote`."""
 
 from __future__ import annotations
 
@@ -21,92 +21,98 @@ __all__ = ["Line", "SegmentLine", "SummaryLine", "rebuilt_line", "segment_line",
 
 
 class EventLine(Struct, frozen=True, kw_only=True):
-    """One record of `__remote_log_metadata` about a segment."""
+    """Event of a remote segment: a record of `__remote_log_metadata`."""
 
     state: str
-    """the state that it tells"""
+    """state that the event gives the segment, for example `COPY_SEGMENT_FINISHED`"""
     timestamp: int
-    """when the broker made it, in ms since 1970"""
+    """time at which the broker created the event, in ms since 1970"""
     broker_id: int
-    """which broker"""
+    """id of the broker that created the event"""
     metadata_partition: int
-    """of `__remote_log_metadata`"""
+    """partition number of `__remote_log_metadata` that holds the event"""
     offset: int
-    """in that partition"""
+    """offset of the event in that partition"""
 
 
 class SegmentLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="segment"):
-    """One remote segment, by the events, by the listing, or by both."""
+    """Remote segment, known from events in `__remote_log_metadata`, from the listing of the remote tier, or both."""
 
     topic: str
-    """its topic"""
+    """name of the topic"""
     partition: int
-    """its number"""
+    """partition number"""
     topic_id: str
-    """of the topic, as the objects and the events have it"""
+    """topic id, from the events or from the names of the objects"""
     segment_id: str
-    """of the remote segment"""
+    """id of the remote segment (`RemoteLogSegmentId`)"""
     base_offset: int
-    """its first offset"""
+    """first offset of the segment (inclusive)"""
     end_offset: int | None
-    """its last offset; null if no event names the segment"""
+    """last offset of the segment (inclusive); null if there are no events of the segment"""
     leader_epochs: list[LeaderEpochJson]
-    """in the segment; empty if no event names it"""
+    """leader epochs of the segment, with their first offsets; empty if there are no events of the segment"""
     max_timestamp: int | None
-    """the largest, in ms since 1970; null if no event names the segment"""
+    """largest timestamp in the segment, in ms since 1970; null if there are no events of the segment"""
     bytes: int | None
-    """of its log; null if nothing tells"""
+    """size of the segment's `.log` file in bytes according to the events, else size of the listed log object; null if
+    neither is known
+    """
     state: str | None
-    """`COPY_SEGMENT_STARTED`, `COPY_SEGMENT_FINISHED`, `DELETE_SEGMENT_STARTED` or `DELETE_SEGMENT_FINISHED`, after the
-    last event; null if no event names the segment"""
+    """state of the segment after its last event: `COPY_SEGMENT_STARTED`, `COPY_SEGMENT_FINISHED`,
+    `DELETE_SEGMENT_STARTED` or `DELETE_SEGMENT_FINISHED`; null if there are no events of the segment
+    """
     events: list[EventLine]
-    """in their order"""
+    """events of the segment in order, without events that a broker would ignore"""
     present: bool | None
-    """whether any of its objects is in the listing; null without a listing"""
+    """whether any object of the segment is in the listing; null without --remote"""
     objects: dict[str, int]
-    """suffix and bytes of each object that is there"""
+    """size in bytes of each listed object of the segment, by the suffix of the object's name; empty if none is listed
+    """
     local: bool
-    """all of its offsets are in a log directory too"""
+    """whether a log directory also holds all offsets of the segment; false if there are no events of the segment"""
     belongs: bool | None
-    """a broker reads some of it for this log; null if no event names the segment"""
+    """whether a broker reads any of the segment's records as part of this log, by their leader epochs; false for a
+    segment without events if the log has other segments with events; never null
+    """
 
 
 class SummaryLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="summary"):
-    """What was read, and everything that was found."""
+    """Summary of the remote tier, with all findings."""
 
     events: tuple[str, ...]
-    """the directories of `__remote_log_metadata` that were read"""
+    """paths of the `__remote_log_metadata` partition directories that were read"""
     remote: str | None
-    """the place that was listed; null without `--remote`"""
+    """URI or path of the listed remote tier; null without --remote"""
     partitions: int
-    """how many logs are tiered"""
+    """number of partitions with tiered storage"""
     segments: int
-    """how many there are"""
+    """number of remote segments, including deleted segments"""
     others: Sequence[str]
-    """what the listing has that the layout does not know"""
+    """names of listed objects that belong to no segment"""
     findings: list[FindingJson]
-    """all of them"""
+    """all problems found in events, listing and partitions"""
 
 
 class RebuiltLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="rebuilt"):
-    """With rebuild-metadata: what was written."""
+    """Result of `rebuild-metadata`: new `__remote_log_metadata` partitions."""
 
     path: str
-    """the new directory"""
+    """path of the new directory"""
     segments: int
-    """how many got events"""
+    """number of remote segments for which events were written"""
     partitions: dict[str, int]
-    """partition of the topic and the events in it"""
+    """number of events in each new partition of `__remote_log_metadata`, by partition number"""
     findings: list[FindingJson]
-    """segments without events"""
+    """remote segments for which no events were written, with the reason"""
 
 
 Line = SegmentLine | SummaryLine | RebuiltLine
-"""One line for each remote segment, then one for all."""
+"""One line per remote segment, then one summary line; for `rebuild-metadata` only the line with its result."""
 
 
 def segment_line(row: RemoteRow) -> SegmentLine:
-    """Line of a remote segment."""
+    """Return the line of a remote segment."""
     segment = row.segment
     objects = {} if row.listed is None else row.listed.objects
     return SegmentLine(
@@ -139,7 +145,7 @@ def _event_line(event: RemoteSegmentEvent) -> EventLine:
 
 
 def summary_line(view: RemoteView) -> SummaryLine:
-    """Line of what was read, with everything that was found."""
+    """Return the summary line, with all findings."""
     return SummaryLine(
         events=tuple(view.sources), remote=view.place, partitions=len(view.partitions), segments=len(view.rows),
         others=view.others, findings=shaped(view.findings, list[FindingJson]),
@@ -147,7 +153,7 @@ def summary_line(view: RemoteView) -> SummaryLine:
 
 
 def rebuilt_line(done: RebuiltEvents) -> RebuiltLine:
-    """Line of what `remote rebuild-metadata` has written."""
+    """Return the line with the result of `remote rebuild-metadata`."""
     partitions = {str(number): count for number, count in sorted(done.by_partition.items())}
     findings = shaped(done.findings, list[FindingJson])
     return RebuiltLine(path=done.path, segments=done.segments, partitions=partitions, findings=findings)

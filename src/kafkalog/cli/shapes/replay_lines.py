@@ -1,4 +1,4 @@
-"""Lines of `kafkalog replay`."""
+"""JSON lines of `kafkalog replay`."""
 
 from __future__ import annotations
 
@@ -19,140 +19,153 @@ __all__ = ["Line", "plan_lines", "result_lines"]
 
 
 class TopicLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="topic"):
-    """A topic, and what becomes of it."""
+    """Plan for a topic that is to be replayed."""
 
     topic: str
-    """its name in the source"""
+    """name of the topic in the source"""
     target_topic: str
-    """its name in the target"""
+    """name of the topic in the target cluster"""
     partitions: list[int]
-    """those whose logs are here"""
+    """numbers of the partitions that are replayed: they are selected and their logs are in the given directories"""
     partition_count: int
-    """how many the topic has"""
+    """number of partitions of the topic in the source; the target gets as many"""
     bytes: int
-    """of its logs"""
+    """total size of the segments of the replayed partitions, in bytes, including records that are not replayed"""
     would_expire: int
-    """offsets that a broker would delete at once under the old settings"""
+    """number of offsets that a broker would delete at once by age if the topic had its old settings in the target"""
     would_be_compacted: bool
-    """whether the old settings would have records removed whose key comes again"""
+    """whether the old settings would compact the topic in the target (`cleanup.policy`)"""
     settings: Mapping[str, str]
-    """what the topic is made with"""
+    """topic settings with which the topic is created, if it does not exist in the target yet: name -> value"""
     old_settings: Mapping[str, str]
-    """settings that were different in the source: to be put back when the records may go"""
+    """source values of settings that differ in the target, for restoring them later: name -> value; Kafka's default if
+    the source has no value
+    """
     left_out: Mapping[str, str]
-    """old settings that no other cluster can take over"""
+    """source settings that are not applied in the target, because they are obsolete or apply to one cluster only: name
+    -> value
+    """
 
 
 class ProgressLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="progress"):
-    """The topic that is made in the target to say how far the replay has come."""
+    """Topic in the target cluster in which the replay records its progress."""
 
     target_topic: str
-    """its name in the target"""
+    """name of the progress topic in the target cluster"""
 
 
 class TransactionLine(Struct, frozen=True, kw_only=True):
-    """A transaction that is open."""
+    """Open transaction."""
 
     producer_id: int
-    """whose transaction is open"""
+    """producer id of the transaction"""
     transactional_id: str | None
-    """its name; null if no coordinator's log here knows it"""
+    """transactional id of the producer; null if it is not in any readable `__transaction_state` log"""
     state: str | None
-    """what the coordinator wrote last; null if that is not known"""
+    """last state of the transaction in `__transaction_state`, for example `Ongoing`; null if unknown"""
     first_offset: int
-    """where the transaction begins"""
+    """source offset of the transaction's first record in this partition"""
     records: int
-    """in the transaction; they are not written if it is aborted"""
+    """number of the transaction's records in this partition; they are never replayed if it is aborted"""
 
 
 class WaitingLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="waiting"):
-    """What is left behind in a partition, because transactions before it are open and nobody has decided them."""
+    """Partition with an undecided transaction: records from the transaction's start on are not replayed."""
 
     topic: str
-    """in the source"""
+    """name of the topic in the source"""
     partition: int
-    """of both"""
+    """partition number (same in source and target)"""
     from_offset: int
-    """of the first record in the source that is not written"""
+    """first source offset that is not replayed (inclusive)"""
     records: int
-    """of other producers that wait from there on"""
+    """number of records of other producers from this offset on, which are not replayed; without the records of the open
+    transactions
+    """
     transactions: list[TransactionLine]
-    """those that are open, in the order in which they begin"""
+    """open transactions of the partition, in the order of their first offsets"""
 
 
 class PartitionLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="partition"):
-    """A partition that was replayed; earlier runs are included."""
+    """Result for a replayed partition, including earlier interrupted executions of the same replay."""
 
     topic: str
-    """in the source"""
+    """name of the topic in the source"""
     partition: int
-    """of both"""
+    """partition number (same in source and target)"""
     records: int
-    """that were written"""
+    """number of records written to the target, by this and earlier executions"""
     end: int
-    """the offset after the last of them in the target"""
+    """offset after the last replayed record in the target; 0 if no record was replayed"""
     without_time: int
-    """records that this run gave the time of the replay, because they had none"""
+    """number of records without a timestamp that this execution wrote with the time of the replay"""
 
 
 class OffsetLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="offset"):
-    """A committed offset that was set for a group."""
+    """Committed offset that was set for a consumer group in the target."""
 
     group: str
-    """the consumer group"""
+    """id of the consumer group"""
     topic: str
-    """in the source"""
+    """name of the topic in the source"""
     target_topic: str
-    """in the target"""
+    """name of the topic in the target"""
     partition: int
-    """of both"""
+    """partition number (same in source and target)"""
     offset: int
-    """what the group had committed in the source"""
+    """committed offset of the group in the source"""
     target_offset: int
-    """where the same record is in the target"""
+    """committed offset of the group in the target: first replayed record at or after the source offset, else the offset
+    after the last replayed record; 0 if no record was replayed
+    """
 
 
 class OffsetLeftLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="offset_left"):
-    """A committed offset that was not set: the group has committed in the target already."""
+    """Committed offset that was not set, because the group has already committed another offset in the target."""
 
     group: str
-    """the consumer group"""
+    """id of the consumer group"""
     topic: str
-    """in the source"""
+    """name of the topic in the source"""
     target_topic: str
-    """in the target"""
+    """name of the topic in the target"""
     partition: int
-    """of both"""
+    """partition number (same in source and target)"""
     offset: int
-    """what the group had committed in the source"""
+    """committed offset of the group in the source"""
     target_offset: int
-    """where the same record is in the target"""
+    """target offset that corresponds to the source offset and was not committed: first replayed record at or after the
+    source offset, else the offset after the last replayed record; 0 if no record was replayed
+    """
 
 
 class ReplayedLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="replayed"):
-    """What this run did."""
+    """Totals of this execution of the replay."""
 
     records: int
-    """that it wrote"""
+    """number of records that this execution wrote"""
     bytes: int
-    """of their keys, values and headers, and about 70 for each"""
+    """total size of the written keys, values and headers, plus 70 bytes per record, in bytes"""
     topics_made: list[str]
-    """names in the target"""
+    """names of the topics that were created in the target, without the progress topic"""
     offsets_set: int
-    """of groups"""
+    """number of committed offsets that were set for consumer groups"""
     records_left_behind: int
-    """of other producers, which wait behind open transactions"""
+    """number of records of other producers that are not replayed, because they come after the start of an open
+    transaction
+    """
     map: str
-    """the file with every record's old and new offset"""
+    """absolute path of the Parquet file that maps source offsets to target offsets"""
 
 
 Line = TopicLine | ProgressLine | WaitingLine | PartitionLine | OffsetLine | OffsetLeftLine | ReplayedLine
-"""The plan: a line for each topic. When it was carried out: a line for each partition and for each offset of a group,
-and one at the end."""
+"""Plan: a line for each topic, one for the progress topic, and one for each partition with an undecided transaction.
+Result: a line for each partition and each committed offset, and one with totals.
+"""
 
 
 def plan_lines(plan: ReplayPlan) -> Iterator[Line]:
-    """What would be written, and what would be left behind."""
+    """Yield the lines of the plan: topics, progress topic, and records that are not replayed."""
     for topic in plan.topics:
         settings = topic.settings
         yield TopicLine(
@@ -179,7 +192,7 @@ def plan_lines(plan: ReplayPlan) -> Iterator[Line]:
 
 
 def result_lines(result: ReplayResult, waiting: Sequence[Waiting]) -> Iterator[Line]:
-    """What was written."""
+    """Yield the lines of the result: partitions, committed offsets, and totals."""
     for (topic, partition), offset_map in sorted(result.maps.items()):
         yield PartitionLine(
             topic=topic,

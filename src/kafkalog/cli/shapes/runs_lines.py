@@ -1,4 +1,4 @@
-"""Lines of `kafkalog runs`."""
+"""JSON lines of `kafkalog runs`."""
 
 from __future__ import annotations
 
@@ -14,89 +14,98 @@ __all__ = ["Line", "PurgeLine", "RunsLine", "run_line"]
 
 
 class LossLine(Struct, frozen=True, kw_only=True):
-    """What a run lost of a partition, as its plan had counted it."""
+    """Records of one partition that a run lost, as counted by its plan."""
 
     partition: str
-    """partition directory"""
+    """name of the partition directory"""
     records_lost: int | None
-    """how many; null if unknown"""
+    """number of records that were lost; null if unknown"""
     records_lost_is_exact: bool
-    """false: there may be more"""
+    """whether `records_lost` is exact; false if more may have been lost, or if unknown"""
     offsets_lost: list[LostRange]
-    """which"""
+    """ranges of offsets that were lost"""
 
 
 class RunLine(Struct, frozen=True, kw_only=True):
-    """An earlier recovery."""
+    """Run: one execution of `recover`, or of another command that changes log directories."""
 
     run_id: str
-    """its name"""
+    """id of the run"""
     state: RunState
-    """`finished`, `cut short`, `undo cut short`, `undone`, `superseded`, `not begun`, `half purged` or `unreadable`"""
+    """state of the run: `finished`, `cut short` (interrupted), `undo cut short` (its undo was interrupted), `undone`,
+    `superseded` (interrupted, and the directory was changed since), `not begun` (interrupted before the first change),
+    `half purged` (its purge was interrupted) or `unreadable`
+    """
     began: str
-    """when, in UTC, ISO 8601"""
+    """time at which the run began, UTC, ISO 8601; empty if the run's id has no valid time"""
     mode: str | None
-    """a mode of `recover`, or another command; null if that cannot be read"""
+    """mode of `recover`, or name of another command; null if the run's journal cannot be read"""
     machine: str | None
-    """a fingerprint of the machine that began it; null if unknown"""
+    """fingerprint of the machine that began the run; null if unknown"""
     foreign: bool
-    """another machine began it"""
+    """whether the run was begun on another or an unknown machine; false if the run's journal cannot be read"""
     owner: str | None
-    """id of the log directory, where a quarantine serves several; null otherwise"""
+    """id that kafkalog gave the log directory, to distinguish runs in a shared quarantine; null if the run's journal
+    cannot be read
+    """
     recorded_root: str | None
-    """where the log directory was then; null if that cannot be read"""
+    """path of the log directory when the run began; null if the run's journal cannot be read"""
     tool_version: str | None
-    """the version of kafkalog; null if that cannot be read"""
+    """version of kafkalog that began the run; null if the run's journal cannot be read"""
     directory: str
-    """where it is kept"""
+    """path of the directory that holds the run's journal and kept files"""
     steps: Mapping[str, int]
-    """kind of action, and how many"""
+    """number of the run's steps, by kind of action"""
     originals: tuple[RunOriginal, ...]
-    """what it removed or replaced, and keeps"""
+    """files and directories that the run removed or replaced, and keeps; empty if it was undone, had not begun, or is
+    half purged
+    """
     files: int
-    """files that it keeps"""
+    """number of files that the run keeps, without its journal"""
     allocated_bytes: int
-    """bytes on disk that it keeps"""
+    """disk space used by the run's kept files and journal, in bytes"""
     undoable: bool
-    """nothing was found that prevents undoing it"""
+    """whether a quick check found nothing that prevents undoing the run; `undo` itself checks every byte"""
     why_not: str | None
-    """why it cannot be undone, or what is wrong with it; null otherwise"""
+    """reason why the run cannot be undone or read; null if it can be undone"""
     lost: list[LossLine] | None
-    """partitions of which it lost records, as its plan had counted them; null if it was not noted"""
+    """losses by partition, as counted by the run's plan, for partitions that lost or may have lost records; empty if
+    none did; null if losses were not counted
+    """
 
 
 class RunsLine(Struct, frozen=True, kw_only=True):
-    """What earlier recoveries left."""
+    """Runs on one log directory."""
 
     path: str
-    """the log directory"""
+    """path of the log directory"""
     runs: list[RunLine]
-    """oldest first"""
+    """runs in the order in which they began; unreadable runs come last"""
     changed: bool = False
-    """always false"""
+    """whether anything was changed on disk: always false, as runs are only listed"""
 
 
 class PurgeLine(Struct, frozen=True, kw_only=True):
-    """With --purge or --purge-older-than: what was removed."""
+    """Result of purging runs of one log directory (--purge or --purge-older-than)."""
 
     path: str
-    """the log directory"""
+    """path of the log directory"""
     purged: list[str]
-    """runs that were removed"""
+    """ids of the runs whose kept files were permanently deleted"""
     freed_bytes: int
-    """bytes on disk"""
+    """disk space that the purged runs used, in bytes"""
     left: Mapping[str, str]
-    """run that stays, and why"""
+    """runs that are old enough and were not purged: run id -> reason"""
     changed: bool
-    """something was removed"""
+    """whether any run was purged"""
 
 
 Line = RunsLine | PurgeLine
-"""One line for each log directory: what there is, or with --purge what was removed."""
+"""One line per log directory: its runs or, with --purge or --purge-older-than, the result of purging."""
 
 
 def run_line(run: RunInfo) -> RunLine:
-    """Line of one run."""
+    """Return the JSON object of one run."""
     return RunLine(
         run_id=run.run_id, state=run.state, began=run.began, mode=run.mode, machine=run.machine,
         foreign=run.is_foreign, owner=run.owner, recorded_root=run.recorded_root, tool_version=run.tool_version,

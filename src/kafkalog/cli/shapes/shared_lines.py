@@ -1,4 +1,4 @@
-"""Objects in the lines of several commands."""
+"""JSON objects that lines of several commands have in common."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ __all__ = ["PlaceLine", "UnreadableLine"]
 
 
 class PlaceLine(Struct, frozen=True, kw_only=True):
-    """Where a batch is."""
+    """Position of a batch in a log."""
 
     offset: int
-    """its base offset"""
+    """base offset of the batch"""
     path: str = field(name="file")
-    """the segment"""
+    """path of the segment's `.log` file"""
     position: int
-    """byte in it"""
+    """byte position in the file at which the batch begins"""
 
 
 class UnreadableLine(Struct, frozen=True):
-    """A file or directory that could not be read."""
+    """File or directory that could not be read."""
 
     path: str
-    """the file or directory"""
+    """path of the file or directory"""
     reason: str
-    """why"""
+    """reason why it could not be read"""

@@ -1,4 +1,4 @@
-"""Lines of `kafkalog triage`."""
+"""JSON lines of `kafkalog triage`."""
 
 from __future__ import annotations
 
@@ -13,114 +13,128 @@ __all__ = ["Line", "partition_line", "refused_line", "summary_line"]
 
 
 class LogLine(Struct, frozen=True, kw_only=True):
-    """A broker's log, as its start leaves it."""
+    """One broker's log of a partition, as the broker's own start leaves it."""
 
     node: int
-    """the broker"""
+    """id of the broker"""
     path: str | None
-    """its directory; null if the broker will make an empty one"""
+    """path of the partition directory; null if it is missing and the broker would create an empty log"""
     start: int
-    """log start offset"""
+    """log start offset: first offset of the log"""
     end: int
-    """log end offset, after a torn end was cut"""
+    """log end offset after the broker's own start has truncated a torn or damaged end"""
     last_epoch: int | None
-    """its last leader epoch; null if it has none"""
+    """last leader epoch of the log; null if it has none"""
     high_watermark: int | None
-    """as last written down; null if never"""
+    """high watermark from `replication-offset-checkpoint`; null if it has no entry"""
     best: bool
-    """no other log goes further, and none that goes as far has fewer flaws"""
+    """whether the log is one of the best copies: highest last leader epoch, then largest end, then fewest flaws"""
     flaws: int | None
-    """places that consumers do not read in it: damage, and records that cannot be read in batches that another copy has
-    otherwise; null where it is the only log that goes furthest, or does not"""
+    """number of places in the log that consumers cannot read: damage, and batches with unreadable records that differ
+    from another copy; null if not counted: only logs are compared that share the highest last leader epoch and largest
+    end
+    """
     cut_bytes: int
-    """bytes that the broker's own start removes from its segments, beginning at `end`: damage, and all that comes after
-    it"""
+    """size of the data that the broker's own start removes from the segments at and after `end`, in bytes: damage and
+    everything after it
+    """
 
 
 class PartitionLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="partition"):
-    """A topic-partition."""
+    """Prediction for one partition."""
 
     topic: str
-    """its topic"""
+    """name of the topic"""
     partition: int
-    """its number"""
+    """partition number"""
     leaders: tuple[int, ...]
-    """brokers that may lead in the end, -1 for none; without an order of starts, all that any order can lead to"""
+    """ids of the brokers that may be the leader once all are started, -1 if there may be none; without --start-order,
+    after any order of starts
+    """
     outcomes: dict[str, dict[str, int]]
-    """leader -> broker -> log end offset once the broker has followed; under -1 as they are when the brokers are up"""
+    """log end offset of each started replica after following a possible leader: leader id -> broker id -> offset;
+    leader -1: offsets after the brokers' own starts
+    """
     loses: dict[str, dict[str, FollowerLoss]]
-    """leader -> broker -> what its log loses for that; brokers that lose nothing are left out"""
+    """offsets that each started replica loses by following a possible leader: leader id -> broker id -> loss; without
+    brokers that lose nothing
+    """
     foreseen: bool
-    """false if there are too many ways to try; `leaders` are then all that come up"""
+    """whether the leaders could be predicted; false if there are too many cases: `leaders` then has all brokers with a
+    replica that start
+    """
     replicas: tuple[int, ...]
-    """brokers that hold it, in the order of the assignment"""
+    """ids of the brokers with a replica, in the order of the assignment"""
     isr: tuple[int, ...]
-    """brokers in sync, as the metadata has it"""
+    """ids of the brokers in the ISR, from the metadata"""
     elr: tuple[int, ...]
-    """eligible leader replicas"""
+    """ids of the eligible leader replicas (ELR), from the metadata"""
     last_known_elr: tuple[int, ...]
-    """the last leader, noted when nobody was in sync any more"""
+    """id of the last leader before the ISR became empty (`LastKnownElr`); empty if it is not recorded"""
     leader: int
-    """the leader in the metadata, -1 for none"""
+    """id of the leader in the metadata; -1 if there is none"""
     logs: list[LogLine]
-    """the logs on the given disks, by broker"""
+    """logs of the replicas whose disks were given, sorted by broker id"""
     best: tuple[int, ...]
-    """brokers whose logs go furthest: the highest last leader epoch, then the largest end, then the fewest flaws"""
+    """ids of the brokers with the best copies: highest last leader epoch, then largest end, then fewest flaws"""
     better_copy: bool
-    """a leader is possible whose log is not one of the best"""
+    """whether a broker may become leader whose log is not one of the best copies"""
     advice: StartAdvice
-    """what to do before the first start"""
+    """recommended steps before the first start"""
 
 
 class BrokerLine(Struct, frozen=True):
-    """A broker that does not come up."""
+    """Broker that does not start."""
 
     node: int
-    """its id"""
+    """id of the broker"""
     reason: str
-    """why"""
+    """reason why the broker does not start"""
 
 
 class SummaryLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="summary"):
-    """Summary of all topic-partitions; the last line."""
+    """Summary of all partitions; the last line."""
 
     cluster_id: str | None
-    """of meta.properties"""
+    """cluster id from `meta.properties`; null if unknown"""
     metadata: str | None
-    """from which the elections are foreseen; null with a refusal"""
+    """path of the metadata on which the prediction is based; null if triage was refused"""
     start_order: tuple[int, ...] | None
-    """the order that was given; null for any"""
+    """ids of the brokers as in --start-order; null without --start-order: any order of starts is considered"""
     partitions: int
-    """how many there are"""
+    """number of examined partitions"""
     at_risk: int
-    """how many may lose records or have no leader"""
+    """number of partitions that may lose records, may have no leader, may be led by a copy with more flaws than the
+    best copies, or have no data left on any replica
+    """
     cut_by_start: int
-    """of how many a broker's own start cuts a copy that no other goes beyond, before anybody leads"""
+    """number of partitions of which a best copy is truncated by its broker's own start, before any election"""
     may_lose: int
-    """how many may lose records of a replica"""
+    """number of partitions of which a replica may lose records by following a leader"""
     may_have_no_leader: int
-    """how many may end without a leader"""
+    """number of partitions that may have no leader"""
     best_order: tuple[int, ...]
-    """of the orders of starts that begin with each of the brokers, the one under which the most partitions are led by a
-    best copy"""
+    """ids of the brokers in the best order of starts: it loses the fewest offsets of best copies, then has the fewest
+    partitions without a best copy as leader; compared are orders that differ in the first broker
+    """
     worse_in_best_order: int
-    """how many partitions are not, or not certainly, even then"""
+    """number of partitions that may get no leader with a best copy even in `best_order`"""
     not_starting: list[BrokerLine]
-    """brokers that do not come up"""
+    """brokers that do not start, with the reason"""
     without_disks: tuple[int, ...]
-    """registered brokers of which no directory was given: they are taken to stay down"""
+    """ids of registered brokers without any given directory; they are assumed to stay down"""
     unknown: list[UnknownPartition]
-    """partitions in the brokers' directories that the metadata does not know: nobody will lead them"""
+    """partitions in the brokers' directories that are not in the metadata, so that no broker will lead them"""
     refusal: str | None
-    """why nothing was foreseen; null otherwise"""
+    """reason why triage was refused; null if it was not"""
 
 
 Line = PartitionLine | SummaryLine
-"""One line for each topic-partition, and one that sums up."""
+"""One line per partition, then one summary line."""
 
 
 def partition_line(found: PartitionTriage) -> PartitionLine:
-    """Line of one partition; keys of objects are texts."""
+    """Return the line of one partition. Keys of JSON objects are strings, so broker ids become text."""
     known = found.known
     return PartitionLine(
         topic=found.topic,
@@ -162,7 +176,7 @@ def _log_line(log: ReplicaLog, found: PartitionTriage) -> LogLine:
 
 
 def summary_line(found: Triage, refusal: str | None = None) -> SummaryLine:
-    """Line that sums up; `refusal` is why nothing was foreseen."""
+    """Return the summary line. `refusal` is the reason why triage was refused; None if it was not."""
     return SummaryLine(
         cluster_id=found.cluster_id,
         metadata=found.source if refusal is None else None,
@@ -182,5 +196,5 @@ def summary_line(found: Triage, refusal: str | None = None) -> SummaryLine:
 
 
 def refused_line(why: str) -> SummaryLine:
-    """Line that sums up what was not foreseen."""
+    """Return the summary line of a refused triage, with `why` as the reason."""
     return summary_line(Triage(None, "", None, [], (), 0), why)

@@ -1,4 +1,4 @@
-"""Lines of `kafkalog undelete`."""
+"""JSON lines of `kafkalog undelete`."""
 
 from __future__ import annotations
 
@@ -16,119 +16,133 @@ __all__ = ["Line", "RemainsLine", "RemainsOfDirectoryLine", "put_back_line", "ta
 
 
 class SegmentLine(Struct, frozen=True, kw_only=True):
-    """A segment of what is left."""
+    """Segment of deleted data."""
 
     base_offset: int
-    """the offset in its name"""
+    """base offset in the segment's file name"""
     path: str
-    """its log"""
+    """path of the segment's `.log` file, relative to the log directory or, if a run keeps it, to the run's directory of
+    kept files
+    """
     bytes: int
-    """of the log"""
+    """size of the `.log` file in bytes; for `deleted records`, size of its part below the log start offset"""
     first_offset: int | None
-    """null if there are no batches"""
+    """first offset that can be read; null if no batch is undamaged"""
     last_offset: int | None
-    """null if there are no batches"""
+    """last offset that can be read (inclusive); null if no batch is undamaged"""
     records: int
-    """sound records"""
+    """number of records that can be read, without control records"""
     damage: str | None
-    """what is wrong with it; null otherwise"""
+    """kind of the segment's first damage, and its byte position; null if there is none"""
 
 
 class RemainsLine(Struct, frozen=True, kw_only=True):
-    """What is left of one partition in one directory."""
+    """Deleted data of one partition in one directory."""
 
     topic: str
-    """its topic"""
+    """name of the topic"""
     partition: int
-    """its number"""
+    """partition number"""
     kind: str
-    """`deleted partition`, `stray partition`, `deleted segments`, `deleted records` (in live segments, below the log
-    start), or what a recovery keeps"""
+    """form of the deleted data: `deleted partition` (`-delete` directory), `stray partition` (`-stray` directory),
+    `deleted segments` (`.deleted` files), `deleted records` (in live segments, below the log start offset), or `kept by
+    a recovery` (in the quarantine of a run)
+    """
     path: str
-    """the directory"""
+    """absolute path of the partition directory"""
     topic_id: str | None
-    """of partition.metadata; null if there is none"""
+    """topic id from `partition.metadata`; null if it is missing or unreadable"""
     name_is_cut: bool
-    """the topic's name may be longer: names of such directories end at 255 bytes"""
+    """whether `topic` may be only the beginning of the topic's name, because the directory's name has the maximum
+    length of 255 bytes
+    """
     run_id: str | None
-    """the run that keeps it; null if it is in the log directory"""
+    """id of the run that keeps the data; null if the data is in the log directory"""
     first_offset: int | None
-    """null if nothing can be read"""
+    """first offset that can be read; null if none can be"""
     last_offset: int | None
-    """null if nothing can be read"""
+    """last offset that can be read (inclusive); null if none can be"""
     records: int
-    """sound records"""
+    """number of records that can be read, without control records"""
     bytes: int
-    """of its logs"""
+    """total size of the deleted segments, in bytes; for `deleted records`, size of their parts below the log start
+    offset
+    """
     deleted_ms: int | None
-    """when it was deleted, in ms since 1970; null if unknown"""
+    """time of deletion, in ms since 1970: last change of the file's or directory's name or attributes (ctime); null if
+    unknown
+    """
     modified_ms: int | None
-    """when a log of it was last written to, in ms since 1970; null without logs"""
+    """time of the last write to any of the segments, in ms since 1970 (mtime); null if there are no segments"""
     segments: list[SegmentLine]
-    """segment by segment"""
+    """deleted segments, in the order of their base offsets"""
     outcome: str
-    """what restoring it would do, in words"""
+    """result of restoring the data in place, in words; empty if it cannot be restored; for data that a run keeps, the
+    way to extract it
+    """
     why_not: str | None
-    """why it cannot be restored; null otherwise"""
+    """reason why the data cannot be restored in place; null if it can"""
 
 
 class RemainsOfDirectoryLine(Struct, frozen=True, kw_only=True):
-    """Deleted data that is still on disk."""
+    """Deleted data of one log directory that is still on disk."""
 
     path: str
-    """the log directory"""
+    """path of the log directory"""
     remains: list[RemainsLine]
-    """by topic and partition"""
+    """deleted data by partition, sorted by topic and partition number"""
     changed: bool = False
-    """always false"""
+    """whether anything was changed on disk: always false, as the data is only listed"""
     unreadable: list[UnreadableLine]
-    """directories that could not be read"""
+    """directories that could not be read; their deleted data is not listed"""
 
 
 class PutBackLine(Struct, frozen=True, kw_only=True):
-    """What was restored."""
+    """Result of restoring deleted data in one log directory or, with --hold, of renaming it so that no broker deletes
+    it.
+    """
 
     path: str
-    """the log directory"""
+    """path of the log directory"""
     put_back: tuple[PutBack, ...]
-    """partition by partition"""
+    """restored partitions; with --hold, partitions whose directories were renamed"""
     left: tuple[str, ...]
-    """what stays deleted, and why"""
+    """deleted segments that were not restored, as sentences with the reason"""
     notes: tuple[str, ...]
-    """what to know before a broker starts"""
+    """consequences to know before a broker is started, as sentences"""
     actions: list[ActionJson]
-    """every change of a file, in order"""
+    """changes of files, in the order in which they were made"""
     run_id: str
-    """the run that reverses it"""
+    """id of the run, for `undo`"""
     quarantine: str
-    """where that run is kept"""
+    """directory in which the run keeps the files that it removed or replaced"""
     changed: bool = True
-    """always true"""
+    """whether anything was changed on disk: always true"""
 
 
 class TakenOutLine(Struct, frozen=True, kw_only=True):
-    """With --into: what was written."""
+    """Result of writing deleted data to a new log directory (--into)."""
 
     target: str
-    """the new directory"""
+    """path of the new log directory"""
     put_back: tuple[PutBack, ...]
-    """partition by partition"""
+    """written partitions"""
     lost: Mapping[str, Sequence[tuple[int, int]]]
-    """partition directory, and pairs of the first and last offset that damage took"""
+    """offsets that are lost to damage: partition directory -> pairs of first and last offset (inclusive)"""
     left: tuple[str, ...]
-    """what was not taken, and why"""
+    """deleted segments that were not written, as sentences with the reason"""
     unreadable: list[UnreadableLine]
-    """directories that could not be read"""
+    """directories that could not be read; their deleted data was not written"""
     changed: bool = True
-    """always true"""
+    """whether anything was changed on disk: always true"""
 
 
 Line = RemainsOfDirectoryLine | PutBackLine | TakenOutLine
-"""One line: what there is, what was restored, or what was written with --into."""
+"""One line per log directory for a list or a result in place; one line with --into."""
 
 
 def put_back_line(result: UndeleteResult) -> PutBackLine:
-    """Line of what was restored."""
+    """Return the line of a log directory in which deleted data was restored."""
     done = result.done
     return PutBackLine(
         path=done.root, put_back=done.put_back, left=done.left, notes=done.notes,
@@ -137,7 +151,7 @@ def put_back_line(result: UndeleteResult) -> PutBackLine:
 
 
 def taken_out_line(taken: TakenOut) -> TakenOutLine:
-    """Line of what was written with --into."""
+    """Return the line of a new log directory that was written with --into."""
     unreadable = [UnreadableLine(*each) for each in taken.unreadable]
     return TakenOutLine(
         target=taken.target, put_back=taken.put_back, lost=taken.lost, left=taken.left, unreadable=unreadable

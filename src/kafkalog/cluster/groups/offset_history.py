@@ -35,7 +35,7 @@ class OffsetChange(Struct, frozen=True):
     previous: int | None
     """offset before; None if there was none, or it is unknown"""
     timestamp: int
-    """ms since 1970: of the record or, in a transaction, of the marker that made it effective"""
+    """timestamp of the commit record, in ms since 1970"""
     log_partition: int
     log_offset: int
 

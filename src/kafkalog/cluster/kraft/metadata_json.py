@@ -29,7 +29,7 @@ class PartitionStateJson(Struct, frozen=True, kw_only=True):
     leader: int
     """the leader; -1 if there is none"""
     leader_epoch: int
-    """how many leaders it has had"""
+    """leader epoch, which rises with elections and some other changes of the partition"""
     partition_epoch: int
     """how often it was changed"""
     directories: tuple[str, ...]

@@ -66,7 +66,8 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     """the topic-partitions to compact"""
     quarantine: Annotated[
         PathLike | None,
-        Option("--quarantine", "Where to keep removed bytes [PATH.recovery].", "DIR", True, True, quarantine_words),
+        Option("--quarantine", "Directory to keep removed bytes in "
+            "[PATH.recovery].", "DIR", True, True, quarantine_words),
     ] = None
     """where the old files are kept, for `undo`; None: beside each directory"""
 

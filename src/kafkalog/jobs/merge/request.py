@@ -20,7 +20,7 @@ class Merge(Struct, frozen=True, kw_only=True):
 
     prefer: Annotated[
         PathLike | None,
-        Option("--prefer", "The copy to trust where several have a batch of the same epoch.", "DIR"),
+        Option("--prefer", "The copy to prefer if several have different batches of the same leader epoch.", "DIR"),
     ] = None
     """directory whose batches are taken if several have the same leader epoch; None: those of the best copy"""
     select: Selection = ALL

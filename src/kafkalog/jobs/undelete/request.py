@@ -29,19 +29,20 @@ class Undelete(msgspec.Struct, frozen=True, kw_only=True):
     partitions: Sequence[int] = ()
     """numbers of partitions; empty: all"""
     source: Annotated[
-        str | None, Option("--source", "Which directory, or run, to use if a partition has several.", "NAME")
+        str | None, Option("--source", "Directory or run to restore from if a partition has several.", "NAME")
     ] = None
     """name of the deleted directory or id of the run, if several hold the same partition"""
-    as_topic: Annotated[str | None, Option("--as", "Restore a deleted partition as one of this topic.", "TOPIC")] = None
+    as_topic: Annotated[str | None, Option("--as", "Topic name under which deleted partitions are "
+        "restored.", "TOPIC")] = None
     """another topic name for what is restored"""
     topic_id: Annotated[
         str | None,
-        Option("--topic-id", "The topic's id in the cluster [from the empty partition in its place, else from the "
-               "metadata log, else its own].", "ID"),
+        Option("--topic-id", "The topic's id in the cluster [that of the empty partition in its place, else from the "
+            "metadata log, else its own].", "ID"),
     ] = None  # fmt: skip
     """id of the topic in the cluster; None: that of an empty partition in its place, of the metadata log, or its own"""
     hold: Annotated[
-        bool, Option("--hold", "Only keep a broker from removing it: rename -delete directories to -stray.")
+        bool, Option("--hold", "Only prevent the broker from removing the data: rename -delete directories to -stray.")
     ] = False
     """only rename `-delete` directories to `-stray`, which no broker removes, so that the topic can be created first"""
     config: Annotated[
@@ -53,7 +54,7 @@ class Undelete(msgspec.Struct, frozen=True, kw_only=True):
     """the time to treat as now, ms since 1970; None: the clock's"""
     quarantine: Annotated[
         PathLike | None,
-        Option("--quarantine", "Where to keep removed bytes, and to look for them [PATH.recovery].", "DIR"),
+        Option("--quarantine", "Directory to keep removed bytes in, and to search for them [PATH.recovery].", "DIR"),
     ] = None
     """where runs keep what they removed, if it is not the usual place"""
 
