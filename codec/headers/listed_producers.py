@@ -1,0 +1,39 @@
+"""Find the batches in a run that can contradict the entries of a producer snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kafkalog.codec.model import CONTROL_FLAG, ProducerEntry
+
+if TYPE_CHECKING:
+    from kafkalog.codec.headers.runs import BatchRun
+
+__all__ = ["ListedProducers"]
+
+
+class ListedProducers:
+    """Entries of a producer snapshot, at least one, as columns in the order of their producer ids."""
+
+    def __init__(self, entries: Collection[ProducerEntry]) -> None:
+        rows = sorted(
+            (entry.producer_id, entry.last_offset, entry.current_txn_first_offset, entry.producer_epoch)
+            for entry in entries
+        )
+        self._ids, self._last_offsets, self._opened, self._epochs = np.array(rows, np.int64).T
+
+    def doubtful(self, run: BatchRun) -> list[int]:
+        """Return the numbers of data batches that end at a listed last offset or lie behind their producer's, and of
+        control batches behind the beginning of their producer's open transaction.
+        """
+        producers, offsets = run["producer_id"], run["base_offset"]
+        places = np.minimum(self._ids.searchsorted(producers), len(self._ids) - 1)
+        is_later = (offsets > self._last_offsets[places]) & (run["producer_epoch"] >= self._epochs[places])
+        is_ended = (self._opened[places] >= 0) & (offsets > self._opened[places])
+        is_control = run["attributes"] & CONTROL_FLAG != 0
+        is_doubtful = (self._ids[places] == producers) & np.where(is_control, is_ended, is_later)
+        doubtful: list[int] = (is_doubtful | np.isin(run.last_offsets, self._last_offsets)).nonzero()[0].tolist()
+        return doubtful
