@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog.codec.index_files import decode_producer_snapshot
-from kafkalog.recovery import Recovery, recover
+from kafkalog.recovery import Recovery, plan, recover
 from testkit.recorded.fixture_data import broker_case
 
 CASE = broker_case("4.1.1", "txn")
@@ -106,6 +106,20 @@ def test_without_proof_a_transaction_stays_open(
     change(root)
     recover(Recovery(at=AT_ONCE, mode="salvage"), root)
     assert opened(root, END) == {**opened(original, END), 3: 114, 4: 111}
+
+
+def test_a_plan_tells_what_its_recommendation_means_for_readers(original: Path, tmp_path: Path) -> None:
+    """A broker with the index serves committed readers to the recorded 206; without it salvage stops them earlier."""
+    root = damage(original, tmp_path / "data")
+    assert min(opened(original, END).values()) == 206
+    (planned,) = plan(root)
+    assert planned.choice.recommended is not None
+    assert (planned.choice.recommended.way, planned.consequences) == ("salvage", ())
+    take_index(root)
+    (planned,) = plan(root)
+    told = {each.detail.partition(" of trades")[0].rpartition(" ")[2]: each.way for each in planned.consequences}
+    assert told == {"111": "salvage", "114": "salvage"}
+    assert [each.kind for each in planned.consequences] == ["marker_lost"] * 2
 
 
 def test_where_a_segment_ends_is_not_known(original: Path, tmp_path: Path) -> None:
