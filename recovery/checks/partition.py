@@ -24,7 +24,6 @@ from kafkalog.codec.records import decode_batch, stored_records
 from kafkalog.codec.rules import Verdict
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource, Source
-from kafkalog.codec.text import LeaderEpoch
 from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.partition import Partition
@@ -37,6 +36,7 @@ from kafkalog.log.walk.missing import MissingOffsets, first_offset_of
 from kafkalog.log.walk.segment import Segment
 from kafkalog.recovery.checks.cleaned_beginnings import untrue_beginnings
 from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
+from kafkalog.recovery.checks.listed_epochs import ListedEpochs
 from kafkalog.recovery.checks.listed_transactions import ListedTransactions
 from kafkalog.recovery.checks.missing_segments import missing_from
 from kafkalog.recovery.checks.record_times import RecordTimes
@@ -123,7 +123,7 @@ class _PartitionVerifier:
         self.report = PartitionReport(partition.path, start, len(partition.segments))
         self.report.insides = Insides.READABLE if deep else Insides.NOT_EXAMINED
         self.report.findings.extend(partition.findings)
-        self._epochs = _Epochs(partition.leader_epochs)
+        self._epochs = ListedEpochs(partition.leader_epochs)
         self._deleted: tuple[str, int] | None = None
         self._repeat: RecordBatch | None = None
         """the previous batch, if its offsets are repeated"""
@@ -462,28 +462,3 @@ def _parts(runs: Iterable[BatchRun | RecordBatch], cursor: Cursor) -> Generator[
     """Yield runs of consecutive batches, and the single batches between them."""
     for run in runs:
         yield from cursor.parts(run, gaps=False)
-
-
-class _Epochs:
-    """Leader epoch of an offset, according to the epoch checkpoint."""
-
-    def __init__(self, entries: Sequence[LeaderEpoch]) -> None:
-        self._entries = sorted(entries, key=lambda entry: entry.start_offset)
-        self._starts = [entry.start_offset for entry in self._entries]
-
-    def at(self, offset: int) -> int | None:
-        found = bisect.bisect_right(self._starts, offset) - 1
-        return None if found < 0 else self._entries[found].epoch
-
-    def disagreeing(self, run: BatchRun) -> Iterator[int]:
-        """Yield the numbers of batches whose leader epoch is neither the listed one nor unknown (-1). Their offsets
-        must increase.
-        """
-        offsets, epochs = run["base_offset"], run["partition_leader_epoch"]
-        first = max(bisect.bisect_right(self._starts, int(offsets[0])) - 1, 0)
-        behind = bisect.bisect_right(self._starts, int(offsets[-1]))
-        for number in range(first, behind):
-            begin = int(offsets.searchsorted(self._starts[number]))
-            end = int(offsets.searchsorted(self._starts[number + 1])) if number + 1 < behind else len(run)
-            wrong = (epochs[begin:end] != self._entries[number].epoch) & (epochs[begin:end] != -1)
-            yield from (wrong.nonzero()[0] + begin).tolist()

@@ -17,11 +17,13 @@ from kafkalog.codec.model import BATCH, BatchHeader
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_TOPIC,
+    LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     PartitionName,
 )  # fmt: skip
 from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.text import encode_leader_epochs
 from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.java import FullIndexError, JavaError
 from kafkalog.log.storage.tree import Tree
@@ -39,6 +41,7 @@ from kafkalog.recovery.facts.metadata_copies import OTHER_COPIES
 from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.topic_facts import NO_FACTS
 from kafkalog.recovery.safe.ended_transactions import are_known_to_have_ended, state_behind
+from kafkalog.recovery.safe.leader_epochs import true_epochs
 from kafkalog.recovery.safe.log_contents import (
     can_go_on,
     has_unknown_versions,
@@ -232,6 +235,9 @@ class PartitionRecovery:
         Sets `cut`, `repeat`, `took_theirs` and `trusted`. Raises `CannotSettleError` if no truncation repairs the
         partition.
         """
+        return self.with_true_epochs(self._recovered(clean, untouched, known))
+
+    def _recovered(self, clean: bool, untouched: Tree, known: BrokerResult | None) -> BrokerResult:
         if self.rules.rebuild_indexes:
             return self.rebuilt()
         if has_unknown_versions(self.original, self.directory):
@@ -437,6 +443,19 @@ class PartitionRecovery:
             if again is not None and again.is_loaded and holds_the_same(again.tree, result.tree, self.directory):
                 rest = result
         return rest
+
+    def with_true_epochs(self, rest: BrokerResult) -> BrokerResult:
+        """Return the result with the leader epochs of the log if the checkpoint in it contradicts the batches; `rest`
+        if it does not, or if a start would change it again.
+        """
+        directory, loaded = self.directory_of(rest), self.loaded_of(rest)
+        epochs = None if self.is_metadata else true_epochs(rest.tree, directory, loaded.log_start_offset)
+        if epochs is None or directory != self.directory:
+            return rest
+        tree = rest.tree.copy()
+        tree.write(f"{directory}/{LEADER_EPOCH_CHECKPOINT}", encode_leader_epochs(epochs))
+        result = self.load(tree, loaded.log_end_offset)
+        return result if result.is_loaded and holds_the_same(result.tree, tree, directory) else rest
 
     def in_the_way(self, result: BrokerResult, sound: SoundLog) -> Cut | None:
         """Return the batch with a repeated offset that keeps the broker from loading or serving the whole log; None if
