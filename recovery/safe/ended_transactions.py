@@ -17,11 +17,11 @@ from kafkalog.codec.index_files import (
     each_slot,
     read_producer_snapshot,
 )
-from kafkalog.codec.model import AbortedTransaction, AnyHeader, ProducerEntry
+from kafkalog.codec.model import AbortedTransaction, ProducerEntry
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.codec.scanner import Scanner
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.checks.producer_snapshots import SnapshotCheck
+from kafkalog.recovery.checks.producer_snapshots import OpenWithoutGap, SnapshotCheck
 
 __all__ = ["are_known_to_have_ended", "state_behind"]
 
@@ -71,32 +71,12 @@ def _ends_some(
     still_open = _open(entries)
     if all(still_open.get(producer_id) == first for producer_id, first in opened.items()):
         return False
-    check, writing = SnapshotCheck(entries, end), _OpenWithoutGap()
+    check, writing = SnapshotCheck(entries, end), OpenWithoutGap()
     for base, path in tree.logs(directory):
         for batch in Scanner(tree.source(path), check_crc=False) if base < end else ():
             check.batch(batch.header)
             writing.batch(batch.header)
     return check.is_confirmed and check.problem is None and writing.producers <= still_open.keys()
-
-
-class _OpenWithoutGap:
-    """Producers whose transaction is open at the end of the batches seen so far, no offset being missing since it
-    began, or since its latest batch behind a gap.
-    """
-
-    def __init__(self) -> None:
-        self.producers: set[int] = set()
-        self._next_offset: int | None = None
-
-    def batch(self, header: AnyHeader) -> None:
-        """Add the next batch."""
-        if self._next_offset is not None and header.first_offset > self._next_offset:
-            self.producers.clear()
-        self._next_offset = header.next_offset
-        if header.is_control and header.has_producer_id:
-            self.producers.discard(header.producer_id)
-        elif header.is_transactional:
-            self.producers.add(header.producer_id)
 
 
 def _entries(tree: Tree, directory: str, offset: int) -> list[ProducerEntry] | None:
