@@ -117,6 +117,8 @@ class FindingCode(enum.StrEnum):
     """the listed aborted transactions are not those of the log"""
     SNAPSHOT_INVALID = "snapshot_invalid"
     """a producer snapshot that cannot be read"""
+    SNAPSHOT_MISMATCH = "snapshot_mismatch"
+    """a producer snapshot lists producers or transactions that contradict the log"""
     CHECKPOINT_INVALID = "checkpoint_invalid"
     """a text checkpoint that cannot be read"""
     PARTITION_METADATA_INVALID = "partition_metadata_invalid"
@@ -538,6 +540,14 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             Family.SIDE_FILE,
             also={Severity.WARNING: "an older snapshot, or none, is enough for the question"},
             advice="A broker uses an older one and reads the log from there; so does recovery.",
+        ),
+        FindingSpec(
+            FindingCode.SNAPSHOT_MISMATCH,
+            Severity.ERROR,
+            Family.SIDE_FILE,
+            traits=Trait.REBUILT,
+            advice="A broker trusts it: readers of committed data may stop early, or get records of open "
+            "transactions. The recovery below rebuilds it.",
         ),
         FindingSpec(
             FindingCode.CHECKPOINT_INVALID,

@@ -19,12 +19,11 @@ from kafkalog.codec.index_files import ABORTED_TRANSACTION, each_slot, read_prod
 from kafkalog.codec.insides import Insides, insides_of
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import CONTROL_FLAG, AbortedTransaction, BatchHeader, RecordBatch, TimestampType, to_int64
-from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, DirectoryState, FileKind
+from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, DirectoryState, FileKind, parse_segment_file
 from kafkalog.codec.records import decode_batch, stored_records
 from kafkalog.codec.rules import Verdict
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource, Source
-from kafkalog.codec.text import LeaderEpoch
 from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.partition import Partition
@@ -37,8 +36,10 @@ from kafkalog.log.walk.missing import MissingOffsets, first_offset_of
 from kafkalog.log.walk.segment import Segment
 from kafkalog.recovery.checks.cleaned_beginnings import untrue_beginnings
 from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
+from kafkalog.recovery.checks.listed_epochs import ListedEpochs
 from kafkalog.recovery.checks.listed_transactions import ListedTransactions
 from kafkalog.recovery.checks.missing_segments import missing_from
+from kafkalog.recovery.checks.producer_snapshots import OpenWithoutGap, SnapshotCheck
 from kafkalog.recovery.checks.record_times import RecordTimes
 from kafkalog.recovery.checks.repeats import Repeats
 from kafkalog.recovery.checks.report import PartitionReport
@@ -57,6 +58,12 @@ _LARGE_OFFSET = 2**62
 _READ_AHEAD = 4 * MIB
 """Bytes of batches of a window that are read ahead of the check of their records, besides the window being read and the
 one being checked. More fresh memory costs more than waiting does.
+"""
+
+
+_COMPARED = 2
+"""Number of snapshots, from the newest on, that are compared with the log: a start after a clean stop loads the newest,
+and one after a crash usually the one before.
 """
 
 
@@ -123,7 +130,9 @@ class _PartitionVerifier:
         self.report = PartitionReport(partition.path, start, len(partition.segments))
         self.report.insides = Insides.READABLE if deep else Insides.NOT_EXAMINED
         self.report.findings.extend(partition.findings)
-        self._epochs = _Epochs(partition.leader_epochs)
+        self._epochs = ListedEpochs(partition.leader_epochs)
+        self._snapshots = {path: check for path in partition.snapshots[-_COMPARED:] for check in self._checks_of(path)}
+        self._open = OpenWithoutGap()
         self._deleted: tuple[str, int] | None = None
         self._repeat: RecordBatch | None = None
         """the previous batch, if its offsets are repeated"""
@@ -160,6 +169,7 @@ class _PartitionVerifier:
             self._found(FindingCode.LEADER_EPOCH_MISMATCH, detail, path, severity=Severity.WARNING)
         for path in self.partition.snapshots:
             self._snapshot(path)
+        self._compare_snapshots()
         told = {finding.file for finding in self.partition.findings if finding.code is FindingCode.TEMPORARY_FILE}
         for path in self.partition.unfinished:
             if path in told:
@@ -292,6 +302,9 @@ class _PartitionVerifier:
             self._deleted_batches += deleted
         self._has_markers = self._has_markers or run.has_markers
         self._largest_epoch = max(self._largest_epoch, int(run["partition_leader_epoch"].max()))
+        self._open.run(run)
+        for check in self._snapshots.values():
+            check.run(run)
         for number in self._epochs.disagreeing(run):
             self._epoch(run.v2_header(number), int(run.positions[number]), file)
         if self._records_of_runs is not None:
@@ -358,6 +371,9 @@ class _PartitionVerifier:
             self._largest_epoch = max(self._largest_epoch, header.partition_leader_epoch)
             self._epoch(header, batch.position, file)
             self._has_markers = self._has_markers or (header.is_control and header.has_producer_id)
+            for check in self._snapshots.values():
+                check.batch(header)
+        self._open.batch(header)
         if self.deep:
             self._records(batch, file)
 
@@ -448,6 +464,29 @@ class _PartitionVerifier:
                 self.report.findings.append(unreadable(error, path))
         return listed
 
+    def _checks_of(self, path: str) -> Iterator[SnapshotCheck]:
+        """Yield the comparison of a snapshot with the log; nothing if it cannot be read."""
+        parsed = parse_segment_file(os.path.basename(path))
+        try:
+            with FileSource(path) as source:
+                if parsed is not None:
+                    yield SnapshotCheck(read_producer_snapshot(source, limits=self.limits), parsed.base_offset)
+        except (FormatError, StorageError):  # `_snapshot` reports it
+            return
+
+    def _compare_snapshots(self) -> None:
+        """Report snapshots that a start may load although the batches before them contradict them."""
+        end = self.report.log_end_offset
+        for path, check in self._snapshots.items():
+            if not self.partition.log_start_offset < check.end <= end:
+                continue  # a start deletes it
+            problem = check.problem
+            unlisted = self._open.producers - check.open_producers if check.end == end else set()
+            if problem is None and unlisted:
+                problem = f"the transaction of producer {min(unlisted)} is open in the log, and not listed as open"
+            if problem is not None:
+                self._found(FindingCode.SNAPSHOT_MISMATCH, problem, path)
+
     def _snapshot(self, path: str) -> None:
         try:
             with FileSource(path) as source:
@@ -462,28 +501,3 @@ def _parts(runs: Iterable[BatchRun | RecordBatch], cursor: Cursor) -> Generator[
     """Yield runs of consecutive batches, and the single batches between them."""
     for run in runs:
         yield from cursor.parts(run, gaps=False)
-
-
-class _Epochs:
-    """Leader epoch of an offset, according to the epoch checkpoint."""
-
-    def __init__(self, entries: Sequence[LeaderEpoch]) -> None:
-        self._entries = sorted(entries, key=lambda entry: entry.start_offset)
-        self._starts = [entry.start_offset for entry in self._entries]
-
-    def at(self, offset: int) -> int | None:
-        found = bisect.bisect_right(self._starts, offset) - 1
-        return None if found < 0 else self._entries[found].epoch
-
-    def disagreeing(self, run: BatchRun) -> Iterator[int]:
-        """Yield the numbers of batches whose leader epoch is neither the listed one nor unknown (-1). Their offsets
-        must increase.
-        """
-        offsets, epochs = run["base_offset"], run["partition_leader_epoch"]
-        first = max(bisect.bisect_right(self._starts, int(offsets[0])) - 1, 0)
-        behind = bisect.bisect_right(self._starts, int(offsets[-1]))
-        for number in range(first, behind):
-            begin = int(offsets.searchsorted(self._starts[number]))
-            end = int(offsets.searchsorted(self._starts[number + 1])) if number + 1 < behind else len(run)
-            wrong = (epochs[begin:end] != self._entries[number].epoch) & (epochs[begin:end] != -1)
-            yield from (wrong.nonzero()[0] + begin).tolist()

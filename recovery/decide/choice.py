@@ -10,6 +10,7 @@ from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.common.shapes import plain
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.wording import counted
+from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.losses import sentence_of_lost
 from kafkalog.recovery.decide.ways import LostRange, Measured, RecoveryWay, recommended
 from kafkalog.recovery.decide.ways_json import way_json
@@ -32,6 +33,8 @@ class RecoveryChoice:
     """findings about missing segments that no way restores"""
     damaged: list[Finding] = field(default_factory=list)
     """findings about damage in logs, whether a way changes it or not"""
+    consequences: tuple[LossConsequence, ...] = ()
+    """for readers of committed data, of the way that is recommended if it is not the plan's own"""
     loses_metadata: bool = False
     """whether no way keeps all of a metadata log, of which other nodes have copies"""
 

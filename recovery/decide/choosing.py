@@ -6,13 +6,14 @@ partitions that lose something; for the rest there is nothing to choose.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, parse_partition_directory
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.damage.bit_repair import Proof
+from kafkalog.recovery.decide.aftermath import LossConsequence, lost_markers_of
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.counting import Comparer, CountedPartition, WayResult
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory
@@ -54,7 +55,8 @@ def compare_ways(directory: SurveyedDirectory, forecasts: Forecasts) -> Recovery
     tiering = directory.rules.facts.tiering
     is_tiered = any(tiering.is_tiered((partition.facts.topic, partition.facts.partition)) for partition in hurt)
     remote = _with_help(Mode.REMOTE, directory, forecasts, comparer, hurt) if is_tiered else None
-    return _compared(comparer, counted, hurt, ways, [result for result in (remote, merging) if result is not None])
+    with_help = [result for result in (remote, merging) if result is not None]
+    return _compared(directory, comparer, counted, hurt, ways, with_help)
 
 
 def _has_less(partition: CountedPartition, merged: Mapping[str, Measured]) -> bool:
@@ -151,6 +153,7 @@ def _directories(tree: Tree, counted: Sequence[CountedPartition]) -> list[str]:
 
 
 def _compared(
+    directory: SurveyedDirectory,
     comparer: Comparer,
     counted: Sequence[CountedPartition],
     hurt: Sequence[CountedPartition],
@@ -202,16 +205,31 @@ def _compared(
         for partition in hurt
     }
     own = {partition.name: partition.by_own for partition in counted}
+    described = [describer.way(way, total(way.measured.values()), hurt_facts) for way in candidates]
     return RecoveryChoice(
-        ways=[describer.way(way, total(way.measured.values()), hurt_facts) for way in candidates],
+        ways=described,
         by_partition=by_partition,
         own=total(own.values()),
         own_by_partition=own,
         kafka_by_partition={partition.name: partition.by_kafka for partition in counted},
         missing=comparer.missing(counted),
         damaged=comparer.damaged(counted),
+        consequences=tuple(_of_recommended(directory, comparer, list(zip(described, candidates, strict=True)))),
         loses_metadata=any(_loses_metadata(partition, by_partition[partition.name]) for partition in hurt),
     )
+
+
+def _of_recommended(
+    directory: SurveyedDirectory, comparer: Comparer, ways: Sequence[tuple[RecoveryWay, WayResult]]
+) -> Iterator[LossConsequence]:
+    """Yield the consequences for readers of committed data of the recommended way, unless the plan carries it out."""
+    best = recommended([way for way, _result in ways])
+    for way, result in ways:
+        if way is best and way.how is not None and result.tree is not None and result.tree is not comparer.own.tree:
+            yield from lost_markers_of(
+                way.way, result.tree, result.partitions.values(), result.measured, directory.rules,
+                directory.coordinators,
+            )  # fmt: skip
 
 
 def _loses_metadata(partition: CountedPartition, ways: Sequence[RecoveryWay]) -> bool:

@@ -18,7 +18,7 @@ from msgspec import structs
 from kafkalog.codec.errors import KafkaLogError, StorageError
 from kafkalog.codec.finding_codes import Trait, codes_with
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, FileKind, parse_partition_directory
+from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LEADER_EPOCH_CHECKPOINT, FileKind, parse_partition_directory
 from kafkalog.log.directories.directory import log_dir_findings
 from kafkalog.log.directories.partition import Partition, read_partition
 from kafkalog.recovery.decide.counting import are_counted
@@ -139,7 +139,7 @@ def left_by(
         if _place(finding) in reported:
             continue
         if finding.file is not None and _is_mended(finding, finding.file, changed):
-            if is_trusted and is_for_full(finding):
+            if is_trusted and (is_for_full(finding) or finding.code is FindingCode.LEADER_EPOCH_MISMATCH):
                 yield structs.replace(finding, detail=f"{finding.detail}; this plan rebuilds it")
             continue
         yield structs.replace(finding, detail=f"{finding.detail}{_STAYS}") if finding.code in _OF_INDEXES else finding
@@ -180,6 +180,8 @@ def _is_mended(finding: Finding, file: str, changed: Set[str]) -> bool:
     match finding.code:
         case FindingCode.TXN_INDEX_MISMATCH:
             return stem + FileKind.TRANSACTION_INDEX in changed
+        case FindingCode.LEADER_EPOCH_MISMATCH:
+            return f"{directory}/{LEADER_EPOCH_CHECKPOINT}" in changed or file in changed
         case FindingCode.INDEX_MISSING:
             return not changed.isdisjoint((stem + FileKind.OFFSET_INDEX, stem + FileKind.TIME_INDEX))
         case _:

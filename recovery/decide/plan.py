@@ -300,12 +300,13 @@ def plan_of(
     )
     if choice is None:
         return plan
-    lost = choice.own_by_partition
+    lost, best = choice.own_by_partition, plan.choice.recommended
     plan = replace(
         plan,
         deleted=note_of_deleted(survey, rules.facts.tiering),
-        consequences=tuple(
-            consequences(result.tree, result.partitions.values(), lost, rules, directory.coordinators)
+        consequences=(
+            *consequences(result.tree, result.partitions.values(), lost, rules, directory.coordinators),
+            *(each for each in choice.consequences if best is not None and each.way == best.way),
         ),
     )
     if mark_clean or plan.is_worth_a_look:

@@ -17,11 +17,13 @@ from kafkalog.codec.model import BATCH, BatchHeader
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_TOPIC,
+    LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     PartitionName,
 )  # fmt: skip
 from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.text import encode_leader_epochs
 from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.java import FullIndexError, JavaError
 from kafkalog.log.storage.tree import Tree
@@ -38,6 +40,8 @@ from kafkalog.recovery.damage.soundness import Cut, SoundLog, bytes_above, sound
 from kafkalog.recovery.facts.metadata_copies import OTHER_COPIES
 from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.topic_facts import NO_FACTS
+from kafkalog.recovery.safe.ended_transactions import are_known_to_have_ended, state_behind
+from kafkalog.recovery.safe.leader_epochs import true_epochs
 from kafkalog.recovery.safe.log_contents import (
     can_go_on,
     has_unknown_versions,
@@ -157,7 +161,8 @@ class PartitionRecovery:
 
         Preferably no start changes it, however much is scanned. Otherwise it is unchanged by a start from the recovery
         point that is written with it, which scans the last segment only: such a start may find an epoch that the full
-        scan had dropped, and forgets producers that have expired.
+        scan had dropped, and forgets producers that have expired. That is also preferred to a scan that leaves
+        transactions open because their end markers are lost.
         """
         fallback: BrokerResult | None = None
         for _ in range(_STARTS):
@@ -179,9 +184,20 @@ class PartitionRecovery:
                 if third is not None and holds_the_same(third.tree, again.tree, directory):
                     fallback = again
             before, result = result, self.load(again.tree, self.start)
+            if fallback is not None and self.forgets_ends(result, fallback):
+                break
             if result.is_loaded and holds_the_same(result.tree, before.tree, directory):
                 break  # starts of both kinds take turns from here on
         return fallback
+
+    def forgets_ends(self, scanned: BrokerResult, known: BrokerResult) -> bool:
+        """Whether transactions are open after a scan although `known` has a snapshot that proves that they ended: their
+        markers are lost.
+        """
+        if not scanned.is_loaded or logs(scanned.tree, self.directory) != logs(known.tree, self.directory):
+            return False
+        end = self.loaded_of(known).log_end_offset
+        return are_known_to_have_ended(known.tree, scanned.tree, self.directory, end)
 
     def as_written(self, result: BrokerResult) -> BrokerResult | None:
         """Start the broker on a result from the recovery point that is written with it. None if that would scan
@@ -219,6 +235,9 @@ class PartitionRecovery:
         Sets `cut`, `repeat`, `took_theirs` and `trusted`. Raises `CannotSettleError` if no truncation repairs the
         partition.
         """
+        return self.with_true_epochs(self._recovered(clean, untouched, known))
+
+    def _recovered(self, clean: bool, untouched: Tree, known: BrokerResult | None) -> BrokerResult:
         if self.rules.rebuild_indexes:
             return self.rebuilt()
         if has_unknown_versions(self.original, self.directory):
@@ -402,11 +421,41 @@ class PartitionRecovery:
                 continue
             rest = self.at_rest(result)
             if rest is not None:
-                return rest
+                return self.with_known_ends(rest)
             tree = self.as_started_again(result)
         raise CannotSettleError(
             f"{self.directory} never reaches a stable state: one start of Kafka after another would change it"
         )
+
+    def with_known_ends(self, rest: BrokerResult) -> BrokerResult:
+        """Return the result in which transactions are not open although their end markers are merely lost; `rest` if
+        nothing in the directory proves how they ended.
+        """
+        for lost in self.lost:
+            known = state_behind(self.original, rest.tree, self.directory, lost, self.lost)
+            if known is None or self.directory_of(rest) != self.directory:
+                continue
+            tree, base = known
+            result = self.load(tree, base)
+            if not result.is_loaded or logs(result.tree, self.directory) != logs(rest.tree, self.directory):
+                continue
+            again = self.as_written(result)
+            if again is not None and again.is_loaded and holds_the_same(again.tree, result.tree, self.directory):
+                rest = result
+        return rest
+
+    def with_true_epochs(self, rest: BrokerResult) -> BrokerResult:
+        """Return the result with the leader epochs of the log if the checkpoint in it contradicts the batches; `rest`
+        if it does not, or if a start would change it again.
+        """
+        directory, loaded = self.directory_of(rest), self.loaded_of(rest)
+        epochs = None if self.is_metadata else true_epochs(rest.tree, directory, loaded.log_start_offset)
+        if epochs is None or directory != self.directory:
+            return rest
+        tree = rest.tree.copy()
+        tree.write(f"{directory}/{LEADER_EPOCH_CHECKPOINT}", encode_leader_epochs(epochs))
+        result = self.load(tree, loaded.log_end_offset)
+        return result if result.is_loaded and holds_the_same(result.tree, tree, directory) else rest
 
     def in_the_way(self, result: BrokerResult, sound: SoundLog) -> Cut | None:
         """Return the batch with a repeated offset that keeps the broker from loading or serving the whole log; None if

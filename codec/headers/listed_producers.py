@@ -1,0 +1,59 @@
+"""Find the batches in a run that can contradict the entries of a producer snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kafkalog.codec.model import CONTROL_FLAG, TRANSACTIONAL_FLAG, ProducerEntry
+
+if TYPE_CHECKING:
+    from kafkalog.codec.headers.runs import BatchRun
+
+__all__ = ["ListedProducers", "behind_last_gap", "of_transactions"]
+
+
+class ListedProducers:
+    """Entries of a producer snapshot, at least one, as columns in the order of their producer ids."""
+
+    def __init__(self, entries: Collection[ProducerEntry]) -> None:
+        rows = sorted(
+            (entry.producer_id, entry.last_offset, entry.current_txn_first_offset, entry.producer_epoch)
+            for entry in entries
+        )
+        self._ids, self._last_offsets, self._opened, self._epochs = np.array(rows, np.int64).T
+
+    def doubtful(self, run: BatchRun) -> list[int]:
+        """Return the numbers of batches that hold a listed last offset, of data batches behind their producer's last
+        offset, and of control batches behind the beginning of their producer's open transaction.
+        """
+        producers, offsets = run["producer_id"], run["base_offset"]
+        places = np.minimum(self._ids.searchsorted(producers), len(self._ids) - 1)
+        is_later = (offsets > self._last_offsets[places]) & (run["producer_epoch"] >= self._epochs[places])
+        is_ended = (self._opened[places] >= 0) & (offsets > self._opened[places])
+        is_control = run["attributes"] & CONTROL_FLAG != 0
+        is_doubtful = (self._ids[places] == producers) & np.where(is_control, is_ended, is_later)
+        listed = np.sort(self._last_offsets)
+        is_listed = listed.searchsorted(offsets) != listed.searchsorted(run.last_offsets, side="right")
+        doubtful: list[int] = (is_doubtful | is_listed).nonzero()[0].tolist()
+        return doubtful
+
+
+def behind_last_gap(run: BatchRun) -> int:
+    """Return the number of the last batch before which offsets are missing; 0 if none are missing within the run."""
+    gaps = (run["base_offset"][1:] != run.last_offsets[:-1] + 1).nonzero()[0]
+    return int(gaps[-1]) + 1 if len(gaps) else 0
+
+
+def of_transactions(run: BatchRun, first: int = 0) -> list[int]:
+    """Return the numbers of transactional batches from number `first` on. Of consecutive data batches of one
+    transaction only the first is returned.
+    """
+    attributes, producers = run["attributes"][first:], run["producer_id"][first:]
+    wanted, control = attributes & TRANSACTIONAL_FLAG != 0, attributes & CONTROL_FLAG != 0
+    repeats = wanted[1:] & wanted[:-1] & ~control[1:] & ~control[:-1] & (producers[1:] == producers[:-1])
+    wanted[1:] &= ~repeats
+    numbers: list[int] = (wanted.nonzero()[0] + first).tolist()
+    return numbers

@@ -1,0 +1,40 @@
+"""Compare the leader epochs of batches with those that an epoch checkpoint lists."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kafkalog.codec.text import LeaderEpoch
+
+if TYPE_CHECKING:
+    from kafkalog.codec.headers.runs import BatchRun
+
+__all__ = ["ListedEpochs"]
+
+
+class ListedEpochs:
+    """Leader epoch of an offset, according to the epoch checkpoint."""
+
+    def __init__(self, entries: Sequence[LeaderEpoch]) -> None:
+        self._entries = sorted(entries, key=lambda entry: entry.start_offset)
+        self._starts = [entry.start_offset for entry in self._entries]
+
+    def at(self, offset: int) -> int | None:
+        """Return the listed epoch of an offset; None if it lies below the first entry."""
+        found = bisect.bisect_right(self._starts, offset) - 1
+        return None if found < 0 else self._entries[found].epoch
+
+    def disagreeing(self, run: BatchRun) -> Iterator[int]:
+        """Yield the numbers of batches whose leader epoch is neither the listed one nor unknown (-1). Their offsets
+        must increase.
+        """
+        offsets, epochs = run["base_offset"], run["partition_leader_epoch"]
+        first = max(bisect.bisect_right(self._starts, int(offsets[0])) - 1, 0)
+        behind = bisect.bisect_right(self._starts, int(offsets[-1]))
+        for number in range(first, behind):
+            begin = int(offsets.searchsorted(self._starts[number]))
+            end = int(offsets.searchsorted(self._starts[number + 1])) if number + 1 < behind else len(run)
+            wrong = (epochs[begin:end] != self._entries[number].epoch) & (epochs[begin:end] != -1)
+            yield from (wrong.nonzero()[0] + begin).tolist()

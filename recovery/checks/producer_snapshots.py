@@ -1,0 +1,139 @@
+"""Compare a producer snapshot with the batches before it.
+
+A snapshot may list fewer producers than the log, because they expired, and know more than the log, if batches were
+compacted, deleted or lost. Only statements that batches in the log disprove count.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from kafkalog.codec.framing import BATCH_MAGIC
+from kafkalog.codec.model import AnyHeader, BatchHeader, ProducerEntry
+
+if TYPE_CHECKING:
+    from kafkalog.codec.headers.listed_producers import ListedProducers
+    from kafkalog.codec.headers.runs import BatchRun
+
+__all__ = ["OpenWithoutGap", "SnapshotCheck"]
+
+
+class SnapshotCheck:
+    """Comparison of a snapshot's entries with the batches below its offset `end`, which are passed in any order.
+
+    `problem` is a sentence about the first contradiction; None if there is none. `is_confirmed` tells whether the last
+    batch of some producer is in the log as listed.
+    """
+
+    def __init__(self, entries: Iterable[ProducerEntry], end: int) -> None:
+        self.end = end
+        self.is_confirmed = False
+        self._by_id = {entry.producer_id: entry for entry in entries}
+        self._by_last = sorted(
+            (entry for entry in self._by_id.values() if entry.last_offset >= 0), key=lambda entry: entry.last_offset
+        )
+        self.problem: str | None = next(
+            (
+                f"producer {entry.producer_id} with offset {offset}, which is not before the snapshot"
+                for entry in self._by_id.values()
+                for offset in (entry.last_offset, entry.current_txn_first_offset)
+                if offset >= end
+            ),
+            None,
+        )
+
+    @property
+    def open_producers(self) -> set[int]:
+        """Ids of the producers that are listed with an open transaction."""
+        return {entry.producer_id for entry in self._by_id.values() if entry.current_txn_first_offset >= 0}
+
+    def batch(self, header: AnyHeader) -> None:
+        """Compare with one batch."""
+        if self.problem is not None or not isinstance(header, BatchHeader):
+            return
+        if header.magic != BATCH_MAGIC or header.base_offset >= self.end:
+            return
+        if not header.is_control:
+            self._last_batch(header)
+        if header.has_producer_id and (entry := self._by_id.get(header.producer_id)) is not None:
+            self._later(header, entry)
+
+    def _last_batch(self, header: BatchHeader) -> None:
+        """Compare with the entries whose last batch ends among the offsets of `header`."""
+        first = bisect_left(self._by_last, header.base_offset, key=lambda entry: entry.last_offset)
+        for entry in islice(self._by_last, first, None):
+            if entry.last_offset > header.last_offset:
+                break
+            listed = entry.last_offset, entry.producer_id, entry.last_sequence
+            if listed != (header.last_offset, header.producer_id, header.last_sequence):
+                self.problem = (
+                    f"a batch of producer {entry.producer_id} is listed that ends with offset {entry.last_offset} and "
+                    f"sequence {entry.last_sequence}; in the log is one of producer {header.producer_id} that ends "
+                    f"with offset {header.last_offset} and sequence {header.last_sequence}"
+                )
+                break
+            self.is_confirmed = True
+
+    def _later(self, header: BatchHeader, entry: ProducerEntry) -> None:
+        if not header.is_control:
+            if header.base_offset > entry.last_offset and header.producer_epoch >= entry.producer_epoch:
+                self.problem = (
+                    f"producer {entry.producer_id} is listed with offset {entry.last_offset}, and has written offset "
+                    f"{header.base_offset} to the log"
+                )
+        elif header.records_count and 0 <= entry.current_txn_first_offset < header.base_offset:
+            self.problem = (
+                f"producer {entry.producer_id} is listed with a transaction that is open from offset "
+                f"{entry.current_txn_first_offset} on, and offset {header.base_offset} ends it"
+            )
+
+    def run(self, run: BatchRun) -> None:
+        """Compare with a run of batches with increasing offsets. Only batches that may contradict are examined."""
+        if self.problem is not None or not self._by_id:
+            return
+        for number in self._listed.doubtful(run):
+            self.batch(run.v2_header(number))
+
+    @cached_property
+    def _listed(self) -> ListedProducers:
+        from kafkalog.codec.headers.listed_producers import ListedProducers
+
+        return ListedProducers(self._by_id.values())
+
+
+class OpenWithoutGap:
+    """Producers whose transaction is open at the end of the batches seen so far, no offset being missing since it
+    began, or since its latest batch behind a gap.
+    """
+
+    def __init__(self) -> None:
+        self.producers: set[int] = set()
+        self._next_offset: int | None = None
+
+    def run(self, run: BatchRun) -> None:
+        """Add a run of batches with increasing offsets. Only batches that can make a difference are examined."""
+        from kafkalog.codec.headers.listed_producers import behind_last_gap, of_transactions
+
+        first = behind_last_gap(run)
+        if first or int(run["base_offset"][0]) != self._next_offset:
+            self.producers.clear()
+        self._next_offset = run.next_offset
+        for number in of_transactions(run, first):
+            self._add(run.v2_header(number))
+
+    def batch(self, header: AnyHeader) -> None:
+        """Add the next batch."""
+        if header.first_offset != self._next_offset:
+            self.producers.clear()
+        self._next_offset = header.next_offset
+        self._add(header)
+
+    def _add(self, header: AnyHeader) -> None:
+        if header.is_control and header.has_producer_id:
+            self.producers.discard(header.producer_id)
+        elif header.is_transactional:
+            self.producers.add(header.producer_id)

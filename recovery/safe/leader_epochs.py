@@ -1,0 +1,80 @@
+"""Leader epochs of a log whose checkpoint contradicts its batches.
+
+A broker's start keeps such a checkpoint: it adds only epochs above the highest that is listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from kafkalog.codec.model import BatchHeader
+from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT
+from kafkalog.codec.text import LeaderEpoch
+from kafkalog.log.storage.java import JavaError
+from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
+from kafkalog.log.storage.log_file import LogFile
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.checks.listed_epochs import ListedEpochs
+
+__all__ = ["true_epochs"]
+
+_UNKNOWN = -1
+_PROOF = 2
+"""Least number of contradicting batches. No checksum covers a batch's leader epoch, so a single one may be wrong."""
+
+
+def true_epochs(tree: Tree, directory: str, log_start: int) -> list[LeaderEpoch] | None:
+    """Return the epochs that the batches of a log have, from the log start offset on. None if its checkpoint agrees
+    with them or is missing, or if they prove nothing because the epochs of the batches decrease.
+    """
+    path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
+    try:
+        entries = LeaderEpochCheckpointFile(tree, directory).read() if path in tree.files else []
+    except JavaError:
+        return None
+    logs, end = tree.logs(directory), 2**63
+    behind = [*(base for base, _path in logs[1:]), end]
+    starts = [entry.start_offset for entry in entries]
+    doubtful = [
+        path
+        for (base, path), following in zip(logs, behind, strict=True)
+        if following == end or any(base <= start <= following for start in starts)
+    ]
+    if not entries or not _contradict(tree, doubtful, ListedEpochs(entries)):
+        return None
+    begun = [LeaderEpoch(header.partition_leader_epoch, header.base_offset) for header in _begun(tree, logs)]
+    if any(later.epoch < earlier.epoch for earlier, later in pairwise(begun)):
+        return None
+    cache = LeaderEpochFileCache(LeaderEpochCheckpointFile(tree.part(directory), directory), begun)
+    cache.truncate_from_start(log_start)
+    return list(cache.epochs.values())
+
+
+def _contradict(tree: Tree, paths: list[str], listed: ListedEpochs) -> bool:
+    """Whether enough batches in these logs have another epoch than the listed one."""
+    count = 0
+    for path in paths:
+        log, position = LogFile(tree.source(path), tree.headers(path)), 0
+        for run, _first in log.runs():
+            count += sum(1 for _number in listed.disagreeing(run))
+            position = run.end
+        for batch in log.batches(position):
+            header = batch.header
+            if isinstance(header, BatchHeader):
+                expected = listed.at(header.base_offset)
+                count += expected is not None and header.partition_leader_epoch not in (expected, _UNKNOWN)
+        if count >= _PROOF:
+            return True
+    return False
+
+
+def _begun(tree: Tree, logs: list[tuple[int, str]]) -> Iterator[BatchHeader]:
+    """Yield the first batch, and each with another epoch than the one before. Batches without an epoch are skipped."""
+    latest = _UNKNOWN
+    for _base, path in logs:
+        for batch in LogFile(tree.source(path)).batches():
+            header = batch.header
+            if isinstance(header, BatchHeader) and header.partition_leader_epoch not in (latest, _UNKNOWN):
+                latest = header.partition_leader_epoch
+                yield header

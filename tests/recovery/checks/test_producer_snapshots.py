@@ -1,0 +1,136 @@
+"""Producer snapshots that contradict the log; what is right is what the recorded broker wrote."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from kafkalog import verify
+from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.headers.run_scanner import RunScanner
+from kafkalog.codec.index_files import decode_producer_snapshot, encode_producer_snapshot
+from kafkalog.codec.model import ProducerEntry, RecordBatch
+from kafkalog.codec.scanner import Scanner
+from kafkalog.log.disk.files import FileSource
+from kafkalog.recovery import Recovery, plan, recover
+from kafkalog.recovery.checks.producer_snapshots import OpenWithoutGap, SnapshotCheck
+from testkit.recorded.fixture_data import broker_case
+
+CASE = broker_case("4.1.1", "txn")
+PARTITION = "trades-41-0"
+LAST, END = 197, 211
+AT_ONCE = 1795221400000
+"""a minute after the recording, when no producer has expired"""
+OPEN = {1002, 1003}
+"""producers with an open transaction at the log's end"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (root,) = CASE.unpack(tmp_path / "data").iterdir()
+    return root
+
+
+def snapshot(root: Path, offset: int, partition: str = PARTITION) -> Path:
+    return root / partition / f"{offset:020}.snapshot"
+
+
+def entries(path: Path) -> list[ProducerEntry]:
+    return list(decode_producer_snapshot(path.read_bytes()))
+
+
+def of_another_partition(root: Path) -> None:
+    shutil.copy(snapshot(root, 105, "sensors-0-0"), snapshot(root, END))
+
+
+def older(root: Path) -> None:
+    shutil.copy(snapshot(root, LAST), snapshot(root, END))
+
+
+def without_open_transactions(root: Path) -> None:
+    path = snapshot(root, END)
+    path.write_bytes(encode_producer_snapshot([entry for entry in entries(path) if entry.producer_id not in OPEN]))
+
+
+def with_a_transaction_that_ended(root: Path) -> None:
+    """Producer 3's transaction from offset 114 on, which the log says was aborted."""
+    path = snapshot(root, END)
+    changed = [
+        replace(entry, current_txn_first_offset=114) if entry.producer_id == 3 else entry for entry in entries(path)
+    ]
+    path.write_bytes(encode_producer_snapshot(changed))
+
+
+WRONG = [of_another_partition, older, without_open_transactions, with_a_transaction_that_ended]
+
+
+def found(root: Path, *, deep: bool = True) -> list[str]:
+    findings = [each for partition in verify(root, deep=deep).directories[0].partitions for each in partition.findings]
+    return [f"{finding.code} {Path(finding.file or '').name}" for finding in findings]
+
+
+@pytest.mark.parametrize("deep", [True, False])
+@pytest.mark.parametrize("change", WRONG)
+def test_one_that_contradicts_the_log_is_found_and_mended(
+    change: Callable[[Path], None], deep: bool, root: Path
+) -> None:
+    path = snapshot(root, END)
+    right = path.read_bytes()
+    change(root)
+    assert found(root, deep=deep) == [f"snapshot_mismatch {path.name}"]
+    (planned,) = plan(root)
+    assert FindingCode.SNAPSHOT_MISMATCH in {finding.code for finding in planned.findings}
+    recover(Recovery(at=AT_ONCE), root)
+    assert path.read_bytes() == right
+    assert found(root, deep=deep) == []
+
+
+def test_a_full_recovery_mends_the_one_from_which_a_start_goes_on(root: Path) -> None:
+    path = snapshot(root, LAST)
+    right = path.read_bytes()
+    shutil.copy(snapshot(root, 105, "sensors-0-0"), path)
+    assert found(root) == [f"snapshot_mismatch {path.name}"]
+    (planned,) = plan(root)
+    assert FindingCode.SNAPSHOT_MISMATCH in {finding.code for finding in planned.findings}
+    recover(Recovery(at=AT_ONCE, full=True), root)
+    assert path.read_bytes() == right
+
+
+def test_expired_producers_are_missing_without_fault(root: Path) -> None:
+    path = snapshot(root, END)
+    path.write_bytes(encode_producer_snapshot([entry for entry in entries(path) if entry.producer_id in OPEN]))
+    assert found(root) == []
+
+
+def test_one_that_knows_more_than_a_log_with_a_gap_is_not_wrong(root: Path) -> None:
+    """The markers of producers 3 and 4 are in the segment that is gone."""
+    for file in (root / PARTITION).glob(f"{86:020}.*"):
+        file.unlink()
+    assert [code for code in found(root) if "snapshot" in code] == []
+
+
+def batches(root: Path) -> Iterator[RecordBatch]:
+    for log in sorted((root / PARTITION).glob("*.log")):
+        with FileSource(str(log)) as source:
+            yield from Scanner(source)
+
+
+@pytest.mark.parametrize("change", [lambda _root: None, *WRONG])
+def test_runs_are_compared_as_batches_are(change: Callable[[Path], None], root: Path) -> None:
+    change(root)
+    one, many = (SnapshotCheck(entries(snapshot(root, END)), END) for _ in range(2))
+    open_one, open_many = OpenWithoutGap(), OpenWithoutGap()
+    for batch in batches(root):
+        one.batch(batch.header)
+        open_one.batch(batch.header)
+    for log in sorted((root / PARTITION).glob("*.log")):
+        with FileSource(str(log)) as source:
+            for run in RunScanner(source):
+                many.run(run)
+                open_many.run(run)
+    assert (one.problem, one.is_confirmed) == (many.problem, many.is_confirmed)
+    assert open_one.producers == open_many.producers == OPEN
