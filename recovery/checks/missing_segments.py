@@ -5,22 +5,33 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from kafkalog.cluster.records.checkpoints import cleaned_until
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import DirectoryState
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.walk.missing import MissingOffsets
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
 
-__all__ = ["missing_from"]
+__all__ = ["missing_from", "missing_offsets_of"]
 
 
 def missing_from(partition: Partition, missing: Sequence[tuple[int, int]]) -> list[Finding]:
-    """Findings of a live partition; none if the cluster's memory beside it shows that its topic is compacted."""
+    """Findings of a live partition; `missing` are the ranges of `missing_offsets_of`. None if the cluster's memory
+    beside it shows that its topic is compacted, unless the cleaner's checkpoint says how far.
+    """
     name = partition.name
     if not missing or name is None or partition.state is not DirectoryState.LIVE:
         return []
-    bases = (segment.base_offset for segment in partition.segments)
-    findings = list(missing_segments(partition.path, missing, partition.log_start_offset, bases))
-    if findings and read_topic_facts([os.path.dirname(partition.path)]).is_compacted(name.topic):
+    is_compacted = read_topic_facts([os.path.dirname(partition.path)]).is_compacted(name.topic)
+    if is_compacted and cleaned_until(partition.path, name) is None:
         return []
-    return findings
+    bases = (segment.base_offset for segment in partition.segments)
+    start = partition.log_start_offset
+    return list(missing_segments(partition.path, missing, start, bases, is_compacted=is_compacted))
+
+
+def missing_offsets_of(partition: Partition) -> MissingOffsets:
+    """New collector for the walk over a partition, which leaves out what the cleaner's checkpoint says was cleaned."""
+    name = partition.name
+    return MissingOffsets(0 if name is None else cleaned_until(partition.path, name) or 0)

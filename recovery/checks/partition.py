@@ -32,13 +32,13 @@ from kafkalog.log.reading.ahead import ahead
 from kafkalog.log.walk.behind_damage import tell_what_is_behind
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.log.walk.ending import ends_below
-from kafkalog.log.walk.missing import MissingOffsets, first_offset_of
+from kafkalog.log.walk.missing import first_offset_of
 from kafkalog.log.walk.segment import Segment
 from kafkalog.recovery.checks.cleaned_beginnings import untrue_beginnings
 from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.checks.listed_epochs import ListedEpochs
 from kafkalog.recovery.checks.listed_transactions import ListedTransactions
-from kafkalog.recovery.checks.missing_segments import missing_from
+from kafkalog.recovery.checks.missing_segments import missing_from, missing_offsets_of
 from kafkalog.recovery.checks.producer_snapshots import OpenWithoutGap, SnapshotCheck
 from kafkalog.recovery.checks.record_times import RecordTimes
 from kafkalog.recovery.checks.repeats import Repeats
@@ -124,7 +124,7 @@ class _PartitionVerifier:
         self._tables = tables
         self._has_markers = False
         self._largest_epoch = -1
-        self._missing = MissingOffsets()
+        self._missing = missing_offsets_of(partition)
         self._times = RecordTimes()
         start = partition.segments[0].base_offset if partition.segments else partition.log_start_offset
         self.report = PartitionReport(partition.path, start, len(partition.segments))

@@ -170,11 +170,14 @@ def live_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
     return sorted([*kept, *((base, path) for base, path, _last in swaps)])
 
 
-def census(tree: Tree, directories: Sequence[str], log_start: int, log_end: int = NO_END) -> Census:
+def census(
+    tree: Tree, directories: Sequence[str], log_start: int, log_end: int = NO_END, *, cleaned_until: int = 0
+) -> Census:
     """Count the records that can be read of one topic-partition. If several directories claim it, all are counted as
-    one. From `log_end` on nothing is read: a broker writes new records there.
+    one. From `log_end` on nothing is read: a broker writes new records there. Offsets below `cleaned_until` are
+    not counted as missing.
     """
-    walk = _Walk(tree, log_start, log_end)
+    walk = _Walk(tree, log_start, log_end, cleaned_until)
     for directory in directories:
         walk.directory()
         for segment in with_next(live_segments(tree, directory)):
@@ -271,7 +274,7 @@ def count_of(batch: RecordBatch, first: int, log_start: int) -> int:
 
 
 class _Walk:
-    def __init__(self, tree: Tree, log_start: int, log_end: int) -> None:
+    def __init__(self, tree: Tree, log_start: int, log_end: int, cleaned_until: int) -> None:
         self._tree = tree
         self._log_start = log_start
         self._log_end = log_end
@@ -285,7 +288,7 @@ class _Walk:
         """indexes in `damages` of the displaced batches since the last batch in place"""
         self._repeats: dict[Identity, tuple[int, int, int]] = {}
         """batches with repeated offsets -> how often they occur, their records, and how many of those are hidden"""
-        self._missing = MissingOffsets()
+        self._missing = MissingOffsets(cleaned_until)
         self._path = ""
         self._start = 0
         """start of the current span, in bytes"""

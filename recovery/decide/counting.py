@@ -19,7 +19,7 @@ from kafkalog.recovery.decide.written_end import written
 from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.modes.spec import WaySpec
 from kafkalog.recovery.modes.table import REPLICA, WAYS, Mode
-from kafkalog.recovery.safe.normalize import Checkpoints, partitions_of, read_high_watermarks
+from kafkalog.recovery.safe.normalize import Checkpoints, partitions_of, read_cleaner_offsets, read_high_watermarks
 from kafkalog.recovery.safe.result import SafeResult
 from kafkalog.tiers.tiering import tier_gap
 
@@ -200,15 +200,18 @@ class Comparer:
 
     def count(self, partitions: Iterable[PartitionFacts]) -> list[CountedPartition]:
         """Count each partition. A partition with untouched logs has no census once 1 GiB of such logs was counted."""
-        left, counted = _COUNTED_BYTES, []
+        left, counted, cleaned = _COUNTED_BYTES, [], read_cleaner_offsets(self.before)
         for facts in partitions:
             is_untouched = not (self.kafka.touches(facts, self.before) or self.own.touches(facts, self.before))
             if is_untouched:
                 paths = (path for directory in facts.directories for _base, path in self.before.logs(directory))
                 left -= sum(self.before.files[path].size for path in paths)
-            original = None if is_untouched and left < 0 else census(self.before, facts.directories, facts.log_start)
-            if original is not None and self.topics.is_compacted(facts.topic):
-                original.missing = []
+            original = None
+            if not is_untouched or left >= 0:
+                until = max((cleaned or {}).get((facts.topic, facts.partition), 0), 0)
+                original = census(self.before, facts.directories, facts.log_start, cleaned_until=until)
+                if cleaned is None and self.topics.is_compacted(facts.topic):
+                    original.missing = []
             counted.append(self.counted(facts, original, is_untouched=is_untouched))
         return counted
 
@@ -262,13 +265,13 @@ class Comparer:
 
     def _missing_of(self, facts: PartitionFacts, original: Census) -> Iterator[Finding]:
         begins = facts.written.local_start
-        missing = list(original.missing)
+        bases = [base for base, _ in self.before.logs(facts.name)]
         if begins is not None and begins.lost is not None and begins.is_tiered:
             yield tier_gap(facts.name, begins)
         else:
-            missing = [*facts.written.lost_start, *missing]
-        bases = (base for base, _ in self.before.logs(facts.name))
-        yield from missing_segments(facts.name, missing, facts.log_start, bases)
+            yield from missing_segments(facts.name, facts.written.lost_start, facts.log_start, bases)
+        is_compacted = self.topics.is_compacted(facts.topic)
+        yield from missing_segments(facts.name, original.missing, facts.log_start, bases, is_compacted=is_compacted)
 
     @staticmethod
     def damaged(partitions: Iterable[CountedPartition]) -> list[Finding]:

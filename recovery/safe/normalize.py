@@ -53,7 +53,7 @@ from kafkalog.recovery.broker.manager import is_kraft, read_topic_id
 
 __all__ = [
     "Change", "Checkpoints", "clear_places", "normalize_partition", "normalize_root", "partitions_of",
-    "read_high_watermarks", "topic_ids",
+    "read_cleaner_offsets", "read_high_watermarks", "topic_ids",
 ]  # fmt: skip
 
 _NUMBERED = (*(kind.value for kind in (FileKind.LOG, *INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT)), CLEANED, SWAP)
@@ -154,6 +154,11 @@ class Checkpoints(Struct):
 def read_high_watermarks(tree: Tree) -> dict[tuple[str, int], int]:
     """Read `replication-offset-checkpoint`, as far as it is readable. No decision depends on it."""
     return _read_offsets(tree, REPLICATION_OFFSET_CHECKPOINT)
+
+
+def read_cleaner_offsets(tree: Tree) -> dict[tuple[str, int], int] | None:
+    """Read `cleaner-offset-checkpoint`; None if it is missing or a broker could not read it."""
+    return _readable(tree, CLEANER_OFFSET_CHECKPOINT) if CLEANER_OFFSET_CHECKPOINT in tree.files else None
 
 
 def _readable(tree: Tree, name: str) -> dict[tuple[str, int], int] | None:

@@ -16,6 +16,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.copies.batch_epochs import BatchEpochs, trusted_lineage
+from kafkalog.copies.cleaned_part import CleanedPart
 from kafkalog.copies.cluster_memory import ClusterMemory, read_cluster_memory
 from kafkalog.copies.common_history import Lineage, common_past
 from kafkalog.copies.comparison import Comparison, CopyReport, PartitionComparison
@@ -176,9 +177,6 @@ class _Partition:
         report.findings = [finding for finding in partition.findings if finding.severity is not Severity.INFO]
         if copy.log_dir is not None:
             report.high_watermark = copy.log_dir.high_watermarks.get(copy.key)
-            facts.cleaned_until = copy.log_dir.cleaner_offsets.get(copy.key, 0)
-        if self._is_compacted and partition.segments:
-            facts.cleaned_until = max(facts.cleaned_until, partition.segments[-1].base_offset)
         try:
             self._walk(facts, on_read)
         except StorageError as error:
@@ -196,15 +194,16 @@ class _Partition:
             limits=self._limits,
             on_bytes=on_read,
         )
+        cleaned = CleanedPart(facts.copy, is_compacted=self._is_compacted)
         for stretch in walk:
             count = stretch.records(0, len(stretch), self._limits)
             report.batches += len(stretch)
             report.records += count
             if walk.damage is not None:
                 report.records_behind_damage += count
-            facts.cleaned_until = max(facts.cleaned_until, stretch.cleaned_until())
+            cleaned.note(stretch)
             facts.batch_epochs.note(stretch)
-        facts.jumps = walk.jumps
+        facts.jumps, facts.cleaned_until = walk.jumps, cleaned.until
         report.damage, report.damaged_places = walk.damage, walk.damaged_places
         report.log_end_offset = walk.end_offset
         report.sound_end_offset = walk.sound_end_offset

@@ -17,6 +17,7 @@ from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH
 from kafkalog.codec.names import PartitionName
 from kafkalog.codec.text import LeaderEpoch, OffsetCheckpointEntry, PartitionMetadata
 from kafkalog.copies.batch_epochs import BatchEpochs, trusted_lineage
+from kafkalog.copies.cleaned_part import CleanedPart
 from kafkalog.copies.common_history import Lineage
 from kafkalog.copies.copy_walk import CopyWalk, Resumes
 from kafkalog.copies.jumps import Displaced, Jumps, without_disproved
@@ -80,6 +81,7 @@ class _Read(Struct, kw_only=True):
     holes: list[tuple[int, int]] = field(default_factory=list)
     """first offsets after and of batches around damage (end exclusive), for the first damaged places"""
     cleaned_until: int = 0
+    batches: int = 0
     end_offset: int = 0
     resumes: Resumes = field(default_factory=dict)
     jumps: Jumps = field(default_factory=Jumps)
@@ -120,9 +122,9 @@ class _Read(Struct, kw_only=True):
 class MergeCopies:
     """Several copies of one topic-partition. Raises `StorageError` if none can be read.
 
-    With `is_compacted` gaps below the last segments are not losses. `prefer` is the directory of the copy that
-    contributes what several have in one leader epoch. `on_read` is called with the number of bytes at the first read of
-    logs.
+    With `is_compacted` gaps where a copy was cleaned (`CleanedPart`) are not losses. `prefer` is the
+    directory of the copy that contributes what several have in one leader epoch. `on_read` is called with the number of
+    bytes at the first read of logs.
     """
 
     def __init__(
@@ -142,7 +144,8 @@ class MergeCopies:
         everything = [self._read(copy, on_read=on_read) for copy in copies]
         everything = [self._disproved(read, everything) for read in everything]
         self._shares = [read.share for read in everything]
-        self._reads = [read for read in everything if read.share.error is None]
+        readable = [read for read in everything if read.share.error is None]
+        self._reads = sorted(readable, key=lambda read: read.copy.path)  # the order of arguments decides nothing
         if not self._reads:
             raise StorageError(None, "; ".join(f"{read.path} cannot be read: {read.error}" for read in self._shares))
         self._lineages = self._all_lineages()
@@ -161,10 +164,7 @@ class MergeCopies:
         if copy.partition is None:
             return read
         segments = copy.partition.segments
-        if copy.log_dir is not None:
-            read.cleaned_until = copy.log_dir.cleaner_offsets.get(copy.key, 0)
-        if self._is_compacted and segments:
-            read.cleaned_until = max(read.cleaned_until, segments[-1].base_offset)
+        cleaned = CleanedPart(copy, is_compacted=self._is_compacted)
         walk = CopyWalk(segments, resumes=read.resumes, displaced=read.displaced, limits=self._limits, on_bytes=on_read)
         end = 0
         try:
@@ -173,9 +173,11 @@ class MergeCopies:
                 if stretch.behind_damage and len(read.holes) < _MOST_HOLES:
                     read.holes.append((end, stretch.row(0).first))
                 end = stretch.next_offset()
-                read.cleaned_until = max(read.cleaned_until, stretch.cleaned_until())
+                read.batches += len(stretch)
+                cleaned.note(stretch)
         except StorageError as error:
             read.share.error = reason(error, copy.path)
+        read.cleaned_until = cleaned.until
         read.share.damage, read.share.damaged_places = walk.damage, walk.damaged_places
         unread = copy.unread_log
         if unread is not None:
@@ -218,14 +220,16 @@ class MergeCopies:
                 entries[epoch] = min(offset, entries.get(epoch, offset))
         return [LeaderEpoch(epoch, offset) for epoch, offset in sorted(entries.items())]
 
-    def _distance(self, number: int) -> tuple[int, int, int, int, int]:
-        """Sort key for how far a copy reaches: highest epoch, then end offset, then soundness."""
+    def _distance(self, number: int) -> tuple[int, int, int, int, int, int]:
+        """Sort key for how far a copy reaches: highest epoch, then end offset, soundness, how far it was cleaned, and
+        number of batches.
+        """
         read = self._reads[number]
         last = read.lineage.last_epoch
         is_sound = int(read.share.damage is None)
-        return (-1 if last is None else last), read.end_offset, is_sound, read.cleaned_until, -number
+        return (-1 if last is None else last), read.end_offset, is_sound, read.cleaned_until, read.batches, -number
 
-    def _rank(self, number: int) -> tuple[bool, int, int, int, int, int]:
+    def _rank(self, number: int) -> tuple[bool, int, int, int, int, int, int]:
         """Sort key for the copy that contributes what several have: the preferred one, else the one that reaches
         furthest.
         """

@@ -22,7 +22,6 @@ from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnRead, in_order
 from kafkalog.log.disk.files import PathLike, real, unreadable
 from kafkalog.log.walk.behind_damage import BehindDamage, tell_what_is_behind
-from kafkalog.log.walk.missing import MissingOffsets
 from kafkalog.log.walk.summary import SegmentSummary, summarize
 from kafkalog.recovery.act.unfinished_business import Standing, standing
 from kafkalog.recovery.checks.beside_running import is_in_use, look_again, read_again, settled_findings
@@ -30,7 +29,7 @@ from kafkalog.recovery.checks.checkpoint_checks import Beside
 from kafkalog.recovery.checks.log_directory import beside_of, listed_findings
 from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
-from kafkalog.recovery.checks.missing_segments import missing_from
+from kafkalog.recovery.checks.missing_segments import missing_from, missing_offsets_of
 from kafkalog.recovery.checks.moments import different_moments, offset_reached
 from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.tiers.tiering import LocalStart
@@ -156,7 +155,7 @@ def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, t
         findings.append(segments[-1].ends_below)
     told_of = tell_what_is_behind(findings, partition.segments, log_start=partition.log_start_offset)
     behind = told_of or BehindDamage()
-    findings += missing_from(partition, _missing(segments))
+    findings += missing_from(partition, _missing(partition, segments))
     local_start = None
     if log_dir is not None and partition.name is not None and partition.state is DirectoryState.LIVE:
         key = (partition.name.topic, partition.name.partition)
@@ -169,8 +168,8 @@ def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, t
     return PartitionHealth(partition, segments, tuple(findings), behind, local_start=local_start)
 
 
-def _missing(segments: Sequence[SegmentSummary]) -> list[tuple[int, int]]:
-    missing = MissingOffsets()
+def _missing(partition: Partition, segments: Sequence[SegmentSummary]) -> list[tuple[int, int]]:
+    missing = missing_offsets_of(partition)
     following: list[int | None] = [segment.segment.base_offset for segment in segments[1:]]
     for summary, next_base in zip(segments, [*following, None], strict=False):
         missing.segment(summary.segment.base_offset, next_base, was_emptied=summary.segment.was_emptied())

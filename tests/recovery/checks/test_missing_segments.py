@@ -115,7 +115,7 @@ def test_the_clusters_word_counts(tmp_path: Path) -> None:
         shutil.rmtree(root / name, ignore_errors=True)
         shutil.copytree(source, root / name)
         remove(root / name, 1)
-    for name in ("replication-offset-checkpoint", "recovery-point-offset-checkpoint"):
+    for name in ("replication-offset-checkpoint", "recovery-point-offset-checkpoint", "cleaner-offset-checkpoint"):
         (root / name).unlink()
     found = answers(root)
     assert [Path(file).parent.name for _severity, file, _detail, _offset in found["verify"]] == ["unknown-0"]

@@ -6,22 +6,21 @@ Follows `CoordinatorLoaderImpl` and, before it, `GroupMetadataManager.doLoadGrou
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.cluster.records.checkpoints import checkpoint_in
+from kafkalog.cluster.records.checkpoints import cleaned_until
 from kafkalog.cluster.records.coordinator_records import CoordinatorRecord, decode_record
 from kafkalog.codec.control import end_transaction_marker
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, ControlType
-from kafkalog.codec.names import CLEANER_OFFSET_CHECKPOINT
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.walk.missing import MissingOffsets, first_offset_of
 from kafkalog.log.walk.on_damage import STOP
 
 __all__ = ["Entry", "Marker", "entries"]
@@ -51,12 +50,14 @@ def entries(partition: Partition, findings: list[Finding], limits: Limits) -> It
     """Yield records and markers in offset order; damage is added to `findings`.  Raises `StorageError` only."""
     topic = partition.topic or ""
     reader = partition.records(include_control=True, on_damage=STOP, limits=limits)
-    reached, between = partition.log_start_offset, list[tuple[int, int]]()
+    cleaned = None if partition.name is None else cleaned_until(partition.path, partition.name)
+    missing, base = MissingOffsets(cleaned or 0), -1
     for batch, records in reader.by_batch():
         header = batch.header
-        if reader.segment is not None and reader.segment.base_offset > reached:
-            between.append((reached, reader.segment.base_offset - 1))
-        reached = header.next_offset
+        if reader.segment is not None and reader.segment.base_offset != base:
+            base = reader.segment.base_offset
+            missing.segment(base, None)
+        missing.batches(first_offset_of(batch), header.last_offset)
         epoch = header.partition_leader_epoch
         for record in records:
             if header.is_control:
@@ -81,22 +82,7 @@ def entries(partition: Partition, findings: list[Finding], limits: Limits) -> It
             producer = header.producer_id if header.is_transactional else NO_PRODUCER_ID
             yield Entry(decoded, record.offset, record.timestamp, producer, epoch)
     findings.extend(reader.findings)
-    findings.extend(_gone(partition, between))
-
-
-def _gone(partition: Partition, between: Sequence[tuple[int, int]]) -> Iterator[Finding]:
-    """Findings for offsets that are missing between two segments where the cleaner has not been, if that is known.
-
-    Segments that it has cleaned may begin and end anywhere; a broker that copies a compacted log begins a segment where
-    the previous one ends, like every broker (`UnifiedLog.roll`).
-    """
-    if not between or partition.name is None:
-        return
-    cleaned = checkpoint_in(os.path.dirname(partition.path), CLEANER_OFFSET_CHECKPOINT)
-    if cleaned is None:
-        return
-    cleaned_to = cleaned.get((partition.name.topic, partition.name.partition), 0)
-    bases = [segment.base_offset for segment in partition.segments]
-    gone = [(max(first, cleaned_to), last) for first, last in between if last >= cleaned_to]
-    start, sure = partition.log_start_offset, "where the cleaner has not been"
-    yield from missing_segments(partition.path, gone, start, bases, why_sure=sure)
+    if cleaned is not None:
+        bases = (segment.base_offset for segment in partition.segments)
+        start = partition.log_start_offset
+        findings.extend(missing_segments(partition.path, missing.found, start, bases, is_compacted=True))

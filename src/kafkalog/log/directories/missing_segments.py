@@ -16,12 +16,14 @@ def missing_segments(
     log_start: int,
     bases: Iterable[int],
     *,
-    why_sure: str = "and no others in this log are",
+    is_compacted: bool = False,
 ) -> Iterator[Finding]:
     """Yield findings about a partition directory; `missing` are ranges of offsets from `MissingOffsets`. `bases` are
     the base offsets of existing segments. If missing offsets begin at one, that segment is empty and the finding names
-    it; otherwise the finding names the segment after them.
+    it; otherwise the finding names the segment after them. With `is_compacted` the ranges are known to lie where the
+    cleaner has not been.
     """
+    why_sure = "where the cleaner has not been" if is_compacted else "and no others in this log are"
     there = frozenset(bases)
     for first, last in missing:
         if last >= log_start:

@@ -43,9 +43,12 @@ def was_emptied(log_size: int, time_index: Source | None) -> bool:
 
 
 class MissingOffsets:
-    """Collector of missing offsets, to be called for segments and their sound batches in the order of the log."""
+    """Collector of missing offsets, to be called for segments and their sound batches in the order of the log.
+    Offsets below `cleaned_until` may have been removed by compaction and are not missing.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, cleaned_until: int = 0) -> None:
+        self._cleaned_until = cleaned_until
         self._next_offset = 0
         """offset after the highest so far"""
         self._next_base: int | None = None
@@ -69,8 +72,9 @@ class MissingOffsets:
         """Begin a segment; `next_base` is the base offset of the next one. `was_emptied` is the result of the function
         of that name.
         """
-        if (self._has_batches or self._was_emptied) and base > self._next_offset and not self._is_hurt:
-            self._between.append((self._next_offset, base - 1))
+        first = max(self._next_offset, self._cleaned_until)
+        if (self._has_batches or self._was_emptied) and base > first and not self._is_hurt:
+            self._between.append((first, base - 1))
         self._was_emptied = was_emptied
         self._is_hurt = self._leapt = self._went_back = False
         self._next_base = next_base
@@ -84,8 +88,8 @@ class MissingOffsets:
         goes_back = self._has_batches and first < self._next_offset
         if goes_back and self._leapt:
             self._gaps -= 1  # not a gap: the previous batch had a wrong offset
-        self._leapt = leaps and not self._is_hurt and not self._went_back
-        self._gaps += self._leapt + has_gaps
+        self._leapt = leaps and not self._is_hurt and not self._went_back and first > self._cleaned_until
+        self._gaps += self._leapt + (has_gaps and last > self._cleaned_until)
         self._went_back = goes_back
         self._has_batches, self._is_hurt = True, False
         end = last + 1 if self._next_base is None else min(last + 1, self._next_base)
