@@ -5,11 +5,12 @@ A broker's start keeps such a checkpoint: it adds only epochs above the highest 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 
+from kafkalog.codec.findings import StopReason
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
@@ -26,7 +27,7 @@ _PROOF = 2
 
 def true_epochs(tree: Tree, directory: str, log_start: int) -> list[LeaderEpoch] | None:
     """Return the epochs that the batches of a log have, from the log start offset on. None if its checkpoint agrees
-    with them or is missing, or if they prove nothing because the epochs of the batches decrease.
+    with them or is missing, or if they prove nothing: if the log is damaged, or their epochs decrease.
     """
     path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
     try:
@@ -43,8 +44,8 @@ def true_epochs(tree: Tree, directory: str, log_start: int) -> list[LeaderEpoch]
     ]
     if not entries or not _contradict(tree, doubtful, ListedEpochs(entries)):
         return None
-    begun = [LeaderEpoch(header.partition_leader_epoch, header.base_offset) for header in _begun(tree, logs)]
-    if any(later.epoch < earlier.epoch for earlier, later in pairwise(begun)):
+    begun = _begun(tree, logs)
+    if begun is None or any(later.epoch < earlier.epoch for earlier, later in pairwise(begun)):
         return None
     cache = LeaderEpochFileCache(LeaderEpochCheckpointFile(tree.part(directory), directory), begun)
     cache.truncate_from_start(log_start)
@@ -59,7 +60,7 @@ def _contradict(tree: Tree, paths: list[str], listed: ListedEpochs) -> bool:
         for run, _first in log.runs():
             count += sum(1 for _number in listed.disagreeing(run))
             position = run.end
-        for batch in log.batches(position):
+        for batch in Scanner(tree.source(path), position=position):
             header = batch.header
             if isinstance(header, BatchHeader):
                 expected = listed.at(header.base_offset)
@@ -69,12 +70,18 @@ def _contradict(tree: Tree, paths: list[str], listed: ListedEpochs) -> bool:
     return False
 
 
-def _begun(tree: Tree, logs: list[tuple[int, str]]) -> Iterator[BatchHeader]:
-    """Yield the first batch, and each with another epoch than the one before. Batches without an epoch are skipped."""
-    latest = _UNKNOWN
+def _begun(tree: Tree, logs: list[tuple[int, str]]) -> list[LeaderEpoch] | None:
+    """Epoch and offset of the first batch, and of each with another epoch than the one before; batches without an epoch
+    are skipped. None if a log is damaged.
+    """
+    begun: list[LeaderEpoch] = []
     for _base, path in logs:
-        for batch in LogFile(tree.source(path)).batches():
+        scanner = Scanner(tree.source(path))
+        for batch in scanner:
             header = batch.header
-            if isinstance(header, BatchHeader) and header.partition_leader_epoch not in (latest, _UNKNOWN):
-                latest = header.partition_leader_epoch
-                yield header
+            epoch = header.partition_leader_epoch if isinstance(header, BatchHeader) else _UNKNOWN
+            if epoch != _UNKNOWN and (not begun or begun[-1].epoch != epoch):
+                begun.append(LeaderEpoch(epoch, header.first_offset))
+        if scanner.stop is not StopReason.END:
+            return None
+    return begun
