@@ -36,13 +36,13 @@ from kafkalog.log.walk.missing import first_offset_of
 from kafkalog.log.walk.segment import Segment
 from kafkalog.recovery.checks.cleaned_beginnings import untrue_beginnings
 from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
-from kafkalog.recovery.checks.listed_epochs import ListedEpochs
 from kafkalog.recovery.checks.listed_transactions import ListedTransactions
 from kafkalog.recovery.checks.missing_segments import missing_from, missing_offsets_of
 from kafkalog.recovery.checks.producer_snapshots import OpenWithoutGap, SnapshotCheck
 from kafkalog.recovery.checks.record_times import RecordTimes
 from kafkalog.recovery.checks.repeats import Repeats
 from kafkalog.recovery.checks.report import PartitionReport
+from kafkalog.recovery.damage.listed_epochs import ListedEpochs
 
 if TYPE_CHECKING:
     from kafkalog.codec.columnar.records_of_runs import RecordsOfRuns

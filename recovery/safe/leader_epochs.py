@@ -16,7 +16,7 @@ from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
 from kafkalog.log.storage.log_file import LogFile
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.checks.listed_epochs import ListedEpochs
+from kafkalog.recovery.damage.listed_epochs import ListedEpochs
 
 __all__ = ["true_epochs"]
 
