@@ -45,8 +45,8 @@ def flip(volume: Path, number: int) -> None:
 
 def printed(volume: Path, way: str, *more: str | Path) -> str:
     """The command of a way for the partition, as the report and the plan have it."""
-    (line,) = (line.strip() for line in kafkalog("plan", *more, volume / "t-0").lines
-               if line.startswith("  kafkalog recover ") and f"--mode {way}" in line)  # fmt: skip
+    (line,) = {line.strip() for line in kafkalog("plan", *more, volume / "t-0").lines
+               if line.strip().startswith("kafkalog recover ") and f"--mode {way}" in line}  # fmt: skip
     return line
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from testkit.kafka import kafka_jars
 
-TABLE = Path(__file__).resolve().parents[2] / "cluster" / "rules" / "schemas" / "config_defaults.json"
+_RULES = Path(__file__).resolve().parents[2] / "src" / "kafkalog" / "cluster" / "rules"
+TABLE = _RULES / "schemas" / "config_defaults.json"
 RELEASES = {21: "3.9.1", 27: "4.1.0", 30: "4.3.0", 33: "4.4.0"}
 """the highest metadata.version that a broker of a release registers with -> the release"""
 

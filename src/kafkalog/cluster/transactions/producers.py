@@ -149,29 +149,31 @@ class _Snapshots:
 
 
 def _read(partition: Partition, limits: Limits) -> PartitionProducers:
-    """Read the producers of a log, after damage too: a start loads a snapshot and does not read what lies below it."""
+    """Read the producers of a log. After damage or a gap the state comes from the next snapshot, as at a start, which
+    does not read what lies below the snapshot that it loads.
+    """
     tracker, snapshots = _Tracker(limits), _Snapshots(partition, limits)
     end, latest = partition.log_start_offset, -1
     reader = partition.batches(on_damage=SKIP, limits=limits)
     begins = start_of_state(partition) or 0
-    passed, damaged_from = 0, None
+    passed, unknown_from = 0, None
     for batch in reader:
-        if len(reader.passed) > passed:
+        if len(reader.passed) > passed or batch.header.first_offset > end:  # markers may be lost there
             passed = len(reader.passed)
-            damaged_from = end if damaged_from is None else damaged_from
+            unknown_from = end if unknown_from is None else unknown_from
         if batch.last_offset < begins:
             continue  # a start does not read it
-        known = None if damaged_from is None else snapshots.newest(damaged_from + 1, batch.header.first_offset)
+        known = None if unknown_from is None else snapshots.newest(unknown_from + 1, batch.header.first_offset)
         if known is not None:
-            tracker.known, damaged_from = known, None
+            tracker.known, unknown_from = known, None
         tracker.feed(batch, reader.segment.path if reader.segment is not None else None)
         end = max(end, batch.header.next_offset)
         latest = max(latest, batch.header.max_timestamp)
     if partition.segments:
         end = max(end, partition.segments[-1].base_offset)
-    if damaged_from is not None or len(reader.passed) > passed:
-        damaged_from = end if damaged_from is None else damaged_from
-        tracker.known = snapshots.newest(damaged_from + 1, end) or tracker.known
+    if unknown_from is not None or len(reader.passed) > passed:
+        unknown_from = end if unknown_from is None else unknown_from
+        tracker.known = snapshots.newest(unknown_from + 1, end) or tracker.known
     tracker.known = {**(snapshots.newest(partition.log_start_offset + 1, end) or {}), **tracker.known}
     producers = tracker.producers()
     starts = [producer.transaction_start for producer in producers if producer.transaction_start is not None]

@@ -78,7 +78,11 @@ final class DecodeBatches implements Operation {
         List<Object> records = new ArrayList<>();
         answer.put("failure", or(() -> {
             try (CloseableIterator<Record> walk = batch.streamingIterator(BufferSupplier.NO_CACHING)) {
-                while (walk.hasNext()) records.add(record(walk.next()));
+                while (walk.hasNext()) {
+                    Record next = walk.next();
+                    next.ensureValid();  // as a consumer does with check.crcs: the checksums of messages inside a wrapper
+                    records.add(record(next));
+                }
             }
             return "";
         }));
