@@ -370,7 +370,8 @@ CASES = {
     MAGIC: Case(records_batch(record()) + batch(record(), 1, base_offset=1, magic=3), 1, "", 1, ""),
     TAIL: Case(records_batch(record()) + b"\xff" * 14, 1, "", 1, ""),
     INNER: Case(
-        message(2, None, compress(Codec.GZIP, patch(THREE, 16, b"\x05")), attributes=GZIP), 0, "message_invalid", 3, "",
+        message(2, None, compress(Codec.GZIP, message(0, magic=5) + message(1) + message(2)), attributes=GZIP),
+        0, "message_invalid", 3, "",
     ),
     EMPTY: Case(
         batch(compress(Codec.LZ4, record())[:-4] + EMPTY_BLOCK, 1, attributes=LZ4), 0, "decompression_failed", 1, "",
