@@ -481,7 +481,7 @@ class _PartitionVerifier:
             if not self.partition.log_start_offset < check.end <= end:
                 continue  # a start deletes it
             problem = check.problem
-            unlisted = self._open.producers - check.open_producers if check.end == end else set()
+            unlisted = self._open.producers - check.open_producers if check.end == end and check.producers else set()
             if problem is None and unlisted:
                 problem = f"the transaction of producer {min(unlisted)} is open in the log, and not listed as open"
             if problem is not None:

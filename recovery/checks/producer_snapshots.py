@@ -47,6 +47,13 @@ class SnapshotCheck:
         )
 
     @property
+    def producers(self) -> set[int]:
+        """Ids of all producers that are listed; empty also if a start found no snapshot after a clean stop: Kafka then
+        begins with an empty one.
+        """
+        return set(self._by_id)
+
+    @property
     def open_producers(self) -> set[int]:
         """Ids of the producers that are listed with an open transaction."""
         return {entry.producer_id for entry in self._by_id.values() if entry.current_txn_first_offset >= 0}

@@ -374,5 +374,5 @@ def test_a_part_of_a_directory_promises_nothing_of_the_rest(tmp_path: Path) -> N
     log.write_bytes(log.read_bytes()[:-3])
     finished = kafkalog_command("recover", "--yes", "--topic", "t", "--partition", "0", root)
     assert finished.code == 2
-    assert "the others were not examined" in finished.out
+    assert "whether it starts was not examined" in " ".join(finished.out.split())
     assert "other partitions were not examined" in finished.out

@@ -86,8 +86,8 @@ class QuorumRecoverLine(Struct, frozen=True, kw_only=True):
     epoch of the best copy's last record; null if there is no plan
     """
     donor: str | None = None
-    """log directory with the best copy of the metadata log, which all controllers of the new quorum get; null if there
-    is no plan
+    """log directory with the best copy of the metadata log, which all controllers of the new quorum get; null
+    without a plan
     """
     end_before: int | None = None
     """log end offset of the best copy without a torn end, before the new voter set is appended; null if there is no
