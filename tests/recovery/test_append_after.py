@@ -70,7 +70,7 @@ def test_append_after_recovery(family: str, tmp_path: Path, compared: Callable[[
             first = log.append(NEW)
             assert first + len(NEW) == log.end_offset
         assert values(root) == [*before, *NEW], case.id
-        if any(code == FindingCode.SNAPSHOT_MISMATCH for code, _path in known):  # the snapshot at the new end inherits it
+        if any(code == FindingCode.SNAPSHOT_MISMATCH for code, _path in known):  # the next one inherits it
             known |= {(FindingCode.SNAPSHOT_MISMATCH, str(path)) for path in (root / "t-0").glob("*.snapshot")}
         assert serious(root) <= known, case.id
         count += 1
