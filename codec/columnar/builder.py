@@ -102,7 +102,9 @@ class RecordBatchBuilder(Collector):
         return _binary(buffers, rows, ends, data, column.type, valid if nulls else None, nulls)
 
     def repeated(self, name: str, value: object) -> pa.Array:
-        """Return a column with the same value in all rows."""
+        """Return column `name` with `value` in every row of the batch. It is cached by name: `value` must be the same
+        in every call for that name.
+        """
         rows = self.rows
         known = self._repeated.get(name)
         if known is None or len(known) < rows:

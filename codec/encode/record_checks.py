@@ -19,8 +19,8 @@ def is_bytes(value: object) -> bool:
 
 
 def header_bytes(header: Any) -> tuple[bytes, bytes | None]:
-    """Encode a header, which is a `Header` or any pair of a name and bytes or None; the name becomes UTF-8. Raises
-    `UsageError` for anything else.
+    """Return name and value of a header: a `Header`, or a tuple of a str and bytes or None. The name becomes UTF-8, and
+    surrogate escapes the bytes they stand for. Raises `UsageError` for anything else, lists too.
     """
     if not isinstance(header, tuple) or len(header) != 2 or not isinstance(header[0], str) or not is_bytes(header[1]):
         raise UsageError(f"{shown(header)} is not a header: that is a pair of a name and bytes or None")

@@ -48,8 +48,8 @@ def behind_last_gap(run: BatchRun) -> int:
 
 
 def of_transactions(run: BatchRun, first: int = 0) -> list[int]:
-    """Return the numbers of transactional batches from number `first` on. Of consecutive data batches of one
-    transaction only the first is returned.
+    """Return the numbers, from `first` on, of transactional batches, markers included. Of adjacent data batches with
+    the same producer id only the first is listed.
     """
     attributes, producers = run["attributes"][first:], run["producer_id"][first:]
     wanted, control = attributes & TRANSACTIONAL_FLAG != 0, attributes & CONTROL_FLAG != 0

@@ -347,8 +347,8 @@ class MessageBody:
             return decompressed
 
     def write(self, values: Values) -> tuple[bytes, Values]:
-        """Return the bytes of key and value. The messages of a wrapper are compressed again only if its value does not
-        hold them.
+        """Return the bytes of key and value, and no computed values (always `{}`). The messages of a wrapper are
+        compressed only if they differ from what its value already holds.
         """
         codec, value = codec_of(values["attributes"], self.bits), values.get("value")
         messages = values.get("messages")

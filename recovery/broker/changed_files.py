@@ -43,10 +43,9 @@ _UNCHANGED = ChangedFiles()
 
 
 def changed_files(before: Tree, after: Tree, loaded: LoadedPartition) -> ChangedFiles:
-    """Return the differences in a directory after a start, which renames it if it is a stray.
-
-    A file that was rewritten with equal bytes does not count, and one with fewer is a truncation; except logs, whose
-    bytes are not compared.
+    """Return the files that a start changed in a directory (renamed if stray): new or changed files by name, and names
+    of removed ones. Equal bytes are no change; a file that was only cut keeps its old content's slice; bytes of logs
+    are not compared.
     """
     directory, its_name = loaded.name, loaded.stray or loaded.name
     names = before.all_names(directory)

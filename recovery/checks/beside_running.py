@@ -97,7 +97,9 @@ Look = Callable[[frozenset[str]], dict[str, Sequence[Finding]]]
 
 
 def look_again(found: dict[str, list[Finding]], look: Look) -> dict[str, list[Finding] | None]:
-    """Return the findings that persist, by partition or log directory; None for a directory that no longer exists."""
+    """Examine directories with doubtful findings again, after pauses; return by directory the findings that persist.
+    Findings of all other directories are returned unchanged; None stands for a directory that no longer exists.
+    """
     left: dict[str, list[Finding] | None] = dict(found)
     for _ in range(_LOOKS - 1):
         doubtful = frozenset(

@@ -84,8 +84,9 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart) -> Plan:
 
 
 def _without_bootstrap(plan: Plan, start: NodeStart) -> Plan:
-    """Add an action that sets aside a `bootstrap.checkpoint` that ends a start, if the metadata log has records and so
-    does not need it.
+    """Return the plan with a finding and a removal of `bootstrap.checkpoint` put first, if the file prevents a start
+    and the metadata log has records. Return it unchanged otherwise, or if the mode does not compare or the file is
+    missing.
     """
     path = os.path.join(plan.root, BOOTSTRAP_CHECKPOINT)
     is_wrong = any(fault.part is Part.BOOTSTRAP and os.path.realpath(fault.file) == os.path.realpath(path)

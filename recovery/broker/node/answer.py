@@ -218,7 +218,7 @@ class NodeStart:
 
     @property
     def answers_by_release(self) -> Sequence[AnswerJson]:
-        """Different answers as `AnswerJson`, the oldest release first."""
+        """Return one `AnswerJson` for each group of releases that behave alike, with those releases; oldest first."""
         return [
             AnswerJson(
                 releases=releases, outcome=answer.outcome, exception=answer.exception, message=answer.message,

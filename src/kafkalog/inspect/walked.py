@@ -89,7 +89,9 @@ class _Gallery:
                 self._clean.append((partition, segment_map))
 
     def drawn(self) -> tuple[tuple[PartitionFacts, SegmentMap], ...]:
-        """Damaged segments, and as many sound ones as there is room for, in the order of partitions and segments."""
+        """Return the worst damaged segments, up to the limit, sound ones kept beside them, and further sound ones while
+        there is room. Partitions with drawn damage come first, then by path and base offset.
+        """
         worst_first = [each for rank in sorted(self._by_rank, reverse=True) for each in self._by_rank[rank]]
         damaged = worst_first[:MOST_DAMAGED]
         hurt = {partition.path for partition, _map in damaged}

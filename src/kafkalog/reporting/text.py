@@ -27,7 +27,9 @@ _LEFT_OUT = 50
 
 
 def screen_of(facts: ReportFacts) -> FirstScreen:
-    """Verdict on everything that was examined."""
+    """Return the first screen for everything examined: a title with the verdict, the outlook of each plan, and why
+    there is no plan for the others.
+    """
     verdict = verdict_of(facts)
     problems = [f"{each.path}: {why_no_plan(each)}" for each in facts.planned if each.problem is not None]
     planned = [each for each in facts.planned if each.forecast is not None]

@@ -36,7 +36,9 @@ class TypeRules(Struct, frozen=True, kw_only=True):
 
 
 def table_type(type: pa.DataType, rules: TypeRules) -> pa.DataType:
-    """Type of a column in the table; raises `NoTypeError` if it has to become text."""
+    """Return the nearest type that the table format has, also inside structs, maps and lists; string if it has none.
+    Raises `NoTypeError` for a struct without fields or with names that collide.
+    """
     if pa.types.is_struct(type):
         names = [each.name if rules.tells_case else each.name.lower() for each in type]
         if not names or len(set(names)) != len(names):

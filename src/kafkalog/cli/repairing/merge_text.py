@@ -19,7 +19,9 @@ _SHOWN_GAPS = 20
 
 
 def print_partition(result: MergeResult) -> None:
-    """The ranges of one partition, and what there is to say of it."""
+    """Print the table of a merge's ranges with their sources, how many more there are, and sentences about what is
+    missing or wrong; without a target also that nothing was written.
+    """
     print_table(
         "would be merged" if result.target is None else f"merged into {escape_controls(result.target)}",
         ["first offset", "last offset", Column("from", wraps=True)],

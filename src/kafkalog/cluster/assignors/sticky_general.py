@@ -233,7 +233,9 @@ class GeneralSticky:
         return sum(size * (2 * at - len(sizes) + 1) for at, size in enumerate(sizes))
 
     def assign(self) -> dict[str, list[_Place]]:
-        """Assignment by member; raises `LookupError` if Kafka fails."""
+        """Return the partitions of each member; those that no member can take are left out. To be called once, because
+        it uses up the state. Raises `LookupError` where Kafka's own assignor throws an exception.
+        """
         free = self._free()
         begins = not self.given[self._ordered(self.given)[-1]]
         for place in free:

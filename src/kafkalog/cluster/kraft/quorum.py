@@ -197,8 +197,8 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def _unknown_of_former_voters(self) -> str:
-        """Text about what is unknown because former voters are missing that could commit without the present ones; or
-        empty.
+        """Return a clause ("; what 4, 5 had committed ...") if missing former voters are a majority of former and
+        present voter sets together, so that they could have committed alone; "" otherwise.
         """
         in_force = {known_voter.node for known_voter in self.in_force}
         former = sorted({known_voter.node for known_voter in self.missing if not known_voter.is_in_force} - in_force)

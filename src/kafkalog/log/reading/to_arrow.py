@@ -214,8 +214,8 @@ def _slices(
 def _parts(
     slices: Iterable[tuple[Segment, Slice]], every: int, rows: int, files: HeldFiles
 ) -> Iterator[tuple[Slice, Slice]]:
-    """Yield parts that threads can share, each cut when it is its turn, with the slice to which it belongs. Index and
-    headers only determine the cuts and the expected offsets; the readers find their faults.
+    """Cut slices lazily into parts for threads; yield each part with its whole slice. Ends at the slice's end offset.
+    Only index and headers are read, to choose cuts and expected offsets; faults are left to the readers.
     """
     next_offset = -1
     for segment, whole in slices:

@@ -167,7 +167,9 @@ class TransactionTracker:
         heapq.heapify(self._earliest)
 
     def follow(self, reader: BatchReader, *, end: int = NO_END) -> Iterator[BatchRun | RecordBatch]:
-        """Pass on all that a reader yields, and process the batches below `end` and the damage that it passes."""
+        """Yield everything that the reader yields, and update the state from sound batches below `end` and from all
+        damage that the reader skips. A damaged batch is yielded, but counts only as damage.
+        """
         passed = 0
         for found in reader.by_run():
             segment = reader.segment

@@ -166,10 +166,9 @@ def tell_what_is_behind(
     limits: Limits = DEFAULT_LIMITS,
     more: str = "",
 ) -> BehindDamage | None:
-    """Count what follows the first damage, and add it to `findings`; return None if no finding is such damage. The
-    finding of the first damage gets the counts, with the text `more` after them, if anything follows. Each finding of
-    damage gets the offsets that it makes unreadable. Records below `log_start` and control records are not counted.
-    Raises only `StorageError`.
+    """Count the data records from `log_start` on behind the first damage; None without damage. Changes `findings`: the
+    first damage gets the counts and `more`, if anything follows; damage without a last offset gets its unreadable
+    offsets. Raises only `StorageError`.
     """
     numbers = {segment.path: number for number, segment in enumerate(segments)}
     damages = {

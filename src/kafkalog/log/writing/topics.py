@@ -30,7 +30,9 @@ def check_topic(name: str) -> None:
 
 
 def partition_name(path: str) -> PartitionName:
-    """Return the name of a partition directory that a broker would find. Raises `UsageError` for any other."""
+    """Return the name parsed from the end of `path`. Raises `UsageError` unless it is exactly a live partition's
+    `<topic>-<partition>`: no deleted, future or stray one, valid topic, no leading zeros.
+    """
     name = parse_partition_directory(os.path.basename(path))
     if name is None or name.state is not DirectoryState.LIVE or name.partition < 0:
         raise UsageError(f"{path} is not named like a partition directory (<topic>-<partition>)")
@@ -41,7 +43,9 @@ def partition_name(path: str) -> PartitionName:
 
 
 def topic_id_beside(root: str, topic: str) -> str | None:
-    """Return the topic id of a topic's first live partition in a log directory that has one; None if none has."""
+    """Return the topic id from the live partition of `topic` with the lowest number in `root` whose metadata file can
+    be decoded; None if there is none. A missing or malformed file is skipped; other storage errors are raised.
+    """
     partitions = []
     for entry in scan_directory(root):
         name = parse_partition_directory(entry.name)

@@ -49,7 +49,9 @@ class ChunkedLog:
         return self._chunks.size
 
     def read(self, position: int, length: int) -> bytes:
-        """Read from the log, decoding the chunks needed."""
+        """Return up to `length` bytes of the log from `position`: fewer at its end, none behind it. Decodes only the
+        chunks needed.
+        """
         length = min(length, self.size - position)
         if length <= 0:
             return b""

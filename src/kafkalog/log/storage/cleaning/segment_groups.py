@@ -13,8 +13,8 @@ __all__ = ["segment_groups"]
 def segment_groups(
     segments: Sequence[LogSegment], segment_bytes: int, index_bytes: int, upper_bound: int
 ) -> list[list[LogSegment]]:
-    """Return the segments in order, in groups of at least one that fit into the limits by their current sizes.
-    `upper_bound` is used as the base offset of the segment after the last.
+    """Group adjacent segments, in order, while log, indexes and span of offsets fit the limits; larger ones stay alone.
+    `upper_bound` ends the last segment. An empty log is exempt from the limit of offsets, as in Kafka.
     """
     groups: list[list[LogSegment]] = []
     sizes = (0, 0, 0)
