@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,27 @@ def test_why_a_group_may_exist_is_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(UnknownName) as raised:
         kafkalog.offsets(root, groups=["nobody*"])
     assert {each.file for each in raised.value.findings} >= {str(log)}
+
+
+def test_a_log_that_is_a_link_has_no_end(tmp_path: Path) -> None:
+    root = next(broker_case("4.3.0", "groups").unpack(tmp_path).glob("broker-*"))
+    log = next((root / "stock-1-1").glob("*.log"))
+    log.rename(tmp_path / "elsewhere.log")
+    log.symlink_to(tmp_path / "elsewhere.log")
+    answer = kafkalog.offsets(root)
+    codes = {finding.code for finding in answer.findings}
+    assert {each.file for each in answer.findings if each.code == "unreadable"} == {str(log)}
+    assert "offset_beyond_log_end" not in codes
+    assert "unreadable" in {finding.code for finding in kafkalog.transactions(root).findings}
+    assert "unreadable" in {finding.code for finding in kafkalog.top(root).findings}
+
+
+def test_a_coordinators_topic_that_is_gone_as_a_whole_is_found(tmp_path: Path) -> None:
+    root = next(broker_case("4.3.0", "txn").unpack(tmp_path).glob("broker-*"))
+    names = sorted(path.name for path in root.glob("__transaction_state-*"))
+    for name in names:
+        shutil.rmtree(root / name)
+    findings = kafkalog.transactions(root).findings
+    missing = sorted(Path(each.file or "").name for each in findings if each.code == "partition_missing")
+    assert missing == names
+    assert "partition_missing" not in {each.code for each in kafkalog.transactions(root / "orders-20-1").findings}

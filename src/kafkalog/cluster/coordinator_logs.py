@@ -115,7 +115,8 @@ def coordinator_logs(
     for root in roots:
         known = _known(root, topic)
         count = max(count or 0, known.count) or None
-        for number, finding in _lost_in(root, topic, set(read), known):
+        here = {os.path.basename(each.path) for each in partitions if os.path.dirname(each.path) == root}
+        for number, finding in _lost_in(root, topic, set(read), known, here):
             lost[number] = _told(finding)
             findings.append(finding)
     watermarked = frozenset(each.partition or 0 for each in of_topic if _watermark(each) is not None)
@@ -197,13 +198,19 @@ def _identity(root: str) -> tuple[int, str | None]:
     return (-1 if meta.node_id is None else int(meta.node_id)), meta.directory_id
 
 
-def _lost_in(root: str, topic: str, read: set[int], known: _Known) -> Iterable[tuple[int, Finding]]:
-    """Partitions that a log directory should hold and does not; none if only some of its partitions were to be read."""
+def _lost_in(
+    root: str, topic: str, read: set[int], known: _Known, here: set[str]
+) -> Iterable[tuple[int, Finding]]:
+    """Yield number and finding of the partitions that a log directory should hold and does not; nothing if only some of
+    its partitions were to be read. `here` are the names of the directories that were.
+    """
     names = [entry.name for entry in scan_directory(root)]
     there = {(each.topic, each.partition) for name in names if (each := parse_partition_directory(name)) is not None}
     live = {each.partition for name in names if (each := parse_partition_directory(name)) is not None
             and each.topic == topic and each.state is DirectoryState.LIVE}  # fmt: skip
-    if not live or not live <= read:
+    others = {name for name in names if (each := parse_partition_directory(name)) is not None
+              and each.state is DirectoryState.LIVE and name != CLUSTER_METADATA_DIRECTORY}  # fmt: skip
+    if not live <= read or (not live and not others <= here):
         return
     checkpoints = {
         name: {key: offset for key, offset in (checkpoint_in(root, name) or {}).items() if key[0] == topic}

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import pyarrow as pa
 from msgspec import Struct
 
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.wording import counted
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.record_filter import RecordFilter
 from kafkalog.log.walk.on_damage import STOP
@@ -93,9 +94,12 @@ class TopicRows:
         """Yield the rows of a span in a table's `schema`, which may have more columns than `self.schema`."""
         for batch in self._reader(span.partition, span.start_offset, span.read_to, findings, threads):
             if batch.num_rows:
-                yield Rows(self._shown(batch, schema, span.partition), batch.column(_EPOCH)[-1].as_py())
+                shown = self._shown(batch, schema, span.partition, findings)
+                yield Rows(shown, batch.column(_EPOCH)[-1].as_py())
 
-    def _shown(self, batch: pa.RecordBatch, schema: pa.Schema, partition: Partition) -> pa.RecordBatch:
+    def _shown(
+        self, batch: pa.RecordBatch, schema: pa.Schema, partition: Partition, findings: list[Finding]
+    ) -> pa.RecordBatch:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         problems: dict[str, dict[int, str]] = {}
         if self._wanted.masks:
@@ -104,7 +108,7 @@ class TopicRows:
             columns[part], lost = _cast(columns[part], schema.field(part).type)
             problems.setdefault(part, {}).update(dict.fromkeys(lost, _NO_FIT))
         if "finding" in columns:
-            self._tell(columns, problems, batch, partition)
+            findings += self._tell(columns, problems, batch, partition)
         return pa.RecordBatch.from_arrays([_or_null(columns, each, batch.num_rows) for each in schema], schema=schema)
 
     def _mask(self, columns: dict[str, pa.Array]) -> dict[str, dict[int, str]]:
@@ -121,8 +125,10 @@ class TopicRows:
     def _tell(
         self, columns: dict[str, pa.Array], problems: dict[str, dict[int, str]], batch: pa.RecordBatch,
         partition: Partition,
-    ) -> None:  # fmt: skip
-        """Report values that do not fit their column like values that cannot be decoded."""
+    ) -> Iterator[Finding]:  # fmt: skip
+        """Treat values that do not fit their column as if they could not be decoded: put the reason and the bytes into
+        `columns`, and yield a finding for each column.
+        """
         for part, rows in problems.items():
             if not rows:
                 continue
@@ -132,6 +138,12 @@ class TopicRows:
                 if not self._wanted.masks:
                     kept[row] = _bytes_of(partition, batch.column("offset")[row].as_py(), part)
             columns[f"{part}_bytes"], columns["finding"] = pa.array(kept, pa.binary()), pa.array(told, pa.string())
+            first, why = min(rows.items())
+            detail = f"{counted(len(rows), 'record')} not decoded: {part}: {why}"
+            offset = batch.column("offset")[first].as_py()
+            yield Finding(
+                FindingCode.VALUE_UNDECODABLE, Severity.WARNING, None, offset, detail, partition.path
+            )
 
 
 def _bytes_of(partition: Partition, offset: int, part: str) -> bytes | None:

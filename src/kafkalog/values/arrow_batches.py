@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from kafkalog.values.avro_schema import full_name, is_optional
 from kafkalog.values.payloads import FRAME
 
-__all__ = ["BatchDecoder", "batch_decoder", "only_id"]
+__all__ = ["BatchDecoder", "batch_decoder", "only_id", "validated"]
 
 _PLAIN = {"boolean", "int", "long", "float", "double", "string"}
 """Plain Avro types.  pyruhvro aborts the process on some of the others."""
@@ -108,6 +108,14 @@ def only_id(column: pa.Array) -> int | None:
     return int.from_bytes(bytes(int(each[0]) for each in frame[1:]), "big")
 
 
+def validated(column: pa.Array) -> pa.Array:
+    """Return the column. Raises `pyarrow.ArrowInvalid` for values outside their type, such as text that is not UTF-8 or
+    a time of day beyond 24 hours.
+    """
+    column.validate(full=True)
+    return column
+
+
 def _starts(column: pa.Array) -> Any:
     return np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
 
@@ -143,7 +151,8 @@ class BatchDecoder:
             if marks.null_count or pc.min_max(marks).as_py() != {"min": self._number, "max": self._number}:
                 return None
             names = found.schema.names[:-1]
-            return pa.StructArray.from_arrays(found.columns[:-1], names).cast(self._numbers).cast(self._type)
+            values = pa.StructArray.from_arrays(found.columns[:-1], names).cast(self._numbers).cast(self._type)
+            return validated(values)  # the library does not look whether text is UTF-8
         except Exception:  # noqa: BLE001  errors of all kinds, and each value is looked at then
             return None
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import Header
-from kafkalog.values.arrow_batches import BatchDecoder, batch_decoder, only_id
+from kafkalog.values.arrow_batches import BatchDecoder, batch_decoder, only_id, validated
 from kafkalog.values.arrow_types import arrow_type_of_avro, arrow_type_of_protobuf
 from kafkalog.values.avro import AvroDecoder
 from kafkalog.values.avro_names import same_form
@@ -231,7 +231,7 @@ class ColumnDecoder:
 
     def _array(self, values: list[Any], problems: dict[int, str]) -> pa.Array:
         """Array of the column's type.  A value that does not fit becomes null, with its reason in `problems`."""
-        column, lost = fitting(values, lambda some: pa.array(some, self.type), self.type, _MISFITS)
+        column, lost = fitting(values, lambda some: validated(pa.array(some, self.type)), self.type, _MISFITS)
         problems |= dict.fromkeys(lost, f"{self._part}: it does not fit the type of the column")
         return column
 

@@ -63,7 +63,7 @@ class Begin(Struct, frozen=True):
             start = self._end(partition, options)
         elif self.word == "stored":
             start = committed.get((partition.topic, partition.partition))
-            start = self._end(partition, options) if start is None else start
+            start = self._end(partition, options) if start is None or start < 0 else start  # as clients ignore it
         elif self.offset is not None and self.offset < 0:
             start = max(self._end(partition, options) + self.offset, partition.log_start_offset)
         else:

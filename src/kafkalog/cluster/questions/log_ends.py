@@ -69,7 +69,7 @@ class LogEnds:
             return None
         try:
             partition = partitions[0] if len(partitions) == 1 else chosen_replica(name, partitions, self._replica)
-            return partition.log_end_offset()
+            return None if partition.unreadable else partition.log_end_offset()
         except ReplicaError as error:
             detail = Sentence("the end of the log is not known: ", error.sentence)
             self._findings.append(Finding(FindingCode.DUPLICATE_PARTITION, Severity.WARNING, None, None, detail))

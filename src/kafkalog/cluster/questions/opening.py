@@ -37,7 +37,9 @@ def partitions_at(
     """
     inventory = open_all(*paths, tolerant=True)
     findings += [*inventory.half_done, *inventory.all_unreadable]
-    return inventory.readable(replica, select)
+    partitions = inventory.readable(replica, select)
+    findings += [finding for partition in partitions for finding in partition.unreadable]
+    return partitions
 
 
 def partitions_with(

@@ -100,7 +100,11 @@ def nothing_in(roots: Sequence[str], wanted: Undelete) -> RecoveryRefused:
     of = "".join(f"-{number}" for number in wanted.partitions[:1])
     where = " or ".join(roots)
     return RecoveryRefused(
-        Sentence(f"no deleted data of {wanted.topic}{of} is in {where}: ", Ask.LIST_DELETED, " lists what there is"),
+        Sentence(
+            f"no deleted directory or segment of {wanted.topic}{of} is in {where}: ",
+            Ask.LIST_DELETED,
+            " lists what there is",
+        ),
         reason="nothing",
     )
 

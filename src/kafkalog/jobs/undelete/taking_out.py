@@ -106,7 +106,8 @@ def _chosen(
             raise error
         raise RecoveryRefused(
             Sentence(
-                f"no deleted data of {wanted.topic} is in {places[0][0].root} or in a quarantine of its runs: ",
+                f"no deleted directory or segment of {wanted.topic} is in {places[0][0].root} or in a quarantine of "
+                "its runs: ",
                 Ask.LIST_DELETED,
                 " lists what there is",
             ),

@@ -141,6 +141,11 @@ class Partition:
         """Return the limits that a caller gave, or those of the partition if it gave none."""
         return self.limits if limits is DEFAULT_LIMITS else limits
 
+    @property
+    def unreadable(self) -> list[Finding]:
+        """Findings about files of the directory that were not listed because they cannot be read, such as links."""
+        return [finding for finding in self.findings if finding.code is FindingCode.UNREADABLE]
+
     def batches(
         self,
         *,
