@@ -77,7 +77,7 @@ class BatchDecoder:
             if isinstance(decoded, RecordFault):
                 break
             record, position = decoded
-            offset = header.base_offset + record.offset_delta + 1
+            offset = to_int64(header.base_offset + record.offset_delta) + 1
         return offset
 
     def _decode_part(self, part: Part, headers: Table, position: int, records: int) -> tuple[int, int]:

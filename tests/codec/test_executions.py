@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -164,6 +164,8 @@ BATCH_FIELDS = st.fixed_dictionaries(
 
 @pytest.mark.compiled
 @examples(300)
+# offsets that wrap around
+@example([((b"\x0c\0\0\0\1\1\0" * 2 + b"\x0c\0\0\x12\1\1\0\x18", 4), {}, 2**63 - 9)], 0, NO_END, 1, 1)
 @given(
     st.lists(st.tuples(damaged(), BATCH_FIELDS, st.integers(0, 20) | st.integers(2**63 - 9, 2**63 - 1)), max_size=4),
     st.integers(-3, 12),
