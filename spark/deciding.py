@@ -84,7 +84,7 @@ class _Deciding:
     def _reader(self, part: str, frames: dict[str | None, list[Framed]]) -> Schema:
         """Return the latest schema of the only subject. Raises `UsageError` if there are several or none."""
         registry = self._decoder.registry
-        of = {topic: subjects_of(registry, topic, part, frameds) for topic, frameds in frames.items()}
+        of = {topic: subjects_of(registry, topic, part, payloads) for topic, payloads in frames.items()}
         subjects = sorted({subject for each in of.values() for subject in each})
         if len(subjects) == 1 and (schema := registry.latest(subjects[0])) is not None:
             return schema
@@ -103,8 +103,8 @@ class _Deciding:
     def _path(self, wanted: PartFormat, reader: Schema, frames: dict[str | None, list[Framed]]) -> bytes:
         """Path of the message type in a Protobuf schema. The first type if there are no records."""
         found: dict[str, bytes] = {}
-        for topic, frameds in frames.items():
-            found |= messages_of(self._decoder, frameds, topic, wanted.part, reader)
+        for topic, payloads in frames.items():
+            found |= messages_of(self._decoder, payloads, topic, wanted.part, reader)
         if len(found) > 1:
             raise UsageError(
                 f"the {wanted.part}s are messages {_listed(sorted(found))} of subject {reader.subject!r}, and so "

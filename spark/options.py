@@ -166,7 +166,7 @@ def _check_names(given: Mapping[str, str]) -> tuple[str, ...]:
         if name.startswith("kafka."):
             ignored.append(name)
             continue
-        near = [_SPELLING[get_close_match] for get_close_match in get_close_matches(name, _SPELLING, n=3, cutoff=0.6)]
+        near = [_SPELLING[option] for option in get_close_matches(name, _SPELLING, n=3, cutoff=0.6)]
         hint = f"; is {' or '.join(near)} meant?" if near else f"; there are {', '.join(_MEANT)}"
         raise UsageError(f"kafkalog has no option {name}{hint}")
     return tuple(ignored)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kafkalog.codec.model import CONTROL_FLAG, TRANSACTIONAL_FLAG, ProducerEntry
+from kafkalog.codec.model import CONTROL_FLAG, ProducerEntry
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun
 
-__all__ = ["ListedProducers", "behind_last_gap", "of_transactions"]
+__all__ = ["ListedProducers", "behind_last_gap"]
 
 
 class ListedProducers:
@@ -24,6 +24,7 @@ class ListedProducers:
             for entry in entries
         )
         self._ids, self._last_offsets, self._opened, self._epochs = np.array(rows, np.int64).T
+        self._listed = np.sort(self._last_offsets)
 
     def doubtful(self, run: BatchRun) -> list[int]:
         """Return the numbers of batches that hold a listed last offset, of data batches behind their producer's last
@@ -35,8 +36,7 @@ class ListedProducers:
         is_ended = (self._opened[places] >= 0) & (offsets > self._opened[places])
         is_control = run["attributes"] & CONTROL_FLAG != 0
         is_doubtful = (self._ids[places] == producers) & np.where(is_control, is_ended, is_later)
-        listed = np.sort(self._last_offsets)
-        is_listed = listed.searchsorted(offsets) != listed.searchsorted(run.last_offsets, side="right")
+        is_listed = self._listed.searchsorted(offsets) != self._listed.searchsorted(run.last_offsets, side="right")
         doubtful: list[int] = (is_doubtful | is_listed).nonzero()[0].tolist()
         return doubtful
 
@@ -45,15 +45,3 @@ def behind_last_gap(run: BatchRun) -> int:
     """Return the number of the last batch before which offsets are missing; 0 if none are missing within the run."""
     gaps = (run["base_offset"][1:] != run.last_offsets[:-1] + 1).nonzero()[0]
     return int(gaps[-1]) + 1 if len(gaps) else 0
-
-
-def of_transactions(run: BatchRun, first: int = 0) -> list[int]:
-    """Return the numbers, from `first` on, of transactional batches, markers included. Of adjacent data batches with
-    the same producer id only the first is listed.
-    """
-    attributes, producers = run["attributes"][first:], run["producer_id"][first:]
-    wanted, control = attributes & TRANSACTIONAL_FLAG != 0, attributes & CONTROL_FLAG != 0
-    repeats = wanted[1:] & wanted[:-1] & ~control[1:] & ~control[:-1] & (producers[1:] == producers[:-1])
-    wanted[1:] &= ~repeats
-    numbers: list[int] = (wanted.nonzero()[0] + first).tolist()
-    return numbers

@@ -131,19 +131,24 @@ class BatchRun:
         return int(self.last_offsets.max()) + 1
 
     def of_transactions(self) -> Iterator[RecordBatch]:
-        """Yield the batches that may change the state of a transaction: control batches, and transactional data
-        batches. Of consecutive data batches of one producer only the first is yielded.
+        """Yield the batches of `transaction_numbers`."""
+        for number in self.transaction_numbers():
+            yield self.batch(number)
+
+    def transaction_numbers(self, first: int = 0) -> list[int]:
+        """Return the numbers, from `first` on, of the batches that may change the state of a transaction: control
+        batches, and transactional data batches. Of data batches of one producer with no other such batch between them
+        only the first is listed.
         """
         import numpy as np
 
         control = self["attributes"] & CONTROL_FLAG != 0
         wanted = control | (self["attributes"] & TRANSACTIONAL_FLAG != 0)
-        numbers = np.flatnonzero(wanted)
+        numbers = np.flatnonzero(wanted[first:]) + first
         producers, data = self["producer_id"][numbers], ~control[numbers]
         repeats = np.zeros(len(numbers), np.bool_)
         repeats[1:] = (producers[1:] == producers[:-1]) & data[1:] & data[:-1]
-        for number in numbers[~repeats].tolist():
-            yield self.batch(number)
+        return numbers[~repeats].tolist()  # type: ignore[no-any-return]
 
     def part(self, start: int, end: int) -> BatchRun:
         """Return the batches from number `start` to `end` (exclusive)."""

@@ -68,9 +68,9 @@ def directories_of_node(root: str, roots: Sequence[str]) -> list[str]:
     """
     real = os.path.realpath(root)
     found = [
-        root if os.path.realpath(fromkey) == real else fromkey
-        for fromkey in dict.fromkeys(map(_log_directory_of, roots))
-        if os.path.realpath(fromkey) == real or not _is_copy(root, fromkey)
+        root if os.path.realpath(directory) == real else directory
+        for directory in dict.fromkeys(map(_log_directory_of, roots))
+        if os.path.realpath(directory) == real or not _is_copy(root, directory)
     ]
     return found if root in found else [root, *found]
 

@@ -168,7 +168,8 @@ class _PartitionVerifier:
             path = os.path.join(self.partition.path, LEADER_EPOCH_CHECKPOINT)
             self._found(FindingCode.LEADER_EPOCH_MISMATCH, detail, path, severity=Severity.WARNING)
         for path in self.partition.snapshots:
-            self._snapshot(path)
+            if path not in self._snapshots:  # else it was read for the comparison
+                self._snapshot(path)
         self._compare_snapshots()
         told = {finding.file for finding in self.partition.findings if finding.code is FindingCode.TEMPORARY_FILE}
         for path in self.partition.unfinished:

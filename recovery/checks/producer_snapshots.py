@@ -123,13 +123,13 @@ class OpenWithoutGap:
 
     def run(self, run: BatchRun) -> None:
         """Add a run of batches with increasing offsets. Only batches that can make a difference are examined."""
-        from kafkalog.codec.headers.listed_producers import behind_last_gap, of_transactions
+        from kafkalog.codec.headers.listed_producers import behind_last_gap
 
         first = behind_last_gap(run)
         if first or int(run["base_offset"][0]) != self._next_offset:
             self.producers.clear()
         self._next_offset = run.next_offset
-        for number in of_transactions(run, first):
+        for number in run.transaction_numbers(first):
             self._add(run.v2_header(number))
 
     def batch(self, header: AnyHeader) -> None:

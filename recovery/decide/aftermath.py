@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from kafkalog.cluster.transactions.lost_markers import decided_by
 from kafkalog.codec.errors import FormatError
@@ -33,7 +33,7 @@ from kafkalog.recovery.facts.cleaner_settings import known_settings
 from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.recovery_request import Rules
 
-__all__ = ["LossConsequence", "consequences", "lost_markers_of"]
+__all__ = ["LossConsequence", "consequences"]
 
 _NAMED = 3
 """Most groups that a sentence names."""
@@ -78,20 +78,6 @@ def consequences(
             )
             yield LossConsequence("older_values_return", result.name, detail)
         yield from _of_retention(after, result, name, rules)
-
-
-def lost_markers_of(
-    way: str,
-    after: Tree,
-    results: Iterable[LoadedPartition],
-    measured: Mapping[str, Measured],
-    rules: Rules,
-    coordinators: Coordinators,
-) -> Iterator[LossConsequence]:
-    """Yield the consequences for readers of committed data of a recommended way that is not the plan's own."""
-    for consequence in consequences(after, results, measured, rules, coordinators):
-        if consequence.kind == "marker_lost":
-            yield structs.replace(consequence, way=way, detail=f"after {way}, {consequence.detail}")
 
 
 class _Segment(NamedTuple):

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, parse_partition_directory
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.damage.bit_repair import Proof
-from kafkalog.recovery.decide.aftermath import LossConsequence, lost_markers_of
+from kafkalog.recovery.decide.aftermath import LossConsequence, consequences
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.counting import Comparer, CountedPartition, WayResult
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory
@@ -226,10 +228,12 @@ def _of_recommended(
     best = recommended([way for way, _result in ways])
     for way, result in ways:
         if way is best and way.how is not None and result.tree is not None and result.tree is not comparer.own.tree:
-            yield from lost_markers_of(
-                way.way, result.tree, result.partitions.values(), result.measured, directory.rules,
-                directory.coordinators,
-            )  # fmt: skip
+            loaded = result.partitions.values()
+            for consequence in consequences(
+                result.tree, loaded, result.measured, directory.rules, directory.coordinators
+            ):
+                if consequence.kind == "marker_lost":
+                    yield structs.replace(consequence, way=way.way, detail=f"after {way.way}, {consequence.detail}")
 
 
 def _loses_metadata(partition: CountedPartition, ways: Sequence[RecoveryWay]) -> bool:

@@ -75,7 +75,7 @@ def _damaged(tree: Tree, directory: str, bases: list[int]) -> Iterator[int]:
 
 def _epochs(tree: Tree, directory: str) -> list[LeaderEpoch]:
     try:
-        leader_epoches = LeaderEpochCheckpointFile(tree, directory).read()
+        epochs = LeaderEpochCheckpointFile(tree, directory).read()
     except JavaError:
         return []
-    return [LeaderEpoch(entry.epoch, entry.start_offset) for entry in leader_epoches]
+    return [LeaderEpoch(entry.epoch, entry.start_offset) for entry in epochs]

@@ -10,6 +10,7 @@ import pytest
 
 from kafkalog import merge_directories, offsets
 from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.scanner import scan
 from kafkalog.copies.compare import compare
 from kafkalog.recovery import Recovery, plan, recover
@@ -46,7 +47,9 @@ class Copies:
             self.segments.append(path.name)
         lost = batches[numbers[2] : numbers[3]]
         self.first, self.last = lost[0].header.first_offset, lost[-1].header.last_offset
-        self.records = sum(batch.header.records_count for batch in lost if not batch.header.is_control)  # type: ignore[union-attr]
+        headers = [batch.header for batch in lost if isinstance(batch.header, BatchHeader)]
+        assert len(headers) == len(lost)
+        self.records = sum(header.records_count for header in headers if not header.is_control)
         shutil.copytree(self.whole, self.damaged)
         (self.damaged / NAME / self.segments[2]).unlink()
 

@@ -9,13 +9,19 @@ from testkit.recorded.broker_dirs import brokers, own_copy, with_raised_offset
 from testkit.running.command import kafkalog
 
 
-def test_both_plans_say_which_of_the_two_is_sound(tmp_path: Path) -> None:
+def with_a_second_copy(tmp_path: Path) -> tuple[Path, Path]:
+    """A recorded log directory after a crash, and another one of its broker with a copy of one partition."""
     one = own_copy(brokers("4.1.1/segments")[0], tmp_path / "d1")
     (one / ".kafka_cleanshutdown").unlink(missing_ok=True)
     two = tmp_path / "d2"
     two.mkdir()
     shutil.copy(one / "meta.properties", two)
     shutil.copytree(one / "orders-23-0", two / "orders-23-0")
+    return one, two
+
+
+def test_both_plans_say_which_of_the_two_is_sound(tmp_path: Path) -> None:
+    one, two = with_a_second_copy(tmp_path)
     log = max((two / "orders-23-0").glob("*.log"))
     data = bytearray(log.read_bytes())
     data[len(data) // 2] ^= 0xFF
@@ -37,12 +43,7 @@ def test_both_plans_say_which_of_the_two_is_sound(tmp_path: Path) -> None:
 
 
 def test_a_copy_with_a_torn_end_is_not_called_sound(tmp_path: Path) -> None:
-    one = own_copy(brokers("4.1.1/segments")[0], tmp_path / "d1")
-    (one / ".kafka_cleanshutdown").unlink(missing_ok=True)
-    two = tmp_path / "d2"
-    two.mkdir()
-    shutil.copy(one / "meta.properties", two)
-    shutil.copytree(one / "orders-23-0", two / "orders-23-0")
+    one, two = with_a_second_copy(tmp_path)
     log = max((two / "orders-23-0").glob("*.log"))
     log.write_bytes(log.read_bytes() + b"\0\0\0\0\0\0\1\4\0\0")
     refusals = [line["refusal"] for line in kafkalog("plan", "--json", one, two).objects]

@@ -198,19 +198,17 @@ def _identity(root: str) -> tuple[int, str | None]:
     return (-1 if meta.node_id is None else int(meta.node_id)), meta.directory_id
 
 
-def _lost_in(
-    root: str, topic: str, read: set[int], known: _Known, here: set[str]
-) -> Iterable[tuple[int, Finding]]:
+def _lost_in(root: str, topic: str, read: set[int], known: _Known, here: set[str]) -> Iterable[tuple[int, Finding]]:
     """Yield number and finding of the partitions that a log directory should hold and does not; nothing if only some of
     its partitions were to be read. `here` are the names of the directories that were.
     """
     names = [entry.name for entry in scan_directory(root)]
-    there = {(each.topic, each.partition) for name in names if (each := parse_partition_directory(name)) is not None}
-    live = {each.partition for name in names if (each := parse_partition_directory(name)) is not None
-            and each.topic == topic and each.state is DirectoryState.LIVE}  # fmt: skip
-    others = {name for name in names if (each := parse_partition_directory(name)) is not None
-              and each.state is DirectoryState.LIVE and name != CLUSTER_METADATA_DIRECTORY}  # fmt: skip
-    if not live <= read or (not live and not others <= here):
+    parsed = {name: directory for name in names if (directory := parse_partition_directory(name)) is not None}
+    there = {(directory.topic, directory.partition) for directory in parsed.values()}
+    live = {name: directory for name, directory in parsed.items() if directory.state is DirectoryState.LIVE}
+    of_topic = {directory.partition for directory in live.values() if directory.topic == topic}
+    are_all_read = live.keys() - {CLUSTER_METADATA_DIRECTORY} <= here
+    if not of_topic <= read or not (of_topic or are_all_read):
         return
     checkpoints = {
         name: {key: offset for key, offset in (checkpoint_in(root, name) or {}).items() if key[0] == topic}

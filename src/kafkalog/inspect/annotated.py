@@ -84,11 +84,11 @@ def _layout(path: str, here: bytes) -> tuple[str, FixedLayout]:
 
 
 def _fields(layout: FixedLayout, here: bytes, position: int) -> list[FieldBytes]:
-    field_byteses = []
+    explained_fields = []
     for field in layout.fields:
         data = here[field.position : field.position + field.size]
         if not data:
             break
         value = struct.unpack(">" + field.format, data)[0] if len(data) == field.size else None
-        field_byteses.append(FieldBytes(position + field.position, data, field.name, value, field.doc))
-    return field_byteses
+        explained_fields.append(FieldBytes(position + field.position, data, field.name, value, field.doc))
+    return explained_fields

@@ -224,8 +224,8 @@ def health_of(
     inventory: Inventory, select: Selection, wanted: Sequence[Partition], jobs: int, on_read: OnRead
 ) -> tuple[DirectoryHealth, ...]:
     """Return the health of opened directories and their `wanted` partitions, as `health` does."""
-    directory_healths = _looked(inventory, select, wanted, jobs, on_read)
-    return tuple(_settled(health, select, jobs) if is_in_use(health.path) else health for health in directory_healths)
+    healths = _looked(inventory, select, wanted, jobs, on_read)
+    return tuple(_settled(health, select, jobs) if is_in_use(health.path) else health for health in healths)
 
 
 def _settled(found: DirectoryHealth, select: Selection, jobs: int) -> DirectoryHealth:
@@ -268,7 +268,7 @@ def _looked(
     known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}
     meant = {id(partition) for partition in wanted}
     unusable = with_what_was_there(inventory.unreadable, [each.path for each in inventory.log_dirs])
-    directory_healths = [DirectoryHealth(finding.file or "", None, None, (), (finding,)) for finding in unusable]
+    healths = [DirectoryHealth(finding.file or "", None, None, (), (finding,)) for finding in unusable]
     for log_dir in inventory.log_dirs:
         partitions = [each for each in log_dir.partitions if id(each) in meant]
         hidden = [finding for finding in log_dir.findings if finding.code is FindingCode.UNREADABLE]
@@ -284,13 +284,13 @@ def _looked(
             findings += different_moments(log_dir, {health.partition.path: _reached(health) for health in read}.get)
         findings, unread = _as_rows(log_dir, findings, select)
         read += unread
-        directory_healths.append(DirectoryHealth(log_dir.path, log_dir, standing(log_dir.path), read, tuple(findings)))
+        healths.append(DirectoryHealth(log_dir.path, log_dir, standing(log_dir.path), read, tuple(findings)))
     for partition in inventory.standalone:
         if id(partition) in meant:
             findings = [finding for finding in together if finding.file == partition.path]
             read = _several([partition], None, None, jobs, on_read)
-            directory_healths.append(DirectoryHealth(partition.path, None, None, read, tuple(findings)))
-    return tuple(directory_healths)
+            healths.append(DirectoryHealth(partition.path, None, None, read, tuple(findings)))
+    return tuple(healths)
 
 
 def _reached(read: PartitionHealth) -> int | None:

@@ -180,7 +180,7 @@ def _topics(partitions: Sequence[PartitionFacts]) -> tuple[TopicFacts, ...]:
     by_name: dict[str, list[PartitionFacts]] = {}
     for facts in partitions:
         by_name.setdefault(facts.topic, []).append(facts)
-    topic_factses = [
+    topic_facts = [
         TopicFacts(
             name,
             len({facts.number for facts in several}),
@@ -191,4 +191,4 @@ def _topics(partitions: Sequence[PartitionFacts]) -> tuple[TopicFacts, ...]:
         )
         for name, several in by_name.items()
     ]
-    return tuple(sorted(topic_factses, key=lambda facts: (-facts.size, facts.name)))
+    return tuple(sorted(topic_facts, key=lambda facts: (-facts.size, facts.name)))

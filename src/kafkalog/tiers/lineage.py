@@ -85,12 +85,12 @@ def _epochs_of(segments: Sequence[RemoteSegment]) -> list[LeaderEpoch]:
     for segment in segments:
         for epoch, offset, _last in epoch_ends(segment):
             first[epoch] = min(offset, first.get(epoch, offset))
-    leader_epoches: list[LeaderEpoch] = []
+    epochs: list[LeaderEpoch] = []
     for epoch in sorted(first):
-        while leader_epoches and leader_epoches[-1].start_offset >= first[epoch]:
-            leader_epoches.pop()
-        leader_epoches.append(LeaderEpoch(epoch, first[epoch]))
-    return leader_epoches
+        while epochs and epochs[-1].start_offset >= first[epoch]:
+            epochs.pop()
+        epochs.append(LeaderEpoch(epoch, first[epoch]))
+    return epochs
 
 
 def _of_epoch(segments: Sequence[RemoteSegment], epoch: int, begins: int, until: int | None) -> list[RemoteStretch]:

@@ -88,7 +88,7 @@ def find_schemas(paths: Sequence[str], replica: str | None = None) -> SchemaRegi
     if not partitions:
         parents = [os.path.dirname(os.path.abspath(path)) for path in paths]
         beside = [os.path.join(each, _DIRECTORY) for parent in parents for each in (parent, os.path.dirname(parent))]
-        partitions = _partitions([fromkey for fromkey in dict.fromkeys(beside) if is_directory(fromkey)][:1], replica)
+        partitions = _partitions([root for root in dict.fromkeys(beside) if is_directory(root)][:1], replica)
     return _log_of(partitions, Until()).finish() if partitions else SchemaRegistry()
 
 

@@ -107,7 +107,7 @@ def named_schema(registry: SchemaRegistry, named: NamedSchema) -> Schema:
 
 def first_frames(partition: ReadablePartition, part: str, most: int = _LOOKED_AT) -> list[Framed]:
     """Frames of the first keys or values that have one; at most `most` records are examined."""
-    frameds = []
+    payloads = []
     for record in islice(RecordReader(partition, on_damage=STOP), most):
         data = record.key if part == "key" else record.value
         try:
@@ -115,8 +115,8 @@ def first_frames(partition: ReadablePartition, part: str, most: int = _LOOKED_AT
         except UndecodableError:
             continue
         if frame is not None:
-            frameds.append(frame)
-    return frameds
+            payloads.append(frame)
+    return payloads
 
 
 def _chosen(decoder: ValueDecoder, topic: str | None, part: str, frames: Sequence[Framed]) -> Schema | None:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from kafkalog import verify
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.headers.run_scanner import RunScanner
+from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.index_files import decode_producer_snapshot, encode_producer_snapshot
 from kafkalog.codec.model import ProducerEntry, RecordBatch
 from kafkalog.codec.scanner import Scanner
@@ -130,6 +131,7 @@ def test_runs_are_compared_as_batches_are(change: Callable[[Path], None], root: 
     for log in sorted((root / PARTITION).glob("*.log")):
         with FileSource(str(log)) as source:
             for run in RunScanner(source):
+                assert isinstance(run, BatchRun)
                 many.run(run)
                 open_many.run(run)
     assert (one.problem, one.is_confirmed) == (many.problem, many.is_confirmed)

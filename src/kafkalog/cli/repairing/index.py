@@ -69,8 +69,8 @@ def verify_command(paths: tuple[str, ...], chosen: Selection, as_json: bool) -> 
     if as_json:
         for directory in report.directories:
             findings = _of_indexes(directory.findings)
-            finding_jsons = shaped(findings, list[FindingJson])
-            print_json(IndexVerifyLine(path=directory.path, clean=not findings, findings=finding_jsons))
+            shaped_findings = shaped(findings, list[FindingJson])
+            print_json(IndexVerifyLine(path=directory.path, clean=not findings, findings=shaped_findings))
     return finish(_of_indexes(report.findings))
 
 

@@ -11,18 +11,20 @@ from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import CLEANER_OFFSET_CHECKPOINT, PartitionName
 from kafkalog.codec.text import decode_offset_checkpoint
 from kafkalog.log.disk.files import read_small
+from kafkalog.log.disk.unchanged import State, settled_state
 
 __all__ = ["checkpoint_in", "cleaned_until"]
 
 _KEPT = 4
-"""Cache of the files that were read last; all partitions of a coordinator's topic ask for the same ones."""
+"""Number of files that are kept while they are unchanged: all partitions of a log directory ask for the same ones."""
 
 
 def checkpoint_in(root: str, name: str) -> Mapping[tuple[str, int], int] | None:
     """(topic, partition) -> offset; None if the file does not exist or cannot be read."""
     path = os.path.join(root, name)
     try:
-        return _offsets(read_small(path, DEFAULT_LIMITS.checkpoint_bytes))
+        state = settled_state(path)
+        return _read(path) if state is None else _settled(path, state)
     except (FormatError, StorageError, FileNotFoundError):
         return None
 
@@ -36,5 +38,10 @@ def cleaned_until(directory: str, name: PartitionName) -> int | None:
 
 
 @lru_cache(maxsize=_KEPT)
-def _offsets(data: bytes) -> Mapping[tuple[str, int], int]:
+def _settled(path: str, _state: State) -> Mapping[tuple[str, int], int]:
+    return _read(path)
+
+
+def _read(path: str) -> Mapping[tuple[str, int], int]:
+    data = read_small(path, DEFAULT_LIMITS.checkpoint_bytes)
     return {(line.topic, line.partition): line.offset for line in decode_offset_checkpoint(data)}

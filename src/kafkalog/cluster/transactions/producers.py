@@ -7,6 +7,7 @@ newest producer snapshot.
 from __future__ import annotations
 
 import contextlib
+from bisect import bisect_right
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -128,23 +129,24 @@ class _Snapshots:
             parsed = parse_segment_file(path.rsplit("/", 1)[-1])
             if parsed is not None and parsed.base_offset > partition.log_start_offset:
                 self._paths[parsed.base_offset] = path
-        self.findings: dict[str, Finding] = {}
+        self._offsets = sorted(self._paths)
+        """offsets of snapshots that are readable, as far as is known"""
+        self.findings: list[Finding] = []
 
     def newest(self, low: int, high: int) -> dict[int, ProducerStateEntry] | None:
         """Return producer id -> producer of the newest readable snapshot at an offset from `low` to `high`, both
         inclusive; None if there is none.
         """
-        for offset in sorted((offset for offset in self._paths if low <= offset <= high), reverse=True):
-            path = self._paths[offset]
-            if path in self.findings:
-                continue
+        while (place := bisect_right(self._offsets, high) - 1) >= 0 and self._offsets[place] >= low:
+            path = self._paths[self._offsets[place]]
             try:
                 with FileSource(path) as file:
                     entries = read_producer_snapshot(file, source=path, limits=self._limits)
                     return {entry.producer_id: ProducerStateEntry.from_entry(entry) for entry in entries}
             except FormatError as error:
                 code = FindingCode.SNAPSHOT_INVALID
-                self.findings[path] = Finding(code, Severity.WARNING, None, None, error.message, path)
+                self.findings.append(Finding(code, Severity.WARNING, None, None, error.message, path))
+                del self._offsets[place]
         return None
 
 
@@ -183,7 +185,7 @@ def _read(partition: Partition, limits: Limits) -> PartitionProducers:
         last_stable_offset=max(min(starts, default=end), partition.log_start_offset),
         log_end_offset=end,
         last_timestamp=latest,
-        findings=(*reader.findings, *tracker.findings, *snapshots.findings.values()),
+        findings=(*reader.findings, *tracker.findings, *snapshots.findings),
     )
 
 

@@ -187,18 +187,18 @@ def _read(paths: Sequence[str], findings: list[Finding]) -> list[_Server]:
 
 def _servers(paths: Sequence[str], failed: list[StorageError | UsageError]) -> list[ZooKeeperDirectory]:
     """Open one server for each path; a dataDir and a dataLogDir given apart are one. Errors are added to `failed`."""
-    zoo_keeper_directories = []
+    servers = []
     for path in paths:
         try:
-            zoo_keeper_directories.append(open_zookeeper(path))
+            servers.append(open_zookeeper(path))
         except (StorageError, UsageError) as error:
             failed.append(error)
-    logs = [server for server in zoo_keeper_directories if not server.snapshots]
-    snapshots = [server for server in zoo_keeper_directories if not server.logs]
+    logs = [server for server in servers if not server.snapshots]
+    snapshots = [server for server in servers if not server.logs]
     if len(logs) == len(snapshots) == 1:
-        rest = [server for server in zoo_keeper_directories if server.snapshots and server.logs]
+        rest = [server for server in servers if server.snapshots and server.logs]
         return [*rest, open_zookeeper(*snapshots[0].paths, *logs[0].paths)]
-    return zoo_keeper_directories
+    return servers
 
 
 def _behind(other: ZooKeeperDirectory, replay: Replay, source: str, best: Replay) -> Finding:

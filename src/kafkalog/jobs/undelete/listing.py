@@ -44,17 +44,17 @@ def deleted(
     * `beside`: other log directories; those of the same broker may hold its metadata log
     """
     with ExitStack() as stack:
-        remainses = [
+        leftovers = [
             remains
             for place, run_id in each_place(stack, path, quarantine, on_unreadable)
             for remains in _all_in(place, run_id, topic, partitions, on_unreadable)
         ]
         root = root_of_runs(path)
         facts = facts_of_each([root, *map(root_of_runs, beside)])[root]
-    remainses = [_beside_live(remains, facts.roots) for remains in remainses]
+    leftovers = [_beside_live(remains, facts.roots) for remains in leftovers]
     if facts.source is not None and facts.problem is None:
-        remainses = [_with_cluster(remains, remains.topic in facts.topic_ids) for remains in remainses]
-    return tuple(sorted(remainses, key=lambda each: (each.topic, each.partition, each.run_id or "", each.directory)))
+        leftovers = [_with_cluster(remains, remains.topic in facts.topic_ids) for remains in leftovers]
+    return tuple(sorted(leftovers, key=lambda each: (each.topic, each.partition, each.run_id or "", each.directory)))
 
 
 def _all_in(
@@ -63,8 +63,8 @@ def _all_in(
     """Deleted data in one place; in the log directory itself also records of live segments below the log start, which
     cannot be restored.
     """
-    remainses = remains_in(place, run_id, topic, partitions, on_unreadable)
-    return remainses if run_id is not None else remainses + below_start_in(place, topic, partitions, on_unreadable)
+    leftovers = remains_in(place, run_id, topic, partitions, on_unreadable)
+    return leftovers if run_id is not None else leftovers + below_start_in(place, topic, partitions, on_unreadable)
 
 
 def _beside_live(each: Remains, roots: Sequence[str]) -> Remains:

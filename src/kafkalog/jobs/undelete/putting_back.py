@@ -80,19 +80,19 @@ def plan_directory(
 
 def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains]:
     """Deleted directories to restore; if a partition has several, the named one. Raises `RecoveryRefused`."""
-    remainses = [
+    leftovers = [
         remains
         for remains in remains_in(whole, None, wanted.topic, wanted.partitions)
         if wanted.is_source(remains.directory)
     ]
-    if not remainses and is_needed:
+    if not leftovers and is_needed:
         raise nothing_in([whole.root], wanted)
     by_partition: dict[int, list[Remains]] = {}
-    for remains in remainses:
+    for remains in leftovers:
         by_partition.setdefault(remains.partition, []).append(remains)
     for number, several in sorted(by_partition.items()):
         wanted.refuse_several(number, [remains.directory for remains in several])
-    return remainses
+    return leftovers
 
 
 def nothing_in(roots: Sequence[str], wanted: Undelete) -> RecoveryRefused:

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from kafkalog.log.disk.files import status_of
 
-__all__ = ["SETTLED_NS", "Unchanged", "settled_state"]
+__all__ = ["SETTLED_NS", "State", "Unchanged", "settled_state"]
 
 K = TypeVar("K")
 T = TypeVar("T")

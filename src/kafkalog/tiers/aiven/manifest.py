@@ -138,5 +138,5 @@ def _described(fields: Mapping[str, Any]) -> Described:
 def _epochs(fields: Mapping[str, Any]) -> tuple[LeaderEpoch, ...]:
     if not fields or len(fields) > _EPOCHS_AT_MOST or not all(field.isascii() and field.isdigit() for field in fields):
         raise FormatError("segmentLeaderEpochs is not what it should be")
-    leader_epoches = [LeaderEpoch(int(epoch[:10]), natural(fields, epoch, long=True)) for epoch in fields]
-    return tuple(sorted(leader_epoches))
+    epochs = [LeaderEpoch(int(epoch[:10]), natural(fields, epoch, long=True)) for epoch in fields]
+    return tuple(sorted(epochs))
