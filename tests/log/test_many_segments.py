@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.codec.encode import build_batch
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.findings import Finding
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.log import Log, LogConfig, NewRecord, open_partition
 from kafkalog.log.reading.fetch import OffsetOutOfRangeError
@@ -63,8 +66,13 @@ def test_lookups_that_follow_each_other_answer_as_each_alone(
     partition = open_partition(directory)
     readable = [record.offset for record in partition.records(on_damage="stop")]
     for timestamp in asked:
-        found = partition.offset_for_timestamp(timestamp)
-        assert found == open_partition(directory).offset_for_timestamp(timestamp)
+        findings: list[Finding] = []
+        alone: list[Finding] = []
+        found = partition.offset_for_timestamp(timestamp, findings=findings)
+        assert found == open_partition(directory).offset_for_timestamp(timestamp, findings=alone)
+        assert findings == alone
+        with pytest.raises(FormatError) if findings else nullcontext():
+            assert partition.offset_for_timestamp(timestamp) == found
         expected = next(((at, time) for at, time in records if at in readable and time >= timestamp), None)
         assert (None if found is None else found[:2]) == expected
 
