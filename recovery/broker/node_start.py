@@ -14,7 +14,8 @@ from dataclasses import field, replace
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
-from kafkalog.codec.errors import StorageError
+from kafkalog.cluster.kraft.quorum_log import read_quorum_log
+from kafkalog.codec.errors import KafkaLogError, StorageError
 from kafkalog.codec.names import DirectoryState
 from kafkalog.codec.text import MetaProperties
 from kafkalog.recovery.broker.manager import BrokerResult
@@ -109,7 +110,7 @@ def node_start(
     finally:
         files.close()
         leaders.close()
-    return NodeStart(files.roots, role, files.node_id, tuple(releases), answers)
+    return NodeStart(files.roots, role, files.node_id, tuple(releases), answers, _fetches_metadata(context, role))
 
 
 @dataclass(slots=True)
@@ -124,6 +125,7 @@ class _Context:
     """the other voters whose directories were given"""
     _metadata: LoadedMetadata | StartEndsError | None = None
     _best: Replay | None = None
+    _voters: set[int] | None = None
     explained: Explained = field(default_factory=Explained)
     replays: list[Replay] = field(default_factory=list)
     """complete replays of the newest snapshot and the log, without a contradiction"""
@@ -165,6 +167,29 @@ class _Context:
         if self._best is None:
             self._best = self._replayed()
         return self._best
+
+    def voters(self) -> set[int]:
+        """Node ids of the voters that the files name; empty if they name none. Files that end a start are read for this
+        too, as far as they can be.
+        """
+        if self._voters is None:
+            try:
+                loaded = self.metadata()
+                dynamic = read_control_records(loaded, release_of(NEWEST)).dynamic
+                state = state_of_start(loaded, release_of("3.7.0"))
+                self._voters = {number for number, _directory in dynamic} | set(state.voters)
+            except StartEndsError:
+                self._voters = self._voters_despite_damage()
+        return self._voters
+
+    def _voters_despite_damage(self) -> set[int]:
+        directory = self.files.metadata_directory
+        if directory is None:
+            return set()
+        try:
+            return set(read_quorum_log(directory).voter_ids)
+        except KafkaLogError:
+            return set()
 
     def _replayed(self) -> Replay:
         best = Replay(release_of(NEWEST), is_controller=False)
@@ -257,23 +282,17 @@ def _role(context: _Context) -> Role:
         return Role.BROKER if is_kraft else Role.ZOOKEEPER_BROKER
     node = files.node_id
     image = context.best().image
-    is_broker = node in image.brokers or bool(list_partitions(files, _readable(files)))
-    return _role_with_metadata(context, node, is_broker=is_broker)
-
-
-def _role_with_metadata(context: _Context, node: int | None, *, is_broker: bool) -> Role:
-    try:
-        loaded = context.metadata()
-        voters = read_control_records(loaded, release_of(NEWEST))
-        state = state_of_start(loaded, release_of("3.7.0"))
-    except StartEndsError:
-        is_voter = node in context.best().image.controllers
-    else:
-        known = {number for number, _directory in voters.dynamic} | set(state.voters)
-        is_voter = node in known or node in context.best().image.controllers
-    if is_voter:
+    if node in context.voters() or node in image.controllers:
+        is_broker = node in image.brokers or bool(list_partitions(files, _readable(files)))
         return Role.COMBINED if is_broker else Role.CONTROLLER
     return Role.BROKER
+
+
+def _fetches_metadata(context: _Context, role: Role) -> bool:
+    """Whether the node is certainly no voter: the files name other voters, or none and the properties say so."""
+    voters = context.voters()
+    is_stated = context.files.stated_role is Role.BROKER
+    return role is Role.BROKER and context.files.node_id not in voters and (is_stated or bool(voters))
 
 
 def _readable(files: NodeFiles) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from kafkalog.codec.model import BATCH
 from kafkalog.log import open_segment
-from kafkalog.recovery import plan, recover, undo
+from kafkalog.recovery import Recovery, plan, recover, undo
 from testkit.judging.trees import stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
@@ -59,6 +59,43 @@ def test_a_plan_names_the_command_that_mends_the_quorums_files(name: str, root: 
     assert "would NOT START" in printed
     assert f"kafkalog quorum recover --standalone {root}" in printed
     assert "nothing to do" not in printed
+
+
+@pytest.mark.parametrize("case", [CONTROLLER, "3.9.1/metadata"])
+def test_the_only_voter_keeps_its_metadata_log_if_a_checkpoint_beside_it_ends_the_start(
+    case: str, tmp_path: Path
+) -> None:
+    """Without the directory, a real 3.9.1 started without any topic and made every partition a stray."""
+    root = own_copy(brokers(case)[0], tmp_path / "node")
+    path = root / "__cluster_metadata-0" / "leader-epoch-checkpoint"
+    recorded = path.read_bytes()
+    path.chmod(0o600)
+    path.write_bytes(b"X" + recorded[1:])
+    printed = kafkalog("plan", root).out
+    assert "would NOT START" in printed
+    assert "mv " not in printed
+    assert f"  kafkalog plan --cluster-metadata {root}" in printed.splitlines()
+    assert "ends in damage" not in kafkalog("quorum", "recover", "--standalone", root).out
+    assert f"  kafkalog recover {root} --cluster-metadata --yes" in kafkalog("plan", "--cluster-metadata", root).out
+    done = recover(Recovery(cluster_metadata=True), root)[0]
+    assert path.read_bytes() == recorded
+    assert done.node is not None
+    assert done.node.answers[0].loses_nothing
+
+
+def test_a_broker_that_is_no_voter_fetches_its_metadata_log_again(root: Path) -> None:
+    """The metadata log of a broker is a copy of the voters'; this one has another node's id."""
+    properties = root / "meta.properties"
+    properties.chmod(0o600)
+    properties.write_text(properties.read_text().replace("node.id=3", "node.id=33"))
+    path = root / "__cluster_metadata-0" / "leader-epoch-checkpoint"
+    path.chmod(0o600)
+    path.write_bytes(b"X")
+    assert f"mv {root}/__cluster_metadata-0" in kafkalog("plan", root).out
+    for each in path.parent.iterdir():  # nothing is left that names a voter
+        each.chmod(0o600)
+        each.write_bytes(b"X")
+    assert "mv " not in kafkalog("plan", root).out
 
 
 def test_a_plan_names_what_mends_the_metadata_log(root: Path) -> None:

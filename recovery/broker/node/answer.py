@@ -207,6 +207,8 @@ class NodeStart:
     """groups of releases that were asked about, by their first release"""
     answers: tuple[NodeAnswer, ...]
     """one for each of `releases`"""
+    fetches_metadata: bool = False
+    """whether the node is certainly no voter, so that it fetches its metadata log again if that is missing"""
 
     @property
     def grouped(self) -> Sequence[tuple[str, NodeAnswer]]:

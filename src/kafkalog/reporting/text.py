@@ -60,7 +60,7 @@ def _what_to_type(planned: Planned, facts: ReportFacts) -> tuple[str, list[str]]
     if planned.refusal is not None:
         return f"recovery declines: {told(planned.refusal)}", []
     node = None if planned.forecast is None else planned.forecast.node
-    mended = [] if node is None else list(mends(node))
+    mended = list(mends(node))
     if mended:
         return f"{mended[0].words}:", [mended[0].command]
     return "recover changes nothing here" if planned.is_worth_a_look else "nothing to do", []

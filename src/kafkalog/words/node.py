@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kafkalog.codec.common.shell import shell_line, shell_word
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
-from kafkalog.recovery.broker.node.answer import Fault, NodeStart, Part, Role, StartOutcome
+from kafkalog.recovery.broker.node.answer import Fault, NodeStart, Part, StartOutcome
 
 __all__ = ["Mend", "mends"]
 
@@ -27,15 +27,20 @@ class Mend(NamedTuple):
         return f"{self.words}: {self.command}"
 
 
-def mends(start: NodeStart) -> Iterator[Mend]:
-    """Yield what may repair the faults of a start that `recover` does not repair."""
-    if start.worst.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN):
+def mends(start: NodeStart | None, recovered: Iterable[str] = ()) -> Iterator[Mend]:
+    """Yield what may repair the faults of a start that `recover` does not repair; nothing if the start is unknown.
+
+    `recovered` are names of partition directories that the recovery in question includes.
+    """
+    if start is None or start.worst.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN):
         return
-    fault = next((each for each in start.faults if each.part in _OF_QUORUM or _is_log_corrupt(each)), None)
+    has_log = CLUSTER_METADATA_DIRECTORY in recovered
+    faults = (each for each in start.faults if each.part in _OF_QUORUM or (not has_log and _is_log_corrupt(each)))
+    fault = next(faults, None)
     if fault is None:
         return
     root = next((each for each in start.roots if fault.file.startswith(each + os.sep)), start.roots[0])
-    if start.role is Role.BROKER:
+    if start.fetches_metadata:
         away = shell_line([os.path.join(root, CLUSTER_METADATA_DIRECTORY), f"{root}.{CLUSTER_METADATA_DIRECTORY}"])
         yield Mend(
             "recover does not change the metadata log; a broker that is not a controller fetches it again from its "

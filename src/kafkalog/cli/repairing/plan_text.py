@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -25,7 +25,7 @@ from kafkalog.words.advice import told
 from kafkalog.words.commands import NOTHING_GIVEN, Given, commands_for, identity_command, paths_of, with_identity
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.insides import NOT_EXAMINED
-from kafkalog.words.node import mends
+from kafkalog.words.node import Mend, mends
 from kafkalog.words.order import natural_order
 from kafkalog.words.outlook import DONE_NEXT, FIRST_END_THE_RUN, Outlook, first_screen
 from kafkalog.words.ways import label_of, mode_words, needs_copies
@@ -154,7 +154,7 @@ NOT_NEEDED = "the broker was stopped cleanly and would start on this as it is: a
 def _write_apart(writer: LineWriter, plan: Plan) -> None:
     """Write what follows for others, and the partitions of which nothing is cut."""
     _, typed = _what_to_type(plan, NOTHING_GIVEN)
-    for mend in () if plan.broker.node is None else mends(plan.broker.node):
+    for mend in _mends(plan):
         if mend.command not in typed:
             writer.write(escape_controls(mend.sentence))
     for name in plan.made_stray:
@@ -166,6 +166,10 @@ def _write_apart(writer: LineWriter, plan: Plan) -> None:
         writer.write(escape_controls(f"{name} begins, empty, at {offset}, after its remote part"))
     for name, why in plan.declined.items():
         writer.write(escape_controls(f"{name} is left as it is: {told(why)}"))
+
+
+def _mends(plan: Plan) -> Iterator[Mend]:
+    return mends(plan.broker.node, (partition.name for partition in plan.partitions))
 
 
 def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) -> Outlook:
@@ -194,7 +198,7 @@ def _what_to_type(plan: Plan, given: Given) -> tuple[str, list[str]]:
         return FIRST_END_THE_RUN, []
     if plan.choice.loses_metadata:
         return f"recommended: none of the ways below; {IN_PLACE_OF_A_WAY}", []
-    mended = [] if plan.broker.node is None else list(mends(plan.broker.node))
+    mended = list(_mends(plan))
     if mended and plan.changes and plan.broker.node is not None and plan.broker.node.never_starts:
         return f"{mended[0].words}, and then ask again:", [mended[0].command]
     best = plan.choice.recommended

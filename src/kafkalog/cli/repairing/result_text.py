@@ -49,7 +49,7 @@ def print_result(result: RecoveryResult) -> None:
             writer.write(damage)
         writer.write(quarantine_sentence(result.plan.root, result.quarantine))
         writer.write(_broker(result))
-        for mend in () if result.node is None else mends(result.node):
+        for mend in mends(result.node, (partition.name for partition in result.plan.partitions)):
             writer.write(escape_controls(mend.sentence))
         writer.write(f"to undo this: kafkalog undo {shell_word(result.plan.root)} --run {result.run_id}")
 

@@ -37,6 +37,7 @@ from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC_ID,
     META_PROPERTIES,
     QUORUM_STATE,
+    FileKind,
 )
 from kafkalog.codec.quorum_state import QuorumState, decode_quorum_state
 from kafkalog.codec.records import decode_batch
@@ -145,14 +146,12 @@ class QuorumLog:
     @property
     def ends_in_damage(self) -> bool:
         """Whether the log ends in damage other than a torn end, with nothing sound after it."""
-        codes = {finding.code for finding in self.findings if finding.severity is Severity.ERROR}
-        beside = {
-            *_NO_DAMAGE,
-            FindingCode.METADATA_GAP,
-            FindingCode.METADATA_INCONSISTENT,
-            FindingCode.META_PROPERTIES_INVALID,
-        }
-        return bool(codes - beside) and not self.records_behind_damage
+        is_hurt = any(
+            finding.severity is Severity.ERROR and finding.code not in _NO_DAMAGE
+            and (finding.file or "").endswith(FileKind.LOG.value)
+            for finding in self.findings
+        )  # fmt: skip
+        return is_hurt and not self.records_behind_damage
 
     @property
     def is_torn(self) -> bool:
