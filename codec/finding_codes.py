@@ -517,7 +517,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             Severity.WARNING,
             Family.SIDE_FILE,
             traits=Trait.REBUILT,
-            also={Severity.ERROR: "a look-up through the entry ended at the wrong place"},
+            also={Severity.ERROR: "a look-up through the entry ends at the wrong place"},
             advice=_INDEX,
         ),
         FindingSpec(

@@ -77,11 +77,13 @@ class _EntryCheck:
             finding = self._finding(FindingCode.INDEX_NOT_INCREASING, slot * self._size, detail)
         self._of_end.append(finding)
 
-    def _mismatch(self, slot: int, offset: int, detail: str) -> None:
+    def _mismatch(self, slot: int, offset: int, detail: str, *, misleads: bool = True) -> None:
+        """Report the first entry that contradicts the log; an error if it misleads a look-up of records in the log."""
         self._mismatches += 1
         if self._mismatches == 1:
-            finding = self._finding(FindingCode.INDEX_ENTRY_MISMATCH, slot * self._size, detail, offset)
-            self._of_entries.append(finding)
+            severity = Severity.ERROR if misleads else Severity.WARNING
+            code = FindingCode.INDEX_ENTRY_MISMATCH
+            self._of_entries.append(self._finding(code, slot * self._size, detail, offset, severity))
 
 
 class OffsetIndexCheck(_EntryCheck):
@@ -132,11 +134,11 @@ class OffsetIndexCheck(_EntryCheck):
         if (last := self._entries.last) is not None and self._base + last.first > last_offset:
             key = self._base + last.first
             detail = f"offset {key} at position {last.second}, but the log ends with {last_offset}"
-            self._mismatch(last.slot, key, detail)
+            self._mismatch(last.slot, key, detail, misleads=False)
         if (entry := self._entries.next) is not None:
             key = self._base + entry.first
             detail = f"offset {key} at position {entry.second}, after the last batch ({last_offset})"
-            self._mismatch(entry.slot, key, detail)
+            self._mismatch(entry.slot, key, detail, misleads=key <= last_offset)
         self._entries.pass_all()
 
 
@@ -184,9 +186,8 @@ class TimeIndexCheck(_EntryCheck):
         if (last := self._entries.last) is not None and last.first > self._newest:
             offset = self._base + last.second
             detail = f"timestamp {last.first} up to offset {offset}, but the latest is {self._newest}"
-            self._mismatch(last.slot, offset, detail)
+            self._mismatch(last.slot, offset, detail, misleads=False)
         if (entry := self._entries.next) is not None:
             offset = self._base + entry.second
-            self._mismatch(
-                entry.slot, offset, f"timestamp {entry.first} for offset {offset}, after the last ({last_offset})"
-            )
+            detail = f"timestamp {entry.first} for offset {offset}, after the last ({last_offset})"
+            self._mismatch(entry.slot, offset, detail, misleads=False)

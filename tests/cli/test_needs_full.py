@@ -50,3 +50,26 @@ def test_a_full_plan_that_mends_it_is_needed(data: Path) -> None:
     assert "txn_index_mismatch" in planned.out
     assert "a recovery is not needed" not in planned.out
     assert named(planned)[-2:] == ["--full", "--yes"]
+
+
+def test_an_index_of_another_log_is_an_error_that_the_named_command_mends(tmp_path: Path) -> None:
+    """A real 4.3.0 trusted the clean-shutdown marker and such an index: a consumer that sought an offset in the segment
+    got records that come 105 later.
+    """
+    root = own_copy(brokers("4.3.0/segments")[0], tmp_path / "data")
+    assert (root / ".kafka_cleanshutdown").is_file()
+    one = max(root.glob("sensors-0-0/*74.index"))
+    other = root / "sensors-0-1" / one.name
+    recorded = one.read_bytes()
+    one.chmod(0o600)
+    one.write_bytes(other.read_bytes())
+    verified = kafkalog("verify", root)
+    assert verified.code == 1
+    assert "error: index_entry_mismatch" in verified.err
+    kept = kafkalog("recover", "--yes", root)
+    assert "until it is recovered with --full" in " ".join(kept.out.split())
+    words = named(kafkalog("plan", root))
+    assert "--full" in words
+    assert kafkalog(*words).code == 2
+    assert one.read_bytes() == recorded
+    assert (kafkalog("verify", root).code, kafkalog("plan", root).code) == (0, 0)

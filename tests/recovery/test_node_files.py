@@ -40,6 +40,18 @@ def test_a_damaged_bootstrap_checkpoint_is_set_aside(content: bytes, root: Path)
     assert stamps(root) == before
 
 
+def test_the_file_that_ends_the_start_is_the_first_that_a_node_reads(root: Path) -> None:
+    """A node reads `bootstrap.checkpoint` before its logs, and their checkpoints with them (`KafkaRaftServer`)."""
+    for name in ("bootstrap.checkpoint", "recovery-point-offset-checkpoint"):
+        path = root / name
+        path.chmod(0o600)
+        path.write_bytes(bytes(100))
+    for command in ("plan", "verify"):
+        first = " ".join(kafkalog(command, root).out.split()).partition("]")[0]
+        assert "Kafka 4.3 and later would NOT START on it: org.apache.kafka.common.errors.CorruptRecord" in first
+        assert first.endswith(f"[{root}/bootstrap.checkpoint")
+
+
 def test_it_stays_if_the_metadata_log_is_empty(root: Path) -> None:
     path = root / "bootstrap.checkpoint"
     path.chmod(0o600)

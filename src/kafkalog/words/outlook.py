@@ -67,8 +67,7 @@ def forecast_sentences(forecast: BrokerForecast) -> list[str]:
     """Sentences about Kafka's next start, one for each group of releases with equal answers."""
     renamed = [f"Kafka {MODELED} would rename {name} -stray: the metadata has no such replica here"
                for name in (forecast.strays if forecast.node is None else ())]  # fmt: skip
-    ends = forecast.is_of_node or (forecast.node is not None and forecast.node.never_starts)
-    if forecast.node is not None and (forecast.outcome == "loaded" or (ends and forecast.outcome == "start_fails")):
+    if forecast.node is not None and forecast.outcome is not None:
         return sentences_of_plan(forecast.node, _how(forecast))
     match forecast.outcome:
         case "loaded":

@@ -135,7 +135,7 @@ def test_index_entry_mismatch_inside_a_batch(broker: Path) -> None:
     path = first(broker, "*.index")
     offset, position = OFFSET_ENTRY.unpack_from(path.read_bytes())
     edit(path, lambda data: patch(data, 0, OFFSET_ENTRY.pack(offset, position + 1)))
-    found = only(verify(broker), FindingCode.INDEX_ENTRY_MISMATCH, Severity.WARNING, path)
+    found = only(verify(broker), FindingCode.INDEX_ENTRY_MISMATCH, Severity.ERROR, path)
     assert "where no batch begins" in found.detail
 
 
@@ -150,7 +150,7 @@ def test_index_entry_mismatch_of_a_timestamp(broker: Path) -> None:
     path = first(broker, "*.timeindex")
     timestamp, offset = TIME_ENTRY.unpack_from(path.read_bytes())
     edit(path, lambda data: patch(data, 0, TIME_ENTRY.pack(timestamp - 10**9, offset)))
-    found = only(verify(broker), FindingCode.INDEX_ENTRY_MISMATCH, Severity.WARNING, path)
+    found = only(verify(broker), FindingCode.INDEX_ENTRY_MISMATCH, Severity.ERROR, path)
     assert found.position == 0
 
 
@@ -282,7 +282,7 @@ def test_broker_refuses(broker: Path) -> None:
     report = verify(broker)
     (found,) = of(FindingCode.BROKER_REFUSES, report)
     assert (found.severity, found.file) == (Severity.ERROR, str(broker))
-    assert "Kafka 4.1 would" in found.detail
+    assert "Kafka 4.1 and later would NOT START" in found.detail
     (foreign,) = of(FindingCode.FOREIGN_DIRECTORY, report)
     assert foreign.file == str(broker / "lost-partition-without-a-number")
 

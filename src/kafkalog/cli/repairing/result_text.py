@@ -105,6 +105,11 @@ def _broker(result: RecoveryResult) -> str:
             "a broker that starts on it now opens it, and changes nothing unless topics have settings for segments or "
             "indexes that were not given: the metadata with the settings of topics is not in this directory"
         )
+    if result.plan.needs_full:
+        return (
+            "a broker that starts on it now opens it and changes nothing in it; what the findings above say of indexes "
+            "below the recovery point stays, until it is recovered with --full"
+        )
     if any(finding.code is FindingCode.PARTITION_MISSING for finding in result.plan.findings):
         return "a broker that starts on it now opens it and changes nothing in it; what is missing stays missing"
     return "a broker that starts on it now opens it and changes nothing"
