@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, Severity
@@ -210,10 +210,21 @@ class Comparer:
             if not is_untouched or left >= 0:
                 until = max((cleaned or {}).get((facts.topic, facts.partition), 0), 0)
                 original = census(self.before, facts.directories, facts.log_start, cleaned_until=until)
+                if facts.is_live and facts.log_start > max(original.end_offset, facts.written.end):
+                    facts, original = self._with_true_start(facts, original)
                 if cleaned is None and self.topics.is_compacted(facts.topic):
                     original.missing = []
             counted.append(self.counted(facts, original, is_untouched=is_untouched))
         return counted
+
+    def _with_true_start(self, facts: PartitionFacts, original: Census) -> tuple[PartitionFacts, Census]:
+        """Return a partition without its log start, and the census of its whole log, if nothing says that the log ever
+        reached that start: it is wrong, and the records below it count. Else return the arguments.
+        """
+        whole = census(self.before, facts.directories, 0)
+        reached = max(whole.end_offset, facts.high_watermark or 0)
+        is_wrong = reached < facts.log_start and not (whole.is_damaged or whole.ends_in_damage)
+        return (replace(facts, log_start=0), whole) if is_wrong else (facts, original)
 
     def counted(self, facts: PartitionFacts, original: Census | None, *, is_untouched: bool) -> CountedPartition:
         """Return the counts of one partition; `original` is its census, None if its logs were not read."""

@@ -311,14 +311,15 @@ class _Measurement:
         contents = logs_of(after, facts.directories)
         self._kept = KeptBytes(contents)
         originals = frozenset(path for each in facts.directories for _base, path in live_segments(before, each))
+        now = dict(after.renamed_directories)
+        names = [now.get(directory, directory) for directory in facts.directories]
+        names = [name for name in names if name in after.directories]
         is_in_order = not original.hidden  # else segments that were split read differently
         is_alike = log_start == facts.log_start and log_end >= original.end_offset
         if is_in_order and is_alike and self._holds_all(contents, originals):
             self._left = original  # nothing sound is missing, and nothing was put in: the same can be read
         else:
-            now = dict(after.renamed_directories)
-            names = [now.get(directory, directory) for directory in facts.directories]
-            self._left = census(after, [name for name in names if name in after.directories], log_start, log_end)
+            self._left = census(after, names, log_start, log_end)
         left, held = self._left, sum(before.files[path].size for path in originals)
         self.measured = Measured(
             records_kept=left.records,
@@ -334,7 +335,16 @@ class _Measurement:
         """number of lost records"""
         self._gone = OffsetRanges()
         """offsets of lost records"""
+        if log_start > facts.log_start and names:
+            self._count_below(census(after, names, facts.log_start, log_end), log_start)
         self._count(log_end)
+
+    def _count_below(self, kept: Census, log_start: int) -> None:
+        """Count the records that are kept below the resulting log start, which is above the original one."""
+        self.measured.sound_lost += max(kept.records - self._left.records, 0)
+        for first, last in kept.offsets:
+            if first < log_start:
+                self._gone.add(first, min(last, log_start - 1))
 
     def _holds_all(self, contents: Iterable[Content], originals: Set[str]) -> bool:
         """Whether the logs afterwards hold every sound batch, and no byte that is not from the original logs."""

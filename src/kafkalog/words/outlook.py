@@ -181,11 +181,21 @@ def _starts(outlooks: Sequence[Outlook], *, are_alone: bool) -> Iterator[str]:
     for outlook in outlooks:
         if outlook.forecast is not None:
             sentences = tuple(sentence + outlook.others for sentence in forecast_sentences(outlook.forecast))
+            sentences += _deleted_logs(outlook, outlook.forecast.valid_records_lost or {})
             by_answer.setdefault(sentences, []).append(outlook.root)
     for sentences, roots in by_answer.items():
         named = f"{roots[0]}{f' and {len(roots) - 1} more' if len(roots) > 1 else ''}"
         where = f"{named} alone: " if are_alone else f"{named}: " if len(by_answer) > 1 else ""
         yield from (f"{where}{sentence}" for sentence in sentences)
+
+
+def _deleted_logs(outlook: Outlook, lost: Mapping[str, int]) -> tuple[str, ...]:
+    """A sentence about the logs that a start deletes because they end below their log start; empty without any. `lost`
+    has the number of readable records that a start removes, by partition directory.
+    """
+    ends_below = FindingCode.LOG_END_BELOW_LOG_START
+    names = [each.file for each in outlook.findings if each.code is ends_below and each.file and lost.get(each.file)]
+    return (f"the start deletes all of {first_names(names)}: the log start is beyond the end",) if names else ()
 
 
 def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from kafkalog.recovery import plan
+from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.log import open_partition
+from kafkalog.recovery import Recovery, plan, recover
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -232,9 +234,34 @@ def test_a_log_start_beyond_the_end_is_said_where_records_are_kept(tmp_path: Pat
     data = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
     (data / "log-start-offset-checkpoint").write_text("0\n1\nstock-41 0 99999\n")
     words = "stock-41-0: its log start is beyond its end, and a broker deletes all of it"
-    assert words in " ".join(kafkalog("plan", data).out.split())
-    done = " ".join(kafkalog("recover", "--yes", data).out.split())
-    assert words in done.partition("none is lost")[2]
+    printed = " ".join(kafkalog("plan", data).out.split())
+    assert words in printed
+    assert "the start deletes all of 1 partition (stock-41-0)" in printed.partition("lost with this plan")[0]
+    done = " ".join(kafkalog("recover", "--accept-loss", "--yes", data).out.split())
+    assert words in done.partition("are lost (stock-41-0")[2]
+
+
+def test_records_below_a_log_start_that_the_log_never_reached_are_lost_with_consent_only(tmp_path: Path) -> None:
+    """A real 4.3.0 deleted the log; with the recovered directory its consumer got nothing below the new log start."""
+    data = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    recorded = len([*open_partition(data / "stock-41-0").records()])
+    (data / "log-start-offset-checkpoint").write_text("0\n1\nstock-41 0 99999\n")
+    found = plan(data)[0]
+    assert found.broker.valid_records_lost == {"stock-41-0": recorded}
+    assert found.needs_consent
+    assert found.choice.own.records_lost == recorded - 1
+    with pytest.raises(RecoveryRefused):
+        recover(data)
+    recover(Recovery(accept_loss=True), data)
+    assert len([*open_partition(data / "stock-41-0").records()]) == 1
+
+
+def test_a_log_that_has_lost_its_end_lost_nothing_below_its_log_start(tmp_path: Path) -> None:
+    """The high watermark says that the log reached its log start, so what is below was deleted on purpose."""
+    data = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    (data / "log-start-offset-checkpoint").write_text("0\n1\nstock-41 0 99999\n")
+    (data / "replication-offset-checkpoint").write_text("0\n1\nstock-41 0 99999\n")
+    assert not plan(data)[0].needs_consent
 
 
 def test_an_epoch_beyond_the_end_of_a_clean_stop_is_no_loss(tmp_path: Path) -> None:
