@@ -2,7 +2,8 @@
 Kafka's.
 
 A batch does not name its topic. A file fits a partition whose log ends where the file begins, or has a segment that
-begins where the file ends (`LogSegments` of a partition are contiguous).
+begins where the file ends (`LogSegments` of a partition are contiguous), unless the high watermark says that the log is
+whole, or other sound batches are at its place.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
+from typing import Final
 
 from msgspec import Struct
 
@@ -19,7 +21,7 @@ from kafkalog.codec.names import LOST_AND_FOUND, DirectoryState, FileKind, segme
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.directory import LogDir
-from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.partition import Partition, open_segment
 from kafkalog.log.disk.files import FileSource, is_directory, unreadable
 
 __all__ = ["EndsAt", "batches_outside", "known_ends", "lost_places"]
@@ -33,6 +35,8 @@ _MOST_FILES = 1000
 """most files of a lost+found that are read"""
 _SMALLEST_BATCH = 26
 """bytes of an empty message of magic 0, with its offset and size (`Records.LOG_OVERHEAD`, `LegacyRecord`)"""
+_MOST_DIGITS = 20
+"""digits of the base offset in a segment's name (`LogFileUtils.filenamePrefixFromOffset`)"""
 
 
 class _Held(Struct, frozen=True):
@@ -60,12 +64,12 @@ def batches_outside(log_dir: LogDir, ends_at: EndsAt) -> list[Finding]:
     for path in dict.fromkeys([*lost, *_foreign(log_dir)]):
         try:
             held = _held(path)
+            where = None if held is None else _where(held, path, log_dir, ends_at)
         except StorageError as error:
             findings.append(unreadable(error, path))
             continue
-        if held is not None:
-            detail = f"{held}: {_where(held, path, log_dir, ends_at)}"
-            findings.append(Finding.of(FindingCode.BATCHES_OUTSIDE, 0, held.first, detail, path))
+        if held is not None and where is not None:
+            findings.append(Finding.of(FindingCode.BATCHES_OUTSIDE, 0, held.first, f"{held}: {where}", path))
     return findings
 
 
@@ -108,25 +112,74 @@ def _held(path: str) -> _Held | None:
     return _Held(batches, first, last, epoch) if batches else None
 
 
-def _where(held: _Held, path: str, log_dir: LogDir, ends_at: EndsAt) -> str:
-    fitting = [
-        f"{why}: copy it to {os.path.join(partition.path, segment_file(held.first, FileKind.LOG))}"
-        for partition in log_dir.partitions
-        if partition.state is DirectoryState.LIVE and (why := _fits(held, partition, log_dir, ends_at)) is not None
-    ]
-    if not fitting:
-        return f"no partition in {log_dir.path} ends where it begins, or has a segment that begins where it ends"
-    return f"{' or '.join(fitting)}, once the broker is stopped"
+def _where(held: _Held, path: str, log_dir: LogDir, ends_at: EndsAt) -> str | None:
+    """Where the batches of a file belong, the partition in whose directory it lies first; None if that one has them."""
+    own = os.path.dirname(path)
+    homes, taken = [], []
+    for partition in sorted(log_dir.partitions, key=lambda each: each.path != own):
+        is_own = partition.path == own
+        why = _fits(held, path, partition, log_dir, ends_at)
+        if why is None or partition.state is not DirectoryState.LIVE:
+            continue
+        home = os.path.join(partition.path, segment_file(held.first, FileKind.LOG))
+        present = _present(home, path, held)
+        if present is None and is_own:
+            return None
+        is_misnamed = is_own and path.endswith(FileKind.LOG.value) and not present
+        verb = "rename" if is_misnamed and _base_of(path) == held.first else "copy"
+        if present is None:
+            taken.append(f"{home} holds all of it")
+        elif present is not _OTHER:
+            homes.append(f"{why}: {verb} it to {home}{present}")
+        elif is_own:
+            taken.append(f"{home} holds other sound batches, so do not copy it there")
+    if homes:
+        return f"{' or '.join(homes)}, once the broker is stopped"
+    if taken:
+        return taken[0]
+    return f"no partition in {log_dir.path} ends where it begins, or has a segment that begins where it ends"
 
 
-def _fits(held: _Held, partition: Partition, log_dir: LogDir, ends_at: EndsAt) -> str | None:
-    bases = {segment.base_offset for segment in partition.segments}
-    if held.first in bases and not ends_at(partition, held.first):
+_OTHER: Final = "other"
+
+
+def _present(home: str, path: str, held: _Held) -> str | None:
+    """Text about the file that is already at the place of a segment: empty if there is none, `_OTHER` if it holds sound
+    batches that the file at `path` does not have at the same place, None if it holds all batches of that file.
+    """
+    if not os.path.lexists(home):
+        return ""
+    count = 0
+    with FileSource(home) as there, FileSource(path) as here:
+        for batch in open_segment(home).batches(on_damage="skip"):
+            if there.read(batch.position, batch.size) != here.read(batch.position, batch.size):
+                return _OTHER
+            count += 1
+    if count == held.batches:
         return None
+    return f", of which that file holds {counted(count, 'batch')}" if count else ", which holds no sound batch now"
+
+
+def _base_of(path: str) -> int | None:
+    """Base offset that a name like `NNN.log` gives, with any number of digits; None for other names."""
+    digits = os.path.basename(path).partition(FileKind.LOG.value)[0]
+    return int(digits) if digits.isdecimal() and digits.isascii() and len(digits) <= _MOST_DIGITS else None
+
+
+def _fits(held: _Held, path: str, partition: Partition, log_dir: LogDir, ends_at: EndsAt) -> str | None:
+    """Why a file may be a segment of a partition; None if it cannot be. All that lies below the high watermark is in
+    the log, and what begins at or above it would be new.
+    """
+    bases = {segment.base_offset for segment in partition.segments}
+    mark = log_dir.high_watermarks.get((partition.topic or "", partition.partition or 0))
+    is_own = os.path.dirname(path) == partition.path
     if held.last + 1 in bases:
         return f"in {partition.name} a segment begins at {held.last + 1}"
+    if mark is not None and mark <= held.first and not (is_own and held.first in bases):
+        return None
+    known = "" if mark is None else f", and its high watermark was {mark}"
     if partition.segments and ends_at(partition, held.first):
-        mark = log_dir.high_watermarks.get((partition.topic or "", partition.partition or 0))
-        known = f", and its high watermark was {mark}" if mark is not None and mark > held.first else ""
         return f"{partition.name} ends at {held.first}{known}"
-    return None
+    if not partition.segments and (is_own or (mark is not None and mark > held.last)):
+        return f"{partition.name} has no segment{known}"
+    return f"it lies in {partition.name}{known}" if is_own and _base_of(path) == held.first else None

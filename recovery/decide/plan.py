@@ -29,6 +29,7 @@ from kafkalog.codec.names import (
     FileKind,
     parse_partition_directory,
     parse_segment_file,
+    segment_file,
 )
 from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, CleanShutdown, decode_offset_checkpoint, encode_clean_shutdown
 from kafkalog.log.disk.pointer import half_done
@@ -406,7 +407,7 @@ def _outside(survey: Survey, ends: Mapping[str, int]) -> list[Finding]:
     file paths are relative to the root.
     """
     names = (os.path.basename(path) for path in survey.files if FileKind.LOG.value in path)
-    if not lost_places(survey.root) and all(parse_segment_file(name) is not None for name in names):
+    if not lost_places(survey.root) and all(map(_is_segments_name, names)):
         return []
     from kafkalog.log.directories.directory import is_log_dir, open_log_dir  # most directories have none of these
 
@@ -418,6 +419,12 @@ def _outside(survey: Survey, ends: Mapping[str, int]) -> list[Finding]:
         finding.in_file(os.path.relpath(finding.file or survey.root, survey.root))
         for finding in batches_outside(log_dir, ends_at)
     ]
+
+
+def _is_segments_name(name: str) -> bool:
+    """Whether a name is of a segment's file as Kafka writes it, with all digits."""
+    parsed = parse_segment_file(name)
+    return parsed is not None and name == segment_file(parsed.base_offset, parsed.kind) + parsed.pending
 
 
 def _of_different_moments(survey: Survey, ends: Mapping[str, int], damaged: Iterable[Finding]) -> list[Finding]:

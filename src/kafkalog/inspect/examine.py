@@ -230,6 +230,9 @@ def _planned(
                 yield Planned(path, os.path.realpath(path), problem=problem)
 
 
+_ABOUT_LOSSES = (FindingCode.BATCHES_OUTSIDE, FindingCode.LOG_END_BELOW_LOG_START)
+
+
 def _kept(path: str, made: Plan) -> Planned:
     """Return the parts of a plan that are shown; the plan itself holds all of a directory's files and is dropped."""
     return Planned(
@@ -247,7 +250,7 @@ def _kept(path: str, made: Plan) -> Planned:
         metadata_beside=made.metadata_beside,
         asked_for=made.asked_for,
         changing=made.changing,
-        damages=[finding for finding in made.findings if is_of_batch(finding)],
+        damages=[finding for finding in made.findings if is_of_batch(finding) or finding.code in _ABOUT_LOSSES],
         consequences=made.consequences,
         waits_for_a_run=made.waits_for_a_run,
     )

@@ -114,7 +114,7 @@ class Planned(Struct, frozen=True):
     changing: tuple[str, ...] = ()
     """partition directories in which the plan would change something"""
     damages: Sequence[Finding] = ()
-    """damage in logs; file paths are relative to `root`"""
+    """damage in logs, and what else is said of their losses; file paths are relative to `root`"""
     consequences: Sequence[LossConsequence] = ()
     """what follows for others from where logs end after the plan"""
     waits_for_a_run: bool = False

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from kafkalog.codec.findings import Unread
+from kafkalog.codec.findings import FindingCode, Unread
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import PartitionFacts, Planned, ReportFacts
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
@@ -25,6 +25,7 @@ from kafkalog.words.order import natural_order
 __all__ = [
     "MOST_ROWS",
     "LossRow",
+    "has_batches_outside",
     "loss_of_run",
     "loss_rows",
     "recommended_of",
@@ -152,13 +153,30 @@ def _rows(facts: ReportFacts) -> Iterator[LossRow]:
                 batches = list(_batches(name, planned))
                 times = _times(ranges, planned.root, facts, batches)
                 by_eye = str(sum(batch.by_eye for batch in batches) or "")
-                yield LossRow(name + where, _amount(lost), _amount(at_start), times, by_eye)
+                elsewhere = _elsewhere(lost, planned)
+                yield LossRow(name + where, _amount(lost) + elsewhere, _amount(at_start), times, by_eye)
     for root, run in runs_that_lost(facts):
         for name, lost in _of_run(run).items():
             if _is_any(lost):
                 words = f"{_amount(lost)}, by run {run.run_id}"
                 where = f" in {root}" if several else ""
                 yield LossRow(name + where, words, "", _times(lost.lost[:3], root, facts, ()))
+
+
+def has_batches_outside(facts: ReportFacts) -> bool:
+    """Whether files outside the logs hold sound batches."""
+    return any(each.code is FindingCode.BATCHES_OUTSIDE for planned in facts.planned for each in planned.damages)
+
+
+def _elsewhere(lost: Measured | None, planned: Planned) -> str:
+    """Text that a file outside the logs may have lost records; empty if none begins at one of their offsets."""
+    begins = [each.offset or 0 for each in planned.damages if each.code is FindingCode.BATCHES_OUTSIDE]
+    is_there = lost is not None and any(
+        lost_range.first <= offset and (lost_range.last is None or offset <= lost_range.last)
+        for lost_range in lost.lost
+        for offset in begins
+    )
+    return ", unless they are in a file outside the logs (batches_outside)" if is_there else ""
 
 
 def _is_any(lost: Measured | None) -> bool:

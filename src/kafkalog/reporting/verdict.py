@@ -11,7 +11,14 @@ from kafkalog.inspect.facts import ReportFacts
 from kafkalog.recovery.broker.node.answer import StartOutcome
 from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.decide.plan import BrokerForecast
-from kafkalog.reporting.losses import records_text, runs_that_lost, total_before, total_by_start, total_for_good
+from kafkalog.reporting.losses import (
+    has_batches_outside,
+    records_text,
+    runs_that_lost,
+    total_before,
+    total_by_start,
+    total_for_good,
+)
 from kafkalog.words.exit_codes import ExitCode, exit_code_of_findings
 from kafkalog.words.insides import NOT_EXAMINED
 
@@ -102,23 +109,24 @@ def _are(count: int) -> str:
 def _start(facts: ReportFacts) -> str:
     """Text about permanent losses, and about the outcome of a broker's start; empty if neither matters."""
     for_good = total_for_good(facts)
-    gone = records_text(for_good)
+    outside = " from the logs (batches_outside: they may be elsewhere)" if has_batches_outside(facts) else ""
+    gone = f"{records_text(for_good)} cannot be had back{outside}"
     refused = [
         each.forecast for each in facts.planned if each.forecast is not None and _is_refused(each.forecast.outcome)
     ]
     if refused:
         where = "it" if len(facts.planned) == 1 else f"{len(refused)} of the directories"
         what = f"Kafka {' and '.join(_refusing(refused))} would not start on {where}"
-        return f"{gone} cannot be had back, and {what}" if for_good.records_lost else what
+        return f"{gone}, and {what}" if for_good.records_lost else what
     by_start = total_by_start(facts)
     if by_start is None or not by_start.sound_lost:
-        return f"{gone} cannot be had back" if for_good.records_lost else ""
+        return gone if for_good.records_lost else ""
     dropped = counted(by_start.sound_lost, "record")
     readable = f"Kafka {MODELED} would start on it and drop {dropped} that can still be read"
     if by_start.records_lost == by_start.sound_lost:
         return readable
     in_all = f"{readable}, {records_text(by_start)} in all"
-    return f"{in_all}; {gone} cannot be had back" if for_good.records_lost else in_all
+    return f"{in_all}; {gone}" if for_good.records_lost else in_all
 
 
 def _refusing(forecasts: Sequence[BrokerForecast]) -> Sequence[str]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kafkalog import verify
+from kafkalog.log import open_segment
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -66,6 +67,14 @@ def test_what_fits_nowhere_is_named_with_its_offsets(command: str, root: Path, t
     copy.parent.mkdir()
     copy.write_bytes(sorted(other.glob("*.log"))[1].read_bytes())
     (finding,) = outside(command, root)
+    assert f"{root / TOPIC / max(other.glob('*074.log')).name} holds all of it" in finding["detail"]
+    assert "copy it" not in finding["detail"]
+    copy.write_bytes(max(other.glob("*195.log")).read_bytes())
+    (root / TOPIC / "00000000000000000195.log").write_bytes(b"")
+    high_watermarks = root / "replication-offset-checkpoint"
+    high_watermarks.chmod(0o600)
+    high_watermarks.write_text(high_watermarks.read_text().replace("sensors-0 0 235", "sensors-0 0 195"))
+    (finding,) = outside(command, root)
     assert "no partition in" in finding["detail"]
 
 
@@ -97,3 +106,69 @@ def test_an_unreadable_partition_is_a_row_and_counted(root: Path, monkeypatch: p
     assert rows[str(root / TOPIC)] == "unreadable"
     assert [each["code"] for each in finished.objects[0]["findings"]] == ["unreadable"]
     assert "1 not ok, 1 not counted" in text.out
+
+
+@pytest.mark.parametrize("command", ["ls", "verify", "plan"])
+def test_a_copy_beside_the_whole_log_is_offered_to_nobody(command: str, root: Path) -> None:
+    first, *_, last = logs(root)
+    for log in (first, last):
+        log.with_name(f"{log.name}.bak").write_bytes(log.read_bytes())
+    assert outside(command, root) == []
+
+
+@pytest.mark.parametrize("content", [b"", bytes(200)])
+@pytest.mark.parametrize("place", ["own", "lost+found"])
+def test_the_home_is_the_partition_that_lacks_the_batches(place: str, content: bytes, root: Path) -> None:
+    """Empty partitions end at offset 0 too, but their high watermark says that nothing of them is missing."""
+    log = logs(root)[0]
+    (root / "lost+found").mkdir()
+    file = log.with_name(f"{log.name}.1") if place == "own" else root / "lost+found" / "#1"
+    log.rename(file)
+    log.write_bytes(content)
+    (finding,) = outside("verify", root)
+    assert finding["detail"].count("copy it to") == 1
+    assert f"copy it to {log}, which holds no sound batch now" in finding["detail"]
+
+
+def test_the_home_of_a_whole_log_is_told_by_its_high_watermark(root: Path) -> None:
+    (log,) = (root / "quotes-22-0").glob("*.log")
+    (root / "lost+found").mkdir()
+    log.rename(root / "lost+found" / "#1")
+    (finding,) = outside("verify", root)
+    assert finding["detail"].count("copy it to") == 1
+    assert f"copy it to {log}" in finding["detail"]
+
+
+def test_batches_are_not_copied_over_other_batches(root: Path) -> None:
+    """The file has the beginning of the segment, and the damaged segment has the rest."""
+    log = logs(root)[-1]
+    whole = log.read_bytes()
+    half = [*open_segment(log).batches()][4].position
+    log.with_name(f"{log.name}.1").write_bytes(whole[:half])
+    log.chmod(0o600)
+    log.write_bytes(bytes(100) + whole[100:])
+    (finding,) = outside("verify", root)
+    assert "copy it to" not in finding["detail"]
+    assert f"{log} holds other sound batches" in finding["detail"]
+    log.write_bytes(whole[: half - 100])
+    log.with_name(f"{log.name}.1").write_bytes(whole)
+    (finding,) = outside("verify", root)
+    assert f"copy it to {log}, of which that file holds 3 batches" in finding["detail"]
+
+
+def test_misnamed_segments_are_renamed_and_nothing_is_lost(root: Path) -> None:
+    """A broker reads no segment whose name has 19 digits."""
+    before = {log: log.read_bytes() for log in logs(root)}
+    for log in before:
+        log.rename(log.with_name(log.name[1:]))
+    printed = " ".join(kafkalog("plan", root).out.split())
+    assert f"look at {TOPIC}/{min(before).name[1:]} and 2 more first" in printed
+    findings = outside("plan", root)
+    assert [each["offset"] for each in findings] == [int(log.stem) for log in sorted(before)]
+    report = root.parent / "report.txt"
+    assert kafkalog("report", "-o", report, root).code == 1
+    assert "unless they are in a file outside the logs" in " ".join(report.read_text().split())
+    for each in findings:
+        (root / each["file"]).rename(each["detail"].partition("rename it to ")[2].partition(",")[0])
+    assert {log: log.read_bytes() for log in logs(root)} == before
+    assert verify(root).is_clean
