@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,21 @@ def test_a_plan_names_what_mends_the_metadata_log(root: Path) -> None:
     assert f"  kafkalog plan --cluster-metadata {root}" in printed.splitlines()
     assert "other nodes have copies" not in printed
     assert "--cluster-metadata --repair-bits structure --yes" in kafkalog("plan", "--cluster-metadata", root).out
+
+
+def test_a_directory_with_the_topic_id_of_another_name_is_told(root: Path) -> None:
+    """A real 4.3.0 made the topic's own directory again, empty, beside the renamed one, which it never served."""
+    own = next(each for each in sorted(root.glob("[a-z]*-0")) if any(log.stat().st_size for log in each.glob("*.log")))
+    other = own.rename(root / "renamed-0")
+    for command in ("verify", "plan"):
+        printed = " ".join(kafkalog(command, root).out.split())
+        assert "renamed-0 has the topic id of " in printed
+        assert f"so rename it to {own.name}" in printed
+    own_copy(other, own)
+    for command in ("verify", "plan", "report"):
+        finished = kafkalog(command, root, *(["-o", root.parent / "report.txt"] if command == "report" else []))
+        printed = (root.parent / "report.txt").read_text() if command == "report" else finished.out
+        assert f"which {own.name} has too" in " ".join(printed.split())
+    assert kafkalog("verify", root).code == 1
+    shutil.rmtree(other)
+    assert "topic id" not in kafkalog("verify", root).out

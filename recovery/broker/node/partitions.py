@@ -24,6 +24,7 @@ from kafkalog.codec.names import (
     parse_partition_directory,
 )
 from kafkalog.codec.text import decode_leader_epochs
+from kafkalog.codec.wording import counted
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
 from kafkalog.log.storage.java import JavaError, JavaIOError, TooLargeError
@@ -209,9 +210,9 @@ def partition_consequences(
         consequences += _made_again(image, node_id, nowhere, put_away)
     there = [each for each in directories if each not in strays]
     consequences += _without_leader(there, image, node_id, release, known, nowhere)
-    named_otherwise, wrong = _of_another_topic(there, image, node_id)
-    consequences += named_otherwise
-    faults += wrong
+    for others, wrong in (_of_another_topic(there, image, node_id), _under_another_name(there, image)):
+        consequences += others
+        faults += wrong
     consequences += consequences_of_moves(there, _is_promoted(there, image, node_id, release, directory_ids))
     return consequences, faults
 
@@ -490,6 +491,34 @@ def _of_another_topic(
         other = image.topic_names.get(directory.topic_id or "")
         why = f"{directory.name} has the topic id of {other}, {directory.topic_id}; by the metadata its own is {known}"
         faults.append(Fault(Part.PARTITION_METADATA, "mismatch", os.path.join(directory.path, PARTITION_METADATA), why))
+    return [StartConsequence(ConsequenceKind.NOT_SERVING, detail, faults[0].file, names)], faults
+
+
+def _under_another_name(
+    directories: list[PartitionDirectory], image: MetadataImage
+) -> tuple[list[StartConsequence], list[Fault]]:
+    """Return consequences and faults for directories named after no topic whose topic id is a topic's of another name.
+
+    Such a log is no stray, as its id and number are placed here, and it is loaded under a name that no client asks for.
+    """
+    wrong = [
+        (directory, topic)
+        for directory in directories
+        if directory.parsed.state is DirectoryState.LIVE and directory.parsed.topic not in image.topics
+        and (topic := image.topic_names.get(directory.topic_id or "")) is not None
+    ]  # fmt: skip
+    if not wrong:
+        return [], []
+    names = tuple(directory.name for directory, _topic in wrong)
+    live = {each.name for each in directories}
+    faults = []
+    for directory, topic in wrong:
+        own = f"{topic}-{directory.parsed.partition}"
+        more = f"which {own} has too: compare them first" if own in live else f"so rename it to {own}"
+        why = f"{directory.name} has the topic id of {topic}, {directory.topic_id}, {more}"
+        faults.append(Fault(Part.PARTITION_METADATA, "other_name", directory.path, why))
+    first = faults[0].detail + (f"; so has {counted(len(wrong) - 1, 'more directory')}" if wrong[1:] else "")
+    detail = f"partitions that lie under another name than their topic's are not served: {first}"
     return [StartConsequence(ConsequenceKind.NOT_SERVING, detail, faults[0].file, names)], faults
 
 
