@@ -186,7 +186,7 @@ class TimeIndexCheck(_EntryCheck):
         if (last := self._entries.last) is not None and last.first > self._newest:
             offset = self._base + last.second
             detail = f"timestamp {last.first} up to offset {offset}, but the latest is {self._newest}"
-            self._mismatch(last.slot, offset, detail, misleads=False)
+            self._mismatch(last.slot, offset, detail)
         if (entry := self._entries.next) is not None:
             offset = self._base + entry.second
             detail = f"timestamp {entry.first} for offset {offset}, after the last ({last_offset})"

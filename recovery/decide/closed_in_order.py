@@ -146,11 +146,10 @@ def left_by(
 
 
 def is_for_full(finding: Finding) -> bool:
-    """Whether a finding is an error in files that are rebuilt from a log, or an entry that contradicts the log, which a
-    full recovery repairs wherever it is.
+    """Whether a finding is an error in files that are rebuilt from a log, which a full recovery repairs
+    wherever it is.
     """
-    is_wrong = finding.severity is Severity.ERROR or finding.code is FindingCode.INDEX_ENTRY_MISMATCH
-    return is_wrong and finding.code in _OF_INDEXES
+    return finding.severity is Severity.ERROR and finding.code in _OF_INDEXES
 
 
 def left_in_place(

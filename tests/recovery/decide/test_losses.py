@@ -176,3 +176,16 @@ def test_a_gap_that_the_log_goes_on_behind_may_have_been_committed(
     (safe,) = [each for each in partition["ways"] if each["way"] == "safe"]
     assert safe["offsets_lost"]
     assert safe["below_high_watermark"] is committed
+
+
+def test_records_that_are_only_skipped_are_not_called_missing(tmp_path: Path) -> None:
+    """A segment of a compacted log that a copy of a later one has replaced, as in a restored mix of two moments."""
+    root = own_copy(brokers("4.3.0/compact")[0], tmp_path / "data")
+    first, *_, last = sorted((root / "ledger-43-0").glob("*.log"))
+    first.chmod(0o600)
+    first.write_bytes(last.read_bytes())
+    kafkalog("recover", "--yes", root)
+    printed = " ".join(kafkalog("plan", root).out.split())
+    assert "lost with this plan: no record and skips 12" in printed
+    assert "nothing is left to do here: no record is missing" in printed
+    assert "is not in these files" not in printed

@@ -8,7 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from kafkalog.cli.output import LineWriter
-from kafkalog.cli.repairing.ways_text import DONE, is_done, print_ways, sentence_of_damage_left, sentences_of_log_starts
+from kafkalog.cli.repairing.ways_text import (
+    done_of,
+    is_done,
+    print_ways,
+    sentence_of_damage_left,
+    sentences_of_log_starts,
+)
 from kafkalog.cli.sentences import SentenceWriter, print_screen
 from kafkalog.cli.tables import Column, Kind, print_table, size_text, text_width
 from kafkalog.codec.common.shell import shell_line
@@ -224,7 +230,7 @@ def _what_to_type(plan: Plan, given: Given) -> tuple[str, list[str]]:
     if identity is not None:
         return "type this:", [identity]
     if is_choice and best is not None:
-        return DONE, []
+        return done_of(best), []
     if mended:
         return f"{mended[0].words}:", [mended[0].command]
     return ("this mode changes nothing" if plan.is_worth_a_look else f"nothing to do; {NOT_EXAMINED}"), []

@@ -22,9 +22,10 @@ from kafkalog.words.escapes import escape_controls
 from kafkalog.words.outlook import copies_to_keep
 from kafkalog.words.ways import label_of, mode_words, needs_copies, needs_text
 
-__all__ = ["DONE", "is_done", "print_ways", "sentence_of_damage_left", "sentences_of_log_starts"]
+__all__ = ["done_of", "is_done", "print_ways", "sentence_of_damage_left", "sentences_of_log_starts"]
 
 DONE = "nothing is left to do here: what is missing is not in these files; another copy may have it"
+ONLY_SKIPPED = "nothing is left to do here: no record is missing, and no way here brings the skipped ones into order"
 
 
 def print_ways(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False) -> None:
@@ -53,7 +54,7 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
     writer.write(escape_controls(f"recommended: {label_of(best)}, {_reason(best, ways, is_all=not kept)}"))
     for path in kept:
         writer.write(escape_controls(f"  {path} has more: set a copy of it aside first, a start truncates it"))
-    meaning = DONE if is_done(best, plan) else best.consequence
+    meaning = done_of(best) if is_done(best, plan) else best.consequence
     if meaning:
         writer.write(escape_controls(f"  {meaning}"))
     for sentence in _besides(best.measured):
@@ -62,7 +63,7 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
         writer.write("  without it a wrong leader epoch remains, and replicas and merge rely on epochs")
     if any(way.measured.records_hidden for way in ways):
         writer.write("  skipped: records after ones with higher offsets, which no consumer reaches")
-    commands = [] if meaning is DONE or plan.waits_for_a_run else commands_for(best, plan, given)
+    commands = [] if is_done(best, plan) or plan.waits_for_a_run else commands_for(best, plan, given)
     for command in commands:
         writer.write(escape_controls(f"  {command}"))
     may_proceed = not (plan.mode.spec.leaves_worse_to_person or plan.waits_for_a_run)
@@ -91,6 +92,13 @@ def sentences_of_log_starts(plan: Plan) -> list[str]:
         for partition in plan.partitions
         if partition.name in wrong and partition.changes
     ]
+
+
+def done_of(best: RecoveryWay) -> str:
+    """Sentence in place of a command that would do nothing."""
+    measured = best.measured
+    is_only_skipped = measured.records_hidden and measured.records_lost == 0 and measured.is_exact
+    return ONLY_SKIPPED if is_only_skipped else DONE
 
 
 def is_done(best: RecoveryWay, plan: Plan) -> bool:
