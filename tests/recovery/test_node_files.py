@@ -142,3 +142,11 @@ def test_a_directory_with_the_topic_id_of_another_name_is_told(root: Path) -> No
     assert kafkalog("verify", root).code == 1
     shutil.rmtree(other)
     assert "topic id" not in kafkalog("verify", root).out
+
+
+def test_a_start_without_the_metadata_log_is_foreseen_on_a_condition(root: Path) -> None:
+    """A real 3.9.1, the only voter, began its metadata from nothing and made every partition a stray."""
+    shutil.rmtree(root / "__cluster_metadata-0")
+    first = " ".join(kafkalog("plan", root).out.partition("\n\n")[0].split())
+    assert "begins its metadata from nothing without it and makes every partition -stray" in first
+    assert "nothing here, on the condition above" in first

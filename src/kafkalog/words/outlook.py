@@ -216,6 +216,8 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     if any(node.worst.outcome is StartOutcome.UNKNOWN for node in nodes):
         return ""
     is_known = not are_alone and any(outlook.forecast is not None for outlook in outlooks)
+    if any(answer.condition for node in nodes for answer in node.answers):
+        return "out of service after a start: nothing here, on the condition above" if is_known else ""
     return "out of service after a start: nothing here" if is_known else ""
 
 
