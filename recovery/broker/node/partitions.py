@@ -499,7 +499,7 @@ def _under_another_name(
 ) -> tuple[list[StartConsequence], list[Fault]]:
     """Return consequences and faults for directories named after no topic whose topic id is a topic's of another name.
 
-    Such a log is no stray, as its id and number are placed here, and it is loaded under a name that no client asks for.
+    Such a log is not a stray, as its id and number are placed here. It is loaded under a name that no client asks for.
     """
     wrong = [
         (directory, topic)

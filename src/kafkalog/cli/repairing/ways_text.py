@@ -25,7 +25,7 @@ from kafkalog.words.ways import label_of, mode_words, needs_copies, needs_text
 __all__ = ["done_of", "is_done", "print_ways", "sentence_of_damage_left", "sentences_of_log_starts"]
 
 DONE = "nothing is left to do here: what is missing is not in these files; another copy may have it"
-ONLY_SKIPPED = "nothing is left to do here: no record is missing, and no way here brings the skipped ones into order"
+ONLY_SKIPPED = "nothing is left to do here: no record is missing, and no way here makes the skipped ones readable"
 
 
 def print_ways(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False) -> None:
