@@ -14,7 +14,6 @@ from dataclasses import field, replace
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
-from kafkalog.cluster.kraft.quorum_log import read_quorum_log
 from kafkalog.codec.errors import KafkaLogError, StorageError
 from kafkalog.codec.names import DirectoryState
 from kafkalog.codec.text import MetaProperties
@@ -183,6 +182,8 @@ class _Context:
         return self._voters
 
     def _voters_despite_damage(self) -> set[int]:
+        from kafkalog.cluster.kraft.quorum_log import read_quorum_log  # few nodes need it
+
         directory = self.files.metadata_directory
         if directory is None:
             return set()
