@@ -86,6 +86,7 @@ def _refused(plan: Plan, found: _Duplicate, why: str) -> Plan:
             exception="java.lang.IllegalStateException",
             message=f"Duplicate log directories for {found.name} are found in both {places}",
             valid_records_lost=None,
+            node=None,  # it was asked about each directory alone
         )
     return replace(plan, refusal=plan.refusal or why, choice=replace(plan.choice, ways=ways), broker=broker)
 
