@@ -15,7 +15,7 @@ from kafkalog.codec.encode.batch import build_batch
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.model import Record, TimestampType
-from kafkalog.values import arrow_column
+from kafkalog.values import arrow_column, avro
 from kafkalog.values.registry import Schema, SchemaRegistry
 from testkit.recorded.fixture_data import expected_values, unpack_values
 from testkit.recorded.said_values import pylist, said, same
@@ -194,6 +194,26 @@ def test_values_together_are_decoded_by_compiled_code() -> None:
     assert decoded.type == type
     assert found.decode([ten(1), ten(2) + b"\0"]) is None
     assert found.decode([ten(1), ten(2)[:-1]]) is None
+
+
+@pytest.mark.parametrize("is_recursive", [False, True])
+def test_a_boolean_is_true_for_a_byte_of_1_alone(
+    is_recursive: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in Java's `BinaryDecoder.readBoolean`: `n == 1`; fastavro takes any byte but 0 for true."""
+    monkeypatch.setattr(avro, "_SAFE_DEPTH", 0)
+    fields = [{"name": "a", "type": "boolean"}, {"name": "b", "type": ["null", {"type": "boolean"}]}]
+    if is_recursive:
+        fields.append({"name": "r", "type": ["null", "B"]})
+    schemas = SchemaRegistry(schemas={
+        ("ten-value", 1): Schema(subject="ten-value", version=1, id=7, type="AVRO",
+                                 text=json.dumps({"type": "record", "name": "B", "fields": fields}))
+    })  # fmt: skip
+    given = [0, 1, *[n % 2 for n in range(40)], 2, 129, 255]
+    partition = a_topic(tmp_path, [bytes([each, 2, each]) + b"\0" * is_recursive for each in given])
+    found = partition.to_arrow(decoding=kafkalog.DecodedValues(schemas=schemas)).read_all()["value"].to_pylist()
+    values = [json.loads(each) for each in found] if is_recursive else found
+    assert [(each["a"], each["b"]) for each in values] == [(each == 1, each == 1) for each in given]
 
 
 def _long(number: int) -> bytes:
