@@ -64,7 +64,7 @@ def our_answers(tmp_path: Path, writer: Any, reader: Any, payloads: list[bytes])
             subject="t-value", version=id, id=id, type="AVRO", text=json.dumps(text)
         )
     table = open_partition(directory).to_arrow(
-        on_damage="raise", decoding=DecodedValues(schemas=registry, values_schema=2)
+        on_damage="raise", findings=[], decoding=DecodedValues(schemas=registry, values_schema=2)
     )
     found = table.read_all()
     column, findings = found.column("value"), found.column("finding").to_pylist()

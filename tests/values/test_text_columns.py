@@ -62,7 +62,7 @@ def decoded(folder: Path) -> list[dict[str, Any]]:
     """The rows of `to_arrow`."""
     decoding = kafkalog.DecodedValues(schemas=kafkalog.read_schemas(folder / "schemas"))
     found: list[dict[str, Any]] = (
-        kafkalog.open_partition(folder / "data" / "t-0").to_arrow(decoding=decoding).read_all().to_pylist()
+        kafkalog.open_partition(folder / "data" / "t-0").to_arrow(findings=[], decoding=decoding).read_all().to_pylist()
     )
     return found
 

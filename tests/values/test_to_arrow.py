@@ -103,6 +103,18 @@ def test_another_version_can_be_named(recorded: Path) -> None:
         partition.to_arrow(decoding=kafkalog.DecodedValues(values_schema="nothing"))
 
 
+def test_a_value_that_does_not_decode_is_told_to_who_reads_other_columns(tmp_path: Path) -> None:
+    """Of a query's rows it is null, and the columns that have the reason need not be among the query's."""
+    a_topic(tmp_path, [b"\2", b"\2\2"])  # the second has a byte too many
+    schemas = SchemaRegistry(schemas={
+        ("ten-value", 1): Schema(subject="ten-value", version=1, id=7, type="AVRO", text='"int"')
+    })  # fmt: skip
+    table = kafkalog.KafkaTable(kafkalog.TableScan(values="auto", schemas=schemas), tmp_path)
+    with pytest.warns(RuntimeWarning, match="value_undecodable .*: 1 record not decoded: value: there are more"):
+        assert table.reader(["value"]).read_all().to_pylist() == [{"value": 1}, {"value": None}]
+    assert table.reader(["offset"]).read_all().num_rows == 2
+
+
 def test_decoded_values_are_no_views(recorded: Path) -> None:
     with pytest.raises(UsageError, match="no views of bytes"):
         kafkalog.open(recorded)["evolving-onyx", 0].to_arrow(layout="view", decoding=kafkalog.DecodedValues())
