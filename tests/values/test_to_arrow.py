@@ -208,6 +208,38 @@ def test_values_together_are_decoded_by_compiled_code() -> None:
     assert found.decode([ten(1), ten(2)[:-1]]) is None
 
 
+MAP = {"type": "map", "values": "int"}
+
+
+@pytest.mark.parametrize(("of_map", "before"), [
+    (MAP, b""), ({"type": "array", "items": MAP}, b"\2"), ({"type": "map", "values": MAP}, b"\2\2k"),
+    (["null", MAP], b"\2"),
+], ids=["a map", "in an array", "in a map", "optional"])  # fmt: skip
+def test_of_a_key_that_comes_twice_the_last_counts(of_map: Any, before: bytes, tmp_path: Path) -> None:
+    """As in fastavro and in Java's `GenericDatumReader`, which puts entries into a map one after the other."""
+    import io
+
+    import fastavro
+
+    schema = {"type": "record", "name": "M", "fields": [{"name": "m", "type": of_map}]}
+    twice, once, behind = b"\4\2a\2\2a\4\0", b"\4\2a\2\2b\4\0", b"\0" if before and isinstance(of_map, dict) else b""
+    payloads = [before + each + behind for each in [once] * 20 + [twice, b"\0", once]]
+    schemas = SchemaRegistry(schemas={
+        ("ten-value", 1): Schema(subject="ten-value", version=1, id=7, type="AVRO", text=json.dumps(schema))
+    })  # fmt: skip
+    found = a_topic(tmp_path, payloads).to_arrow(decoding=kafkalog.DecodedValues(schemas=schemas)).read_all()["value"]
+    parsed = fastavro.parse_schema(schema)
+    wanted: list[Any] = [fastavro.schemaless_reader(io.BytesIO(each), parsed, None) for each in payloads]
+    assert [each["m"] for each in found.to_pylist()] == [_entries(each["m"]) for each in wanted]
+
+
+def _entries(value: Any) -> Any:
+    """Maps as pyarrow gives them."""
+    if isinstance(value, dict):
+        return [(name, _entries(each)) for name, each in value.items()]
+    return [_entries(each) for each in value] if isinstance(value, list) else value
+
+
 @pytest.mark.parametrize("is_recursive", [False, True])
 def test_a_boolean_is_true_for_a_byte_of_1_alone(
     is_recursive: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
