@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
-from decimal import Decimal
+from decimal import Context, Decimal, InvalidOperation, localcontext
 from pathlib import Path
 from typing import Any
 
@@ -105,9 +105,11 @@ def test_numbers_keep_their_digits(id: int | None, tmp_path: Path) -> None:
     assert sum(Decimal(repr(float(text))) != Decimal(text) for text in written) > 50
 
 
-def test_a_number_that_no_decimal_has_is_a_finding(tmp_path: Path) -> None:
+@pytest.mark.parametrize("traps", [[], [InvalidOperation]])
+def test_a_number_that_no_decimal_has_is_a_finding(traps: list[Any], tmp_path: Path) -> None:
     a_log(tmp_path, [framed(JSON, b"1e9999999999999999999")])
-    (row,) = decoded(tmp_path)
+    with localcontext(Context(traps=traps)):
+        (row,) = decoded(tmp_path)
     assert row["value"] is None
     assert row["value_bytes"] == framed(JSON, b"1e9999999999999999999")
     assert "cannot be given again exactly" in row["finding"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from kafkalog.values.payloads import LARGEST_PAYLOAD, MOST_LEVELS, UndecodableError, check_levels
@@ -15,6 +15,8 @@ from kafkalog.values.payloads import LARGEST_PAYLOAD, MOST_LEVELS, UndecodableEr
 __all__ = ["JsonDecoder", "exact_json", "json_or_none", "parsed_json"]
 
 _BEGINNINGS = (b"{", b"[")
+_CONTEXT = Context(traps=[InvalidOperation])
+"""The caller's own context may turn what no decimal has into NaN."""
 
 
 def _number(text: str) -> float | Decimal:
@@ -27,8 +29,8 @@ def _number(text: str) -> float | Decimal:
     if shortest == text:
         return number
     try:
-        exact = Decimal(text)
-    except ArithmeticError:
+        exact = Decimal(text, _CONTEXT)
+    except InvalidOperation:
         raise ValueError("an exponent is too large") from None
     return number if exact == Decimal(shortest) else exact
 
