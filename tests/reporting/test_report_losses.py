@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.plain.crc32c import crc32c
 from kafkalog.recovery.act.journal import Journal
 from testkit.made.batches import batch, record
 from testkit.recorded.broker_dirs import brokers, own_copy

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 
+from kafkalog.codec.common.source import Source
 from kafkalog.codec.names import DELETED, FileKind, segment_file
-from kafkalog.codec.source import Source
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.java import offset_of
 
