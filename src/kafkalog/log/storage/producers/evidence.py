@@ -1,4 +1,6 @@
-"""Judge what a producer snapshot and transaction indexes tell about transactions whose end markers are lost."""
+"""Judge what a producer snapshot and the transaction indexes prove about transactions whose end markers are missing
+from the log.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +45,8 @@ def lost_markers(derived: Iterable[AbortedTransaction], listed: Iterable[Aborted
 
 
 class Evidence:
-    """Comparison of the entries of a producer snapshot at offset `end`, and of the offsets of markers that only the
-    transaction indexes have, with the batches below `end`.
+    """Check of a producer snapshot at offset `end`, and of `lost_markers` (offsets of markers that only the transaction
+    indexes list), against the batches below `end`.
     """
 
     def __init__(self, entries: Sequence[ProducerEntry], end: int, lost_markers: Iterable[int] = ()) -> None:
@@ -59,8 +61,9 @@ class Evidence:
         followed it"""
 
     def holds_in(self, batches: Iterable[tuple[int, BatchRun | RecordBatch]]) -> bool:
-        """Whether the batches reach `end`, confirm the snapshot, and none contradicts it or the indexes. They come in
-        the order of the log, each with the base offset of its segment.
+        """Whether the batches reach offset `end`, confirm the last batch of a listed producer, and do not contradict
+        the snapshot or the indexes. `batches` come in the order of the log, each with the base offset of its segment;
+        iteration stops at `end`. Call once. Sets `is_a_segment_short`.
         """
         before: int | None = None
         expected = 0

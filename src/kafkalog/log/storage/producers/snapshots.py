@@ -16,8 +16,8 @@ _ENDING = _SUFFIX.removeprefix(".")
 
 
 class Snapshots:
-    """Snapshot files as listed, and as changed through this object. If two names have one offset, a broker uses the one
-    that it lists last, which is undefined.
+    """Snapshot files of one directory by offset: listed once, then updated by each change through this object. If two
+    file names have one offset, one of them is ignored; a broker uses the one listed last, in no defined order.
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
@@ -68,7 +68,9 @@ class Snapshots:
         return self._offsets[:first] + self._offsets[max(first, behind) :]
 
     def put(self, offset: int, data: bytes) -> None:
-        """Write the file of an offset, under Kafka's name for it. A broker does not truncate an existing file."""
+        """Write the snapshot file for an offset, under Kafka's name for it, and list it. As by a broker, an existing
+        longer file keeps its bytes after `data`.
+        """
         path = self._path(offset)
         before = self._changes()
         self._disk.overwrite(path, data)
@@ -84,7 +86,9 @@ class Snapshots:
         self._seen += self._changes() - before
 
     def mark_deleted(self, offset: int) -> str:
-        """Rename the file of an offset so that it is deleted later; return its new path."""
+        """Rename the snapshot file of an offset with the suffix `.deleted`, for removal later, and drop it from the
+        list; return the new path. Raises `KeyError` if the offset is not listed.
+        """
         path = self._forget(offset)
         before = self._changes()
         self._disk.rename(path, path + DELETED)
