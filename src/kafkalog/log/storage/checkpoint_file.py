@@ -52,7 +52,7 @@ def read_checkpoint(data: bytes, parse: Callable[[list[str]], Row], width: int) 
     """Parse the content of a checkpoint file: version 0, the number of entries, and one entry a line
     (`CheckpointReadBuffer.read`). Return a row for each entry, in file order; an empty list if the file is empty or
     ends after the version. `parse` makes a row of the `width` words of a line, and its exceptions are passed on. Raises
-    `JavaIOError` for invalid UTF-8, another version, a header line that is no number, a line with another number of
+    `JavaIOError` for invalid UTF-8, another version, a header line that is not a number, a line with another number of
     words, or another number of lines than announced; `IllegalArgumentError` for a negative number of entries.
     """
     lines = java_lines(data)

@@ -94,7 +94,7 @@ class _Slots:
 
 def _size_of(path: str) -> int:
     """Return the size of a regular file in bytes. Raises `MissingFileError` if it does not exist and
-    `NotRegularFileError` if it is no regular file (both are `StorageError`).
+    `NotRegularFileError` if it is not a regular file (both are `StorageError`).
     """
     status = status_of(path)
     if status is None:

@@ -32,7 +32,7 @@ class LeaderEpochCheckpointFile:
     def read(self) -> list[LeaderEpoch]:
         """Return the entries in file order; create an empty file if it does not exist. Parsed small files are cached by
         content. Raises `KafkaStorageError` for a malformed file, and `IllegalArgumentError` (`NumberFormatError` is
-        one) for a word that is no number or a negative number of entries.
+        one) for a word that is not a number or a negative number of entries.
         """
         try:
             if not self._disk.is_file(self.path):

@@ -67,8 +67,8 @@ class BatchFilter(Struct, frozen=True, kw_only=True):
 
 
 def _producer_id(value: object) -> int:
-    """Return an integer of any type as int. Raises `UsageError` if it is no integer or no producer id (0 to
-    2^63 - 1).
+    """Return an integer of any type as int. Raises `UsageError` if it is not an integer or outside the range of
+    producer ids (0 to 2^63 - 1).
     """
     try:
         producer_id = operator.index(value)  # type: ignore[arg-type]

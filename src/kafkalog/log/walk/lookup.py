@@ -75,8 +75,8 @@ def _fits(log: Source, entry: OffsetEntry, base_offset: int, target: int, limits
 def start_position(
     log: Source, index: Source | None, *, base_offset: int, target: int, limits: Limits = DEFAULT_LIMITS
 ) -> int:
-    """Return a byte position from which a scan of `log` finds every batch with offsets at or above `target`; 0 if there
-    is no index or its entries do not help. If the log's offsets increase, all batches before the position end below
+    """Return a byte position from which a scan of `log` finds every batch with offsets at or above `target`; 0 without
+    an index or if its entries do not help. If the log's offsets increase, all batches before the position end below
     `target`. Only entries that a valid batch confirms are used.
     """
     if index is None or target <= base_offset:

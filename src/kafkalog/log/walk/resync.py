@@ -287,7 +287,8 @@ class Resync:
 
     def _end_by_checksum(self, position: int) -> int | None:
         """Return the end of the v2 batch at `position` for which its checksum is right, tried at each possible start of
-        another batch and the end of the file; None if there is none, it is no v2 batch, or the search takes too long.
+        another batch and the end of the file; None if there is none, it is not a v2 batch, or the search takes too
+        long.
         """
         source = self.source
         header = _header_at(self._window, position, source.size)

@@ -105,8 +105,8 @@ class Segment(Struct, frozen=True):
             return min(max(indexed_position(index, base_offset=self.base_offset, target=offset), 0), self.size)
 
     def _index(self) -> FileSource | None:
-        """Open the offset index for reading; return None if the segment has none or it is missing or no regular file.
-        The caller must close it.
+        """Open the offset index for reading; return None if the segment has none or it is missing or not a regular
+        file. The caller must close it.
         """
         path = self.files.get(FileKind.OFFSET_INDEX)
         try:

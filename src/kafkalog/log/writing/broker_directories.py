@@ -52,7 +52,7 @@ def directories_of_one_broker(path: PathLike | Sequence[PathLike], *, may_make: 
     names one directory, several, or a directory that contains log directories, which stands for all of them. A single
     one is created if it does not exist, unless `may_make` is False. Of several, each must exist: a directory that is
     not mounted may hold the partition that would be created elsewhere. Raises `UsageError` if there is none, if one is
-    missing or no log directory, or if their `meta.properties` name different brokers or clusters.
+    missing or is not a log directory, or if their `meta.properties` name different brokers or clusters.
     """
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     if not paths:

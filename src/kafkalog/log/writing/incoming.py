@@ -97,7 +97,7 @@ def build(
 ) -> list[RecordBatch]:
     """Build the batches of new records, which get consecutive offsets from `stamp.offset` on: one v2 batch, or in an
     older format one message for each record or one compressed wrapper. Records without a timestamp get the stamp's
-    time; with LogAppendTime all do. Raises `UsageError` for an item that is no valid record, an unknown codec, or an
+    time; with LogAppendTime all do. Raises `UsageError` for an item that is not a valid record, an unknown codec, or an
     idempotent `producer` in an old format.
     """
     records = [_record(item, stamp.offset + number, stamp.now_ms) for number, item in enumerate(items)]

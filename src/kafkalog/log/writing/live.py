@@ -90,9 +90,9 @@ class LiveLog:
         return Segment(sealed.base_offset, log, sealed.size, NO_TIMESTAMP, files, {FileKind.LOG: sealed.size})
 
     def read(self, offset: int, max_bytes: int, max_chunk_bytes: int, reset: Reset | None = None) -> Chunk:
-        """Read a chunk from `offset` on, as `Log.read`. The log end is taken anew if a segment was deleted meanwhile
-        and the read is repeated. Raises `MissingFileError` only if a log file is missing that belongs to the present
-        state, besides the errors of `fetch`.
+        """Read a chunk from `offset` on, as `Log.read`. The log end is looked up again if a segment was deleted
+        meanwhile and the read is repeated. Raises `MissingFileError` only if a log file is missing that belongs to the
+        present state, besides the errors of `fetch`.
         """
         while True:
             end = self.log_end_offset()

@@ -132,7 +132,7 @@ class ProducerStateEntry(Struct, kw_only=True):
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
         """Return the remembered batch with the same producer epoch and the same first and last sequence number as the
-        data batch `header`; None if it is no duplicate.
+        data batch `header`; None if the batch is not a duplicate.
         """
         if header.producer_epoch == self.producer_epoch:
             last = header.last_sequence
