@@ -39,7 +39,7 @@ class OffsetsFile:
 
     def load(self) -> dict[TopicPartition, int]:
         """Return the stored offset by (topic, partition); empty if the file does not exist. Raises `FormatError` if it
-        is not an offset checkpoint, `StorageError` if it cannot be read or is too large.
+        is not an offset checkpoint (`LimitExceeded` if it is too large), `StorageError` if it cannot be read.
         """
         try:
             data = read_small(self.path, DEFAULT_LIMITS.checkpoint_bytes)
