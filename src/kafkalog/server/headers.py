@@ -33,7 +33,8 @@ class DamagedError(Exception):
 
 
 class Place(NamedTuple):
-    """Position of a batch, or of a message of magic 0 or 1."""
+    """Position and offsets of a batch in a log file, or of a message of magic 0 or 1. `end` is the position behind it.
+    """
 
     position: int
     end: int
@@ -48,7 +49,12 @@ class Place(NamedTuple):
 
 
 def places(log: OpenLog, position: int, end: int) -> Iterator[Place]:
-    """Batch after batch up to `end`. An incomplete one ends the walk. Raises `DamagedError`, `StorageError`."""
+    """Yield the position of each batch from byte `position`, where a batch must begin, up to byte `end` (exclusive), in
+    file order.
+
+    Only headers are read; checksums are not verified. An incomplete batch at the end is not yielded. Raises
+    `DamagedError` with the position of bytes that cannot be a batch, `StorageError` if the file cannot be read.
+    """
     block, begin = b"", position
     while end - position > MAGIC_END:
         at = position - begin
