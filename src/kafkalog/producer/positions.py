@@ -69,7 +69,8 @@ class Positions:
         passed to `assign`; those that disappeared keep their offset but are not read.
 
         Raises `StorageError` if a directory cannot be listed, `FormatError` if the end of a new log cannot be read,
-        `UsageError` or `OffsetOutOfRangeError` if a new partition has no usable committed offset and `reset` is None.
+        `UsageError` if a partition is in several directories, and `UsageError` or `OffsetOutOfRangeError` if a new
+        partition has no usable committed offset and `reset` is None.
         """
         with self.guard:
             found: dict[TopicPartition, Partition] = {}

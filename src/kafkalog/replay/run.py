@@ -82,7 +82,7 @@ def replay(
     * `map_path`: a new Parquet file, see `write_parquet`, by default `replay-ID.parquet` in the current directory; a
       journal is kept beside it until the replay has finished
     * `plan`: the result of `plan_replay` for the same request and paths; by default it is planned now, with `jobs`
-    * `on_bytes`: called with the number of log bytes read since the last call
+    * `on_bytes`: called with the size in bytes of each batch, or run of batches, that was read
     * `check`: called often; an error that it raises aborts the open transaction and ends the replay
 
     Creates missing topics and a topic for the progress, writes in transactions, and commits the offsets of groups that

@@ -33,7 +33,7 @@ class DamagedError(Exception):
 
 
 class Place(NamedTuple):
-    """Position and offsets of a batch in a log file, or of a message of magic 0 or 1. `end` is the position behind it.
+    """Position and offsets of a batch, or of a message of magic 0 or 1, in a log file. `end` is the position behind it.
     """
 
     position: int
@@ -49,7 +49,7 @@ class Place(NamedTuple):
 
 
 def places(log: OpenLog, position: int, end: int) -> Iterator[Place]:
-    """Yield the position of each batch from byte `position`, where a batch must begin, up to byte `end` (exclusive), in
+    """Yield the place of each batch from byte `position`, where a batch must begin, up to byte `end` (exclusive), in
     file order.
 
     Only headers are read; checksums are not verified. An incomplete batch at the end is not yielded. Raises

@@ -105,7 +105,8 @@ class Budget:
         self._lock = Lock()
 
     def take(self, count: int) -> Held | None:
-        """Take `count` units and return the object that releases them. If fewer are left, take nothing and return None.
+        """Take `count` units and return the object that releases them. If fewer are left, nothing is taken: returns
+        None.
         """
         with self._lock:
             if count > self._left:

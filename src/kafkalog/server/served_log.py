@@ -257,8 +257,9 @@ class ServedLog:
 
         With `at_least_one` the first batch is included even if it is larger. The range is None if nothing is below
         `upper` or the first batch is too large. `patience` limits the number of headers read: raises `TooFarError` if
-        they do not suffice. Raises `DamagedError` at bytes that are not a batch, unless damage is left out; then
-        checksums are verified, and batches whose transaction `committed` cannot decide are left out too.
+        they do not suffice. Raises `DamagedError` at bytes that are not a batch, unless damage is left out
+        (`on_damage`); then checksums are verified, and batches of transactions that `committed` has as undecided are
+        left out too.
         """
         patience = patience or patient()
         if self._on_damage is not None:
@@ -294,8 +295,8 @@ class ServedLog:
         return Read(None, offset)
 
     def _limit(self, log: OpenLog, segment: Segment, upper: int, following: int | None, patience: Patience) -> int:
-        """Return the position in a segment's log file before which all batches end below the offset `upper`: the end of
-        what may be returned.
+        """Return the position in a segment's log file of the first batch that reaches the offset `upper` and must not
+        be returned; the end of the file if there is none.
 
         `following` is the base offset of the next segment, None for the last one. Found by a walk over headers and
         remembered. Raises `TooFarError` if `patience` is exhausted.
@@ -330,7 +331,7 @@ class ServedLog:
         return max(segment.position_of(offset, log.source, limits=self._limits), log.waypoints.before(offset))
 
     def _behind(self, log: OpenLog, segment: Segment, position: int, patience: Patience) -> int | None:
-        """Return the position of the next sound batch after damaged bytes at `position`, in the same log file; None if
+        """Return the position of the next valid batch after damaged bytes at `position`, in the same log file; None if
         there is none. The result is remembered. Raises `TooFarError` if the search would be too long for `patience`.
         """
         known = log.recall(Fact.BEHIND, position)
@@ -349,13 +350,13 @@ class ServedLog:
         self, log: OpenLog, segment: Segment, offset: int, limit: int, patience: Patience,
         committed: Committed | None, *, is_last: bool,
     ) -> Place | None:  # fmt: skip
-        """Return the first batch of a fetch, which ends at or after `offset` and begins before the position `limit`.
-        None if this segment has none.
+        """Return the first batch of a fetch: its last offset is at or after `offset`, and it begins before the position
+        `limit`. None if this segment has none.
 
-        If damage is left out, batches with a wrong checksum and those that `committed` holds back are skipped and
-        damage is reported. Otherwise raises `DamagedError`. An incomplete batch at the end of a segment is skipped, as
-        by a broker, unless it is in the last segment (`is_last`): skipping it there would leave a client waiting
-        forever. Raises `TooFarError`.
+        If damage is left out (`on_damage`), it is reported, and batches with a wrong checksum are skipped, as are those
+        whose transaction is undecided because of damage (`committed`). Otherwise raises `DamagedError`. An incomplete
+        batch at the end of a segment is skipped, as by a broker, unless it is in the last segment (`is_last`): skipping
+        it there would leave a client waiting forever. Raises `TooFarError` if `patience` is exhausted.
         """
         position = log.recall(Fact.BATCH_OF, offset)
         if position is None:
@@ -420,11 +421,11 @@ class ServedLog:
     def _sound_end(
         self, log: OpenLog, first: Place, end: int, next_offset: int | None, committed: Committed | None
     ) -> tuple[int, int | None]:
-        """Return the end of the sound part of a file range that ends at position `end`, and the offset after it: it
-        ends before the first batch with a wrong checksum, or that `committed` holds back.
+        """Return the end of the valid part of a file range that ends at position `end`, and the offset after that part.
 
-        The offset is `next_offset` if the whole range is sound, and None if not even its first batch is. Ranges found
-        sound are remembered.
+        The part ends before the first batch with a wrong checksum, or whose transaction is undecided because of damage
+        (`committed`). The offset is `next_offset` if the whole range is valid, and None if not even its first batch is.
+        Ranges found valid are remembered.
         """
         may_hold = committed is not None and bool(committed.undecided)
         known = self._sound.get((log.path, first.position))

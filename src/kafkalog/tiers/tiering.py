@@ -104,11 +104,12 @@ class Tiering:
         return replace(self, directories=frozenset(directories), log_starts=log_starts)
 
     def of(self, key: Key, names: Iterable[str], begins: int, epochs: Sequence[int], end: int = 0) -> LocalStart:
-        """Return where the local part of a log begins, and which offsets below it are in neither tier.
+        """Return where a log and its local part begin, the evidence that it is tiered, and the offsets below the local
+        part that are in neither tier.
 
         `begins` is the base offset of the first local segment, `names` are the files of the partition directory,
         `epochs` the start offsets of its leader epochs, and `end` is the log end offset, or 0 if unknown. If there is
-        no evidence that the log is tiered, offsets missing before the first segment count as lost.
+        no evidence, the log begins with its local part, and offsets missing before the first segment count as lost.
         """
         checkpointed = self.log_starts.get(key)
         known_from = self.known_from(key, begins, epochs)
