@@ -33,8 +33,7 @@ class DamagedError(Exception):
 
 
 class Place(NamedTuple):
-    """Position and offsets of a batch, or of a message of magic 0 or 1, in a log file. `end` is the position behind it.
-    """
+    """Position in a log file of a batch, or of a message of magic 0 or 1, and its offsets. `end` is behind it."""
 
     position: int
     end: int

@@ -112,8 +112,8 @@ class Group(Struct, kw_only=True):
             member.is_syncing = False
 
     def tick(self, now: float) -> bool:
-        """Remove members and unused member ids that have expired at `now` (seconds), and finish a rebalance if
-        everybody has joined or the time is over. Return whether members were removed or a rebalance was finished.
+        """Remove members and unused member ids that have expired at `now` (seconds), and finish a rebalance if all
+        members have joined or the time is over. Return whether members were removed or a rebalance was finished.
         """
         changed = self._expire(now)
         if self.state is State.PREPARING:
