@@ -647,6 +647,7 @@ class _Start:
                 directories, image, node, self.release, self.context.explained,
                 {root: identifier for root, identifier in identity.directory_ids if root in online},
                 list_partitions(self.files, online, states=(DirectoryState.DELETE, DirectoryState.STRAY)),
+                False if len(online) < len(self.files.roots) else True if self.files.are_all else None,
             )  # fmt: skip
             self._note(start_consequences, faults)
             if image is not None and (self._leads or self._is_led):
