@@ -379,8 +379,8 @@ def _made_again(
             again.pop(directory.partition, None)
         if lost:
             detail = (
-                f"the start makes partitions again, empty, that the metadata places here, {then}{unless}: if they are not "
-                f"to be, rename {lost[0].path} to {lost[0].live_name}{' and so on' if len(lost) > 1 else ''} before"
+                f"the start makes partitions again, empty, that the metadata places here, {then}{unless}: if that is "
+                f"wrong, rename {lost[0].path} to {lost[0].live_name}{' and so on' if len(lost) > 1 else ''} before"
             )
             names = tuple(each.live_name for each in lost)
             deleted = _alone({each.partition: nowhere[each.partition] for each in lost}, node_id)
