@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.codec.scanner import Scanner
 from kafkalog.log import open_partition
+from kafkalog.log.disk.files import FileSource
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, StartOutcome
 from kafkalog.recovery.broker.node_start import node_start
 from testkit.judging.trees import stamps
@@ -216,3 +218,25 @@ def test_metadata_that_is_older_than_the_logs_is_told(command: str, data: Path) 
     beyond = [*entries, f"{epoch + 7} 1000000"]
     checkpoint.write_text("".join(f"{line}\n" for line in [version, int(count) + 1, *beyond]))
     assert "older than the logs" not in " ".join(kafkalog(command, data).out.split()), "no record has that epoch"
+
+
+@pytest.mark.parametrize("command", [("plan",), ("verify",), ("report", "--format", "text", "-o", "-")])
+def test_metadata_that_ends_before_its_producer_snapshot_is_told(command: tuple[str, ...], data: Path) -> None:
+    """A copy of an hour before: it is cut where a batch begins, and the broker's own file says how far it went."""
+    log = max((data / METADATA).glob("*.log"))
+    with FileSource(str(log)) as source:
+        batch = list(Scanner(source))[-3]
+    written, end = int(max((data / METADATA).glob("*.snapshot")).stem), batch.header.base_offset
+    for name in ("*.index", "*.timeindex"):
+        max((data / METADATA).glob(name)).write_bytes(b"")
+    for path in (data / METADATA).glob("*.checkpoint"):
+        if int(path.name.partition("-")[0]) > end:
+            path.unlink()
+    log.chmod(0o600)
+    log.write_bytes(log.read_bytes()[: batch.position])
+    told = kafkalog(*command, data)
+    words = " ".join(told.out.split())
+    assert (told.code, f"goes back to offset {end}; it went to {written}: look for a newer copy" in words) == (1, True)
+    assert "snapshot_mismatch" in words
+    if command[0] != "verify":
+        assert "lost with this plan: the end of the metadata log" in words
