@@ -68,7 +68,13 @@ def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
     beside = "; ".join(lost_beside(_nodes(facts), facts.findings))
     if beside:
         yield "Lost by the start", beside
-    if not told and not beside:
+    declined = [each for each in facts.planned
+                if recommended_of(each) is None and each.choice.ways and each.choice.own.may_lose]  # fmt: skip
+    for planned in declined:
+        where = f" in {planned.path}" if len(facts.planned) > 1 else ""
+        own = planned.choice.own
+        yield f"Lost{where}", f"{with_skipped(records_text(own), own)}, and recovery declines"
+    if not told and not beside and not declined:
         nothing = "nothing more" if runs_that_lost(facts) else "no record"
         yield "Lost", "unknown: no plan could be made" if unknown else f"{nothing}, as far as the logs themselves tell"
     for planned, way in told:
