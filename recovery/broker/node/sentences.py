@@ -24,6 +24,7 @@ _GRAVE = (
     ConsequenceKind.METADATA_LOG_CUT,
     ConsequenceKind.STRAY,
     ConsequenceKind.DELETED,
+    ConsequenceKind.EXPECTED_STRAY,
     ConsequenceKind.FUTURE_TRUNCATED,
     ConsequenceKind.FUTURE_PROMOTED,
     ConsequenceKind.FUTURE_RESUMED,
@@ -33,6 +34,10 @@ _GRAVE = (
     ConsequenceKind.OTHER,
 )
 """consequences that a sentence mentions, in this order"""
+_NAMING = (
+    ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EXPECTED_STRAY, ConsequenceKind.EMPTY_AGAIN
+)  # fmt: skip
+"""those whose sentence ends with the names of the partition directories"""
 
 
 def node_sentences(start: NodeStart) -> list[str]:
@@ -87,7 +92,7 @@ def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
 
 def _consequence(consequence: StartConsequence) -> str:
     names = consequence.names
-    if consequence.kind in (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EMPTY_AGAIN):
+    if consequence.kind in _NAMING:
         return f"{consequence.detail}: {_listed(names)}"
     return consequence.detail
 

@@ -607,3 +607,20 @@ def test_what_is_for_one_topic_declines_several(root: Path, more: list[str]) -> 
     finished = kafkalog("undelete", "--yes", "--topic", "s*", *more, root)
     assert finished.code == 64
     assert "take one topic, and 2 are meant: sessions-20, stock-41" in finished.err
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_topic_that_the_cluster_does_not_know_is_told_in_the_text(own: bool, tmp_path: Path) -> None:
+    """Brokers of 4.3.0 rename such directories -stray (`LogManager.isStrayKraftReplica`); the JSON alone said so."""
+    root = own_copy(brokers("4.3.0/metadata")[0], tmp_path / "data")
+    (deleted,) = root.glob("trades-46-0.*-delete")
+    own_id = (deleted / "partition.metadata").read_text().split()[-1]
+    topic_id = own_id if own else "QLzt-g_BuAkWCE5UuGwm5Q"
+    words = ("--topic", "trades-46", "--partition", 0, "--as", "revived", "--topic-id", topic_id)
+    told = " ".join(kafkalog("undelete", root, *words, "--yes").out.split())
+    assert f"no topic with the id {topic_id}: a start renames 1 partition (revived-0) -stray" in told
+    assert ".kafka_cleanshutdown goes: the next start examines the logs" in told
+    for command in (("plan",), ("verify",), ("report", "--format", "text", "-o", "-")):
+        text = " ".join(kafkalog(*command, root).out.split())
+        assert "the start renames -stray" in text
+        assert "revived-0" in text[text.index("the start renames -stray") :][:120]
