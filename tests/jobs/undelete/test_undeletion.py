@@ -557,6 +557,26 @@ def test_ls_and_dump_find_it_and_keep_it_apart(root: Path) -> None:
     assert dumped(root, "--topic", "sessions-20", "--partition", 1, "--deleted") == 0
 
 
+def test_dump_finds_what_undelete_lists(root: Path) -> None:
+    """It said that there is no topic, of which a start had made the directories -stray, or which was set aside."""
+    every = {name: len(values(root / name)) for name in ("sessions-20-0", "orders-23-0")}
+    assert all(every.values())
+    for name in every:
+        words = ("--topic", name[:-2], "--partition", 0)
+        gone = delete_directory(root, name, "stray")
+        found = kafkalog("dump", root, "--json", "--deleted", *words)
+        assert (found.code, len(found.objects)) == (0, every[name])
+        for other in root.glob(f"{name[:-2]}-[1-9]*"):
+            other.rename(other.with_name(f"{other.name}.{UNIQUE}-stray"))
+        assert "--deleted" in kafkalog("dump", root, *words).err, "and nothing live is left of the topic"
+        gone.rename(root / name)
+        assert kafkalog("recover", root, "--mode", "set-aside", *words, "--accept-loss", "--yes").code in (1, 2)
+        assert not (root / name).exists()
+        kept = kafkalog("dump", root, "--deleted", *words)
+        assert (kept.code, f"{name}: only recoveries keep it" in kept.err) == (1, True)
+        assert name[:-2] in kafkalog("undelete", root, "--topic", name[:-2], "--list").out
+
+
 # -- topics by patterns ------------------------------------------------------------------------------------------------
 
 
