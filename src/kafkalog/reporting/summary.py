@@ -67,7 +67,7 @@ def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
     unknown = [each for each in facts.planned if each.forecast is None]
     beside = "; ".join(lost_beside(_nodes(facts), facts.findings))
     if beside:
-        yield "Lost by the start", beside
+        yield "Lost beside these logs", beside
     declined = [each for each in facts.planned
                 if recommended_of(each) is None and each.choice.ways and each.choice.own.may_lose]  # fmt: skip
     for planned in declined:
