@@ -120,7 +120,7 @@ class _Task:
         set_aside()
         if self._dropped:
             shown = "; ".join(self._dropped[:3])
-            tell(f"kafkalog left out {len(self._dropped)} unreadable ranges: {shown}")
+            tell(f"kafkalog left out {counted(len(self._dropped), 'unreadable range')}: {shown}")
         if self._undecodable:
             records = counted(sum(count for count, _ in self._undecodable), "record")
             tell(f"kafkalog left out {records} that cannot be decoded, first {self._undecodable[0][1]}")

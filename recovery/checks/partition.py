@@ -29,6 +29,7 @@ from kafkalog.codec.wording import counted
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource, ListedSource, real, unreadable
 from kafkalog.log.reading.ahead import ahead
+from kafkalog.log.storage.producers.snapshot_check import OpenWithoutGap, SnapshotCheck
 from kafkalog.log.storage.producers.snapshots import snapshot_offsets, within_reach
 from kafkalog.log.walk.behind_damage import tell_what_is_behind
 from kafkalog.log.walk.cursor import Cursor
@@ -39,7 +40,6 @@ from kafkalog.recovery.checks.cleaned_beginnings import untrue_beginnings
 from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.checks.listed_transactions import ListedTransactions
 from kafkalog.recovery.checks.missing_segments import missing_from, missing_offsets_of
-from kafkalog.recovery.checks.producer_snapshots import OpenWithoutGap, SnapshotCheck
 from kafkalog.recovery.checks.record_times import RecordTimes
 from kafkalog.recovery.checks.repeats import Repeats
 from kafkalog.recovery.checks.report import PartitionReport

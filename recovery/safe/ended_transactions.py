@@ -1,82 +1,146 @@
 """State of the producers behind lost batches, according to the snapshots and transaction indexes of the directory.
 
-If an end marker is lost, a scan of the log leaves its transaction open, and readers of committed data stop there. A
-producer snapshot behind the lost batches tells that the transaction ended, and the transaction index of the segment
-with the marker whether it was aborted. Both are used only together, and only if the batches that are left agree.
+If an end marker is lost, a scan of the log leaves its transaction open, and readers of committed data stop there; or it
+ends the transaction with the marker of the next one. A producer snapshot behind the lost batches tells that the
+transaction ended, and the transaction index of the segment with the marker whether it was aborted. Both are used only
+together, and only if the batches that are left agree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from kafkalog.codec.errors import FormatError, LimitExceeded
-from kafkalog.codec.index_files import (
-    ABORTED_TRANSACTION,
-    ABORTED_TRANSACTION_VERSION,
-    each_slot,
-    read_producer_snapshot,
-)
-from kafkalog.codec.model import AbortedTransaction, ProducerEntry
+from kafkalog.codec.index_files import read_producer_snapshot
+from kafkalog.codec.model import NO_END, AbortedTransaction, ProducerEntry, RecordBatch
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.codec.scanner import Scanner
+from kafkalog.log.storage.producers.evidence import Evidence, are_same, ended_since, lost_markers, opened_of
+from kafkalog.log.storage.producers.listed_aborted import listed_aborted
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.checks.producer_snapshots import OpenWithoutGap, SnapshotCheck
 
-__all__ = ["are_known_to_have_ended", "state_behind"]
+__all__ = ["KnownState", "are_known_to_have_ended", "opens_as", "states_behind"]
 
 Span = tuple[int, int]
-"""first and last offset of batches that are lost"""
+"""two offsets: of the base of a segment and of the next one; or the first and the last that are lost"""
 
 
-def state_behind(
-    original: Tree, rebuilt: Tree, directory: str, lost: Span, all_lost: Sequence[Span]
-) -> tuple[Tree, int] | None:
-    """Return `rebuilt` with the original producer snapshot behind `lost` and the transaction indexes up to there, and
-    the snapshot's offset, from which the log is to be recovered.
+class KnownState(NamedTuple):
+    """A directory with the state of producers at `offset` as the snapshot there tells it."""
 
-    None if no transaction is open there that the snapshot knows to have ended, or if the files do not prove how it
-    ended. `rebuilt` has the same logs with all other files rebuilt.
+    tree: Tree
+    offset: int
+    proven: int
+    """offset of the snapshot that batches confirm, at which the state must be as it tells"""
+
+
+def states_behind(
+    original: Tree, rebuilt: Tree, directory: str, lost: Sequence[Span] = ()
+) -> Iterator[KnownState]:
+    """Yield copies of `rebuilt` with an original producer snapshot behind lost batches and the transaction indexes up
+    to there, from which the log can be recovered; better ones first. `lost` has the first and last offsets of what this
+    recovery leaves out; if it is empty, all offsets that are missing between others count.
+
+    None is yielded if these files tell nothing else than the batches, or do not prove how the transactions ended.
+    `rebuilt` has the logs that are kept of `original`, with all other files rebuilt.
     """
-    segments = rebuilt.logs(directory)
-    bases = [base for base, _path in segments]
-    for number, base in enumerate(bases):
-        entries = _entries(original, directory, base) if base > lost[1] else None
-        opened = _open(_entries(rebuilt, directory, base) or ())
-        if entries is None or not _ends_some(entries, opened, rebuilt, directory, base):
+    spans = list(pairwise(base for base, _path in rebuilt.logs(directory)))
+    offsets = _that_tell_more(original, rebuilt, directory, spans)
+    gap = None
+    if offsets:
+        gap = min(first for first, _last in lost) if lost else _first_gap(rebuilt, directory)
+    behind = [offset for offset in offsets if gap is not None and offset > gap]
+    for proven in dict.fromkeys(behind[-1:] + behind[:1]):
+        concerned = [span for span in spans if gap is not None and gap < span[1] <= proven]
+        tree = _with_indexes(original, rebuilt, directory, concerned, lost)
+        if tree is None:
             continue
-        tree = rebuilt.copy()
-        for first, behind in pairwise(bases[: number + 1]):
-            if behind > lost[0] and not _put_index(tree, original, directory, (first, behind), all_lost):
-                return None
-        _put(tree, original, f"{directory}/{segment_file(base, FileKind.PRODUCER_SNAPSHOT)}")
-        return tree, base
-    return None
+        for offset in dict.fromkeys((behind[0], proven)):
+            if offset != proven and _is_contradicted(original, rebuilt, directory, offset):
+                continue
+            known = tree.copy()
+            _put(known, original, f"{directory}/{segment_file(offset, FileKind.PRODUCER_SNAPSHOT)}")
+            yield KnownState(known, offset, proven)
+
+
+def opens_as(result: Tree, original: Tree, directory: str, offset: int) -> bool:
+    """Whether the producer snapshots of both trees at an offset have the same open transactions."""
+    some, others = _entries(result, directory, offset), _entries(original, directory, offset)
+    return some is not None and others is not None and opened_of(some) == opened_of(others)
 
 
 def are_known_to_have_ended(known: Tree, scanned: Tree, directory: str, end: int) -> bool:
     """Whether the producer snapshot at offset `end` in `known` tells that transactions ended which are open in
     `scanned`, and no batch contradicts it. Both trees have the same logs.
     """
-    entries, opened = _entries(known, directory, end), _open(_entries(scanned, directory, end) or ())
-    return entries is not None and _ends_some(entries, opened, scanned, directory, end)
-
-
-def _ends_some(
-    entries: Sequence[ProducerEntry], opened: Mapping[int, int], tree: Tree, directory: str, end: int
-) -> bool:
-    """Whether some of the `opened` transactions are not open by a snapshot's `entries`, which a batch below `end`
-    confirms and none contradicts. A producer that is not listed has no open transaction, and has expired.
-    """
-    still_open = _open(entries)
-    if all(still_open.get(producer_id) == first for producer_id, first in opened.items()):
+    entries, opened = _entries(known, directory, end), opened_of(_entries(scanned, directory, end) or ())
+    if entries is None or not ended_since(opened, entries, end):
         return False
-    check, writing = SnapshotCheck(entries, end), OpenWithoutGap()
+    return Evidence(entries, end).holds_in(_batches(scanned, directory, end))
+
+
+def _that_tell_more(original: Tree, rebuilt: Tree, directory: str, spans: Sequence[Span]) -> list[int]:
+    """Base offsets of segments whose original snapshot lacks a transaction that is open in the rebuilt one, or below
+    which a transaction index lists more than is rebuilt.
+    """
+    offsets = []
+    is_another_list = False
+    for span in spans:
+        derived, listed = _listed(rebuilt, directory, span), _listed(original, directory, span)
+        if derived is not None and listed is not None and not are_same(derived, listed):
+            is_another_list = is_another_list or lost_markers(derived, listed) is not None
+        entries, opened = _entries(original, directory, span[1]), _entries(rebuilt, directory, span[1]) or ()
+        if entries is not None and (is_another_list or ended_since(opened_of(opened), entries, span[1])):
+            offsets.append(span[1])
+    return offsets
+
+
+def _with_indexes(
+    original: Tree, rebuilt: Tree, directory: str, concerned: Sequence[Span], lost: Sequence[Span]
+) -> Tree | None:
+    """Return `rebuilt` with the original transaction indexes of the segments `concerned`; None if the batches do not
+    confirm them and the original snapshot behind the last of them.
+
+    Of a segment whose last batches are lost it is unknown whether another segment followed, with an index of its own.
+    """
+    tree, markers, end = rebuilt.copy(), [], concerned[-1][1]
+    if any(first < behind <= last + 1 for _base, behind in concerned for first, last in lost):
+        return None
+    for span in concerned:
+        derived, listed = _listed(rebuilt, directory, span), _listed(original, directory, span)
+        only_listed = None if derived is None or listed is None else lost_markers(derived, listed)
+        if only_listed is None:
+            return None
+        markers += only_listed
+        _put(tree, original, f"{directory}/{segment_file(span[0], FileKind.TRANSACTION_INDEX)}")
+    evidence = Evidence(_entries(original, directory, end) or (), end, markers)
+    if not evidence.holds_in(_batches(rebuilt, directory, end)) or (evidence.is_a_segment_short and not lost):
+        return None
+    return tree
+
+
+def _is_contradicted(original: Tree, rebuilt: Tree, directory: str, offset: int) -> bool:
+    evidence = Evidence(_entries(original, directory, offset) or (), offset)
+    return not evidence.holds_in(_batches(rebuilt, directory, offset)) and evidence.is_contradicted
+
+
+def _batches(tree: Tree, directory: str, end: int) -> Iterator[tuple[int, RecordBatch]]:
+    """Yield the batches of the segments that begin below `end`, each with the base offset of its segment."""
     for base, path in tree.logs(directory):
         for batch in Scanner(tree.source(path), check_crc=False) if base < end else ():
-            check.batch(batch.header)
-            writing.batch(batch.header)
-    return check.is_confirmed and check.problem is None and writing.producers <= still_open.keys()
+            yield base, batch
+
+
+def _first_gap(tree: Tree, directory: str) -> int | None:
+    """Return the first offset that is missing between batches; None if there is none."""
+    expected: int | None = None
+    for _base, batch in _batches(tree, directory, NO_END):
+        if expected is not None and batch.header.first_offset > expected:
+            return expected
+        expected = batch.header.next_offset
+    return None
 
 
 def _entries(tree: Tree, directory: str, offset: int) -> list[ProducerEntry] | None:
@@ -88,49 +152,10 @@ def _entries(tree: Tree, directory: str, offset: int) -> list[ProducerEntry] | N
         return None
 
 
-def _open(entries: Sequence[ProducerEntry]) -> dict[int, int]:
-    """First offsets of open transactions by producer id."""
-    return {
-        entry.producer_id: entry.current_txn_first_offset for entry in entries if entry.current_txn_first_offset >= 0
-    }
-
-
-def _put_index(tree: Tree, original: Tree, directory: str, offsets: Span, all_lost: Sequence[Span]) -> bool:
-    """Put the original transaction index of the segment from the first to before the second of `offsets` into `tree`.
-    Return False if it does not prove which transactions with a lost marker were aborted.
-
-    Apart from those it must list what the batches tell. Of a segment whose last batches are lost it is unknown whether
-    another segment followed, with an index of its own.
-    """
-    path = f"{directory}/{segment_file(offsets[0], FileKind.TRANSACTION_INDEX)}"
-    if any(first < offsets[1] <= last + 1 for first, last in all_lost):
-        return False
-    markers = _markers(original, path, offsets)
-    derived = _markers(tree, path, offsets)
-    if markers is None or derived is None or not derived <= markers:
-        return False
-    if not all(any(first <= offset <= last for first, last in all_lost) for _producer, offset in markers - derived):
-        return False
-    _put(tree, original, path)
-    return True
-
-
-def _markers(tree: Tree, path: str, offsets: Span) -> set[tuple[int, int]] | None:
-    """Producer id and marker's offset of each entry of a transaction index; empty if there is no file, None if it is
-    damaged.
-    """
-    if path not in tree.files:
-        return set()
-    source = tree.source(path)
-    markers, before = set(), offsets[0] - 1
-    for _number, fields in each_slot(source, ABORTED_TRANSACTION, pass_holes=True):
-        entry = AbortedTransaction(*fields)
-        is_next = before < entry.last_offset < offsets[1] and 0 <= entry.first_offset < entry.last_offset
-        if entry.version != ABORTED_TRANSACTION_VERSION or not is_next:
-            return None
-        markers.add((entry.producer_id, entry.last_offset))
-        before = entry.last_offset
-    return markers if source.size % ABORTED_TRANSACTION.size == 0 else None
+def _listed(tree: Tree, directory: str, span: Span) -> list[AbortedTransaction] | None:
+    """Entries of the transaction index of a segment; empty if there is no file, None if it is damaged."""
+    path = f"{directory}/{segment_file(span[0], FileKind.TRANSACTION_INDEX)}"
+    return listed_aborted(tree.source(path), *span) if path in tree.files else []
 
 
 def _put(tree: Tree, original: Tree, path: str) -> None:

@@ -40,7 +40,7 @@ from kafkalog.recovery.damage.soundness import Cut, SoundLog, bytes_above, sound
 from kafkalog.recovery.facts.metadata_copies import OTHER_COPIES
 from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.facts.topic_facts import NO_FACTS
-from kafkalog.recovery.safe.ended_transactions import are_known_to_have_ended, state_behind
+from kafkalog.recovery.safe.ended_transactions import are_known_to_have_ended, opens_as, states_behind
 from kafkalog.recovery.safe.leader_epochs import true_epochs
 from kafkalog.recovery.safe.log_contents import (
     can_go_on,
@@ -431,17 +431,17 @@ class PartitionRecovery:
         """Return the result in which transactions are not open although their end markers are merely lost; `rest` if
         nothing in the directory proves how they ended.
         """
-        for lost in self.lost:
-            known = state_behind(self.original, rest.tree, self.directory, lost, self.lost)
-            if known is None or self.directory_of(rest) != self.directory:
-                continue
-            tree, base = known
-            result = self.load(tree, base)
+        if self.directory_of(rest) != self.directory:
+            return rest
+        for known in states_behind(self.original, rest.tree, self.directory, self.lost):
+            result = self.load(known.tree, known.offset)
             if not result.is_loaded or logs(result.tree, self.directory) != logs(rest.tree, self.directory):
+                continue
+            if not opens_as(result.tree, self.original, self.directory, known.proven):
                 continue
             again = self.as_written(result)
             if again is not None and again.is_loaded and holds_the_same(again.tree, result.tree, self.directory):
-                rest = result
+                return result
         return rest
 
     def with_true_epochs(self, rest: BrokerResult) -> BrokerResult:

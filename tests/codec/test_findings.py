@@ -99,7 +99,7 @@ ELSEWHERE = {
     FindingCode.INDEX_PREALLOCATED: "recovery/checks/test_verify.py",
     FindingCode.TRANSACTION_UNDECIDED: "log/test_one_answer.py",
     FindingCode.TXN_INDEX_MISMATCH: "recovery/checks/test_verify.py",
-    FindingCode.SNAPSHOT_MISMATCH: "recovery/checks/test_producer_snapshots.py",
+    FindingCode.SNAPSHOT_MISMATCH: "log/test_snapshot_check.py",
     FindingCode.LEADER_EPOCH_MISMATCH: "recovery/checks/test_verify.py",
     FindingCode.MAX_TIMESTAMP_MISMATCH: "recovery/checks/test_verify.py",
     FindingCode.SEGMENT_MISSING: "recovery/checks/test_missing_segments.py",

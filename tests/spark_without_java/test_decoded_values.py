@@ -109,7 +109,8 @@ def test_json_is_text_whatever_the_schemas_are(recorded: Path, topic: str) -> No
                 continue
             assert damage is None, (place, damage)
             given = expected[place][part]
-            assert text == given if isinstance(given, str) or given is None else same(given, json.loads(text)), place
+            is_plain = isinstance(given, str) and expected[place].get(f"{part}_schema") is None
+            assert text == given if is_plain or given is None else same(given, json.loads(text)), place
 
 
 def test_types_are_those_of_sparks_own_functions(recorded: Path) -> None:

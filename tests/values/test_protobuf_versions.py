@@ -32,7 +32,8 @@ def read(path: Path, written: str, wanted: str, payload: bytes, partitions: int 
         log = path / f"t-{number}" / f"{0:020}.log"
         log.write_bytes(build_batch([Record(0, 1, TimestampType.CREATE_TIME, None, value)]))
         partition = kafkalog.open_partition(path / f"t-{number}")
-        table = partition.to_arrow(decoding=kafkalog.DecodedValues(schemas=registry, values_schema=2)).read_all()
+        decoding = kafkalog.DecodedValues(schemas=registry, values_schema=2)
+        table = partition.to_arrow(findings=[], decoding=decoding).read_all()
         values += table["value"].to_pylist()
         findings += table["finding"].to_pylist()
     return values, findings

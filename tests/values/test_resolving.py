@@ -46,7 +46,8 @@ def read(
     (path / "t-0").mkdir()
     (path / "t-0" / f"{0:020}.log").write_bytes(build_batch(records))
     partition = kafkalog.open_partition(path / "t-0")
-    table = partition.to_arrow(decoding=kafkalog.DecodedValues(schemas=registry, values_schema=2)).read_all()
+    decoding = kafkalog.DecodedValues(schemas=registry, values_schema=2)
+    table = partition.to_arrow(findings=[], decoding=decoding).read_all()
     return table["value"].to_pylist(), table["finding"].to_pylist()
 
 

@@ -15,7 +15,7 @@ from kafkalog.codec.encode.batch import build_batch
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.model import Record, TimestampType
-from kafkalog.values import arrow_column
+from kafkalog.values import arrow_column, avro
 from kafkalog.values.registry import Schema, SchemaRegistry
 from testkit.recorded.fixture_data import expected_values, unpack_values
 from testkit.recorded.said_values import pylist, said, same
@@ -101,6 +101,18 @@ def test_another_version_can_be_named(recorded: Path) -> None:
         assert [each.name for each in type] == ["sensor", "unit", "value", "tags"]
     with pytest.raises(UsageError, match="no schema here has the subject 'nothing'"):
         partition.to_arrow(decoding=kafkalog.DecodedValues(values_schema="nothing"))
+
+
+def test_a_value_that_does_not_decode_is_told_to_who_reads_other_columns(tmp_path: Path) -> None:
+    """Of a query's rows it is null, and the columns that have the reason need not be among the query's."""
+    a_topic(tmp_path, [b"\2", b"\2\2"])  # the second has a byte too many
+    schemas = SchemaRegistry(schemas={
+        ("ten-value", 1): Schema(subject="ten-value", version=1, id=7, type="AVRO", text='"int"')
+    })  # fmt: skip
+    table = kafkalog.KafkaTable(kafkalog.TableScan(values="auto", schemas=schemas), tmp_path)
+    with pytest.warns(RuntimeWarning, match="value_undecodable .*: 1 record not decoded: value: there are more"):
+        assert table.reader(["value"]).read_all().to_pylist() == [{"value": 1}, {"value": None}]
+    assert table.reader(["offset"]).read_all().num_rows == 2
 
 
 def test_decoded_values_are_no_views(recorded: Path) -> None:
@@ -194,6 +206,58 @@ def test_values_together_are_decoded_by_compiled_code() -> None:
     assert decoded.type == type
     assert found.decode([ten(1), ten(2) + b"\0"]) is None
     assert found.decode([ten(1), ten(2)[:-1]]) is None
+
+
+MAP = {"type": "map", "values": "int"}
+
+
+@pytest.mark.parametrize(("of_map", "before"), [
+    (MAP, b""), ({"type": "array", "items": MAP}, b"\2"), ({"type": "map", "values": MAP}, b"\2\2k"),
+    (["null", MAP], b"\2"),
+], ids=["a map", "in an array", "in a map", "optional"])  # fmt: skip
+def test_of_a_key_that_comes_twice_the_last_counts(of_map: Any, before: bytes, tmp_path: Path) -> None:
+    """As in fastavro and in Java's `GenericDatumReader`, which puts entries into a map one after the other."""
+    import io
+
+    import fastavro
+
+    schema = {"type": "record", "name": "M", "fields": [{"name": "m", "type": of_map}]}
+    twice, once, behind = b"\4\2a\2\2a\4\0", b"\4\2a\2\2b\4\0", b"\0" if before and isinstance(of_map, dict) else b""
+    payloads = [before + each + behind for each in [once] * 20 + [twice, b"\0", once]]
+    schemas = SchemaRegistry(schemas={
+        ("ten-value", 1): Schema(subject="ten-value", version=1, id=7, type="AVRO", text=json.dumps(schema))
+    })  # fmt: skip
+    found = a_topic(tmp_path, payloads).to_arrow(decoding=kafkalog.DecodedValues(schemas=schemas)).read_all()["value"]
+    parsed = fastavro.parse_schema(schema)
+    wanted: list[Any] = [fastavro.schemaless_reader(io.BytesIO(each), parsed, None) for each in payloads]
+    assert [each["m"] for each in found.to_pylist()] == [_entries(each["m"]) for each in wanted]
+
+
+def _entries(value: Any) -> Any:
+    """Maps as pyarrow gives them."""
+    if isinstance(value, dict):
+        return [(name, _entries(each)) for name, each in value.items()]
+    return [_entries(each) for each in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("is_recursive", [False, True])
+def test_a_boolean_is_true_for_a_byte_of_1_alone(
+    is_recursive: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in Java's `BinaryDecoder.readBoolean`: `n == 1`; fastavro takes any byte but 0 for true."""
+    monkeypatch.setattr(avro, "_SAFE_DEPTH", 0)
+    fields = [{"name": "a", "type": "boolean"}, {"name": "b", "type": ["null", {"type": "boolean"}]}]
+    if is_recursive:
+        fields.append({"name": "r", "type": ["null", "B"]})
+    schemas = SchemaRegistry(schemas={
+        ("ten-value", 1): Schema(subject="ten-value", version=1, id=7, type="AVRO",
+                                 text=json.dumps({"type": "record", "name": "B", "fields": fields}))
+    })  # fmt: skip
+    given = [0, 1, *[n % 2 for n in range(40)], 2, 129, 255]
+    partition = a_topic(tmp_path, [bytes([each, 2, each]) + b"\0" * is_recursive for each in given])
+    found = partition.to_arrow(decoding=kafkalog.DecodedValues(schemas=schemas)).read_all()["value"].to_pylist()
+    values = [json.loads(each) for each in found] if is_recursive else found
+    assert [(each["a"], each["b"]) for each in values] == [(each == 1, each == 1) for each in given]
 
 
 def _long(number: int) -> bytes:

@@ -11,8 +11,9 @@ from msgspec import Struct, field
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import AbortedTransaction, AnyHeader, BatchHeader, RecordBatch
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.reading.known_ends import known_transactions
 from kafkalog.log.reading.opened_below import opened_below_start, start_of_state
-from kafkalog.log.reading.transactions import Transactions, TransactionTracker, Undecided
+from kafkalog.log.reading.transactions import KnownTransactions, Transactions, TransactionTracker, Undecided
 from kafkalog.log.walk.on_damage import SKIP
 
 __all__ = ["Committed", "CommittedWalk"]
@@ -70,15 +71,19 @@ class CommittedWalk:
         self._goes_on = goes_on
         self.lock = Lock()
         self._limits = limits
-        self._tracker = TransactionTracker(limits)
-        self._next = 0
+        self._begin(None)
+
+    def _begin(self, known: KnownTransactions | None) -> None:
+        self._tracker, self._next, self._known = TransactionTracker(self._limits), 0, known
+        self._is_compared = known is not None
+        """whether the files beside the log were asked for what they know"""
 
     def go(self, partition: Partition, log_end: int) -> Committed | None:
         """Read for one slice of time. Returns None if not yet at `log_end`. Starts over if the log was truncated."""
         if log_end < self._next:
-            self._tracker, self._next = TransactionTracker(self._limits), 0
+            self._begin(None)
         if self._next == 0:
-            self._tracker.begin(opened_below_start(partition, self._limits))
+            self._tracker.begin(opened_below_start(partition, self._limits), self._known)
             self._next = start_of_state(partition) or 0
         until = time.monotonic() + _SLICE_S
         reader = partition.batches(start_offset=self._next, on_damage=SKIP, limits=self._limits)
@@ -88,6 +93,13 @@ class CommittedWalk:
             if time.monotonic() > until and self._next < log_end:
                 return None
         self._next = log_end
+        if not self._is_compared:
+            self._is_compared = True
+            opened = self._tracker.open_first_offsets
+            known = known_transactions(partition, self._tracker.aborted, opened, self._limits)
+            if known is not None:
+                self._begin(known)
+                return None
         aborted = tuple(self._tracker.aborted)
         found_all = Transactions(
             aborted, self._tracker.open_first_offsets, log_end, log_start_offset=partition.log_start_offset

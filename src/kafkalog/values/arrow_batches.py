@@ -152,9 +152,25 @@ class BatchDecoder:
                 return None
             names = found.schema.names[:-1]
             values = pa.StructArray.from_arrays(found.columns[:-1], names).cast(self._numbers).cast(self._type)
+            if _repeats_keys(values):  # of which the last counts, as in Java
+                return None
             return validated(values)  # the library does not look whether text is UTF-8
         except Exception:  # noqa: BLE001  errors of all kinds, and each value is looked at then
             return None
+
+
+def _repeats_keys(column: pa.Array) -> bool:
+    """Whether a map in a column that begins at its buffers' beginning has a key twice."""
+    if pa.types.is_struct(column.type):
+        return any(map(_repeats_keys, column.flatten()))
+    if pa.types.is_list(column.type):
+        return _repeats_keys(column.values)
+    if not pa.types.is_map(column.type):
+        return False
+    keys = column.keys.dictionary_encode()
+    offsets = np.asarray(column.offsets)
+    places = np.repeat(np.arange(len(column)), np.diff(offsets)) * len(keys.dictionary) + np.asarray(keys.indices)
+    return len(np.unique(places)) < len(places) or _repeats_keys(column.items)
 
 
 def _with_numbers(type: pa.DataType) -> pa.DataType:

@@ -23,6 +23,7 @@ from kafkalog.values.avro_names import same_form
 from kafkalog.values.avro_schema import names_in
 from kafkalog.values.decoding import ValueDecoder, avro_json, schema_of
 from kafkalog.values.fitting import ARROW_MISFITS, fitting
+from kafkalog.values.json_values import exact_json
 from kafkalog.values.payloads import Framed, UndecodableError, framed
 from kafkalog.values.registry import Schema
 from kafkalog.values.resolving import resolver
@@ -37,7 +38,7 @@ _NOT_PLAIN = r"^[ \t\r\n]*[\[{]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x{80}-\x{9f}]"
 `json_values`).
 """
 _SECOND = timedelta(seconds=1)
-_dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_dumps = exact_json(json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode)
 _MISFITS = (*ARROW_MISFITS, OverflowError, TypeError, ValueError)
 
 
@@ -60,8 +61,8 @@ class _Way(Struct, frozen=True):
 class ColumnDecoder:
     """Decode a column of keys or values to one Arrow type.
 
-    The type is that of the schema `reader`.  Without a reader, or if Arrow has no such type, values are text: JSON as
-    it is written, strings without quotes.
+    The type is that of the schema `reader`.  Without a reader, or if Arrow has no such type, the column is text: JSON
+    for a value with a schema (a string is in quotes), and for an object or array without one; other text as it is.
     """
 
     def __init__(self, decoder: ValueDecoder, topic: str | None, part: str, reader: Schema | None, path: bytes) -> None:
@@ -170,7 +171,8 @@ class ColumnDecoder:
             if pa.types.is_string(self.type) and isinstance(decoded_value.value, str):
                 return decoded_value.value, words
             raise UndecodableError("it has no schema, and the column has one")
-        return decoded_value.value if isinstance(decoded_value.value, str) else _dumps(decoded_value.value), words
+        is_plain = words is None and isinstance(decoded_value.value, str)
+        return decoded_value.value if is_plain else _dumps(decoded_value.value), words
 
     def _words_of(self, schema: Schema) -> dict[str, object]:
         found = self._words.get(schema)
@@ -203,7 +205,7 @@ class ColumnDecoder:
             def one(frame: Framed) -> object:
                 if decoder.name_in(frame.payload, frame.path) != name:
                     raise UndecodableError("it is another message than those of the column")
-                return typed(decoder.decode(frame.payload, frame.path, read_as=later))
+                return typed(decoder.decode(frame.payload, frame.path, read_as=later, values_as_text=True))
 
             return _Way(one)
         text, references = avro_json(schema.text), self._decoder.avro_references(schema)

@@ -50,6 +50,10 @@ def _bytes(value: bytes, schema: Mapping[str, Any], reader: Any = None) -> str:
     return b2a_base64(value, newline=False).decode("ascii")
 
 
+def _boolean(value: bytes, schema: Any, reader: Any = None) -> bool:
+    return value == b"\x01"
+
+
 def _number(value: float, schema: Any, reader: Any = None) -> float | str:
     if math.isfinite(value):
         return value
@@ -121,7 +125,7 @@ def _timestamp_of(digits: int, zone: str) -> Reader:
 _READERS: dict[str, Reader] = {
     "null-counted": _counted, "record-counted": _counted, "bytes-bytes": _bytes, "fixed-bytes": _bytes,
     "float-number": _number, "double-number": _number, "int-enum": _enum, "bytes-decimal": _decimal,
-    "fixed-decimal": _decimal, "fixed-uuid": _uuid,
+    "fixed-decimal": _decimal, "fixed-uuid": _uuid, "fixed-boolean": _boolean,
     "bytes-exact": _exact, "fixed-exact": _exact, "fixed-counted": _counted, "int-date": _date,
     "int-time-millis": _time_of(_DAY_MS, 3), "long-time-micros": _time_of(_DAY_US, 6),
     **{

@@ -2,7 +2,8 @@
 
 fastavro calls a function for each value of a logical type that it knows.  Ours give JSON at once, where its own make
 Python objects that cannot hold every value; and they count what takes no bytes: an array of nulls says its length in
-ten bytes, and records within records double with each level.
+ten bytes, and records within records double with each level.  A boolean is read as a fixed type of one byte, because
+fastavro takes any byte but 0 for true, and Java only 1.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ _MANY = 1_000_000_000
 _UUID = 16
 _FANS_OUT = 8
 """most values that a record may have for each of its bytes without being counted"""
+
+
+_BOOLEAN = {"type": "fixed", "name": f"{PREFIX}Boolean", "size": 1, "logicalType": f"{PREFIX}boolean"}
 
 
 class Prepared(NamedTuple):
@@ -125,6 +129,8 @@ class _Walk(Struct, kw_only=True):
     _made: dict[str, _Part] = field(default_factory=dict)
     _open: dict[str, int] = field(default_factory=dict)
     """records that are being prepared -> number of unions, arrays and maps around each"""
+    _boolean: _Part = _Part(_BOOLEAN, 1, 1)
+    """definition of the type of booleans; once it is used, its name"""
     _within: int = 0
     _branches: int = 0
 
@@ -150,7 +156,7 @@ class _Walk(Struct, kw_only=True):
         if not isinstance(kind, str):
             return self.part(kind, namespace, is_item=is_item)
         if kind in PRIMITIVES:
-            return _primitive(kind, schema, is_item=is_item, typed=self.typed, raw=self.raw)
+            return self._primitive(kind, schema, is_item=is_item)
         if kind in _INNER:
             self._within += 1
             inner = self.part(schema[_INNER[kind]], namespace, is_item=kind == "array")
@@ -160,6 +166,12 @@ class _Walk(Struct, kw_only=True):
             return self._named(kind, schema, namespace)
         return self._of_name(kind, namespace, is_item=is_item)
 
+    def _primitive(self, kind: str, schema: Mapping[str, Any], *, is_item: bool) -> _Part:
+        if kind != "boolean":
+            return _primitive(kind, schema, is_item=is_item, typed=self.typed, raw=self.raw)
+        part, self._boolean = self._boolean, _Part(_BOOLEAN["name"], 1, 1)
+        return part
+
     def _branch(self, name: str, part: _Part) -> _Part:
         self._branches += 1
         fields = [{"name": name, "type": part.schema}]
@@ -167,7 +179,7 @@ class _Walk(Struct, kw_only=True):
 
     def _of_name(self, name: str, namespace: str, *, is_item: bool) -> _Part:
         if name in PRIMITIVES:
-            return _primitive(name, {}, is_item=is_item, typed=self.typed, raw=self.raw)
+            return self._primitive(name, {}, is_item=is_item)
         for full in (full_name(name, namespace), name):
             if full in self._made:
                 return self._made[full]

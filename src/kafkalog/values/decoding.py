@@ -24,7 +24,9 @@ class DecodedValue(Struct, frozen=True, kw_only=True):
     """A decoded key or value, or the reason why it cannot be decoded."""
 
     value: object = None
-    """JSON value; None for null, and if `problem` is not None"""
+    """JSON value; a number in it that a double would change is a `Decimal`.  None for null, and if `problem` is not
+    None.
+    """
     schema: Schema | None = None
     """schema that it was written with; None for JSON and text without a schema"""
     problem: str | None = None

@@ -1,26 +1,38 @@
-"""JSON, with a JSON Schema or without any schema: what it says, or a reason why it would not be said exactly.
+"""JSON, with a JSON Schema or without any schema: its value, and text of values with all digits of their numbers.
 
-A value is not checked against its JSON Schema: the bytes say what they say.
+A value is not checked against its JSON Schema.
 """
 
 from __future__ import annotations
 
 import json
-import math
+from collections.abc import Callable
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from kafkalog.values.payloads import LARGEST_PAYLOAD, MOST_LEVELS, UndecodableError, check_levels
 
-__all__ = ["JsonDecoder", "json_or_none", "parsed_json"]
+__all__ = ["JsonDecoder", "exact_json", "json_or_none", "parsed_json"]
 
 _BEGINNINGS = (b"{", b"[")
+_CONTEXT = Context(traps=[InvalidOperation])
+"""The caller's own context may turn what no decimal has into NaN."""
 
 
-def _float(text: str) -> float:
+def _number(text: str) -> float | Decimal:
+    """Double of a number with a fraction or an exponent; a `Decimal` if the double's shortest text is another number.
+
+    Raises `ValueError` for an exponent that no decimal has.
+    """
     number = float(text)
-    if math.isinf(number):
-        raise ValueError("beyond a double")
-    return number
+    shortest = repr(number)
+    if shortest == text:
+        return number
+    try:
+        exact = Decimal(text, _CONTEXT)
+    except InvalidOperation:
+        raise ValueError("an exponent is too large") from None
+    return number if exact == Decimal(shortest) else exact
 
 
 def _constant(text: str) -> object:
@@ -34,11 +46,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-_parse = json.JSONDecoder(parse_float=_float, parse_constant=_constant, object_pairs_hook=_unique).decode
+_parse = json.JSONDecoder(parse_float=_number, parse_constant=_constant, object_pairs_hook=_unique).decode
 
 
 def parsed_json(data: bytes) -> Any:
-    """Parse JSON; raises `ValueError` if it is invalid, or cannot be written again without a loss."""
+    """Parse JSON; numbers that a double would change are `Decimal`.  Raises `ValueError` if it is invalid, or cannot be
+    written again without a loss.
+    """
     if len(data) > LARGEST_PAYLOAD:
         raise ValueError("too large")
     try:
@@ -61,6 +75,27 @@ def json_or_none(data: bytes) -> Any:
         return parsed_json(data)
     except ValueError:
         return None
+
+
+def exact_json(encode: Callable[[Any], str]) -> Callable[[Any], str]:
+    """Function that writes JSON as `encode` (of a `json.JSONEncoder` with compact separators) does, and each `Decimal`
+    as a number with all its digits.
+    """
+
+    def inner(value: Any) -> str:
+        if isinstance(value, Decimal):
+            return str(value)
+        if isinstance(value, dict):
+            return "{" + ",".join(f"{encode(name)}:{inner(each)}" for name, each in value.items()) + "}"
+        return f"[{','.join(map(inner, value))}]" if isinstance(value, list) else encode(value)
+
+    def text(value: Any) -> str:
+        try:
+            return encode(value)
+        except TypeError:  # a Decimal is rare
+            return inner(value)
+
+    return text
 
 
 class JsonDecoder:

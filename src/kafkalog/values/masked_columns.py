@@ -7,17 +7,20 @@ import json
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkalog.values.json_values import json_or_none
+from kafkalog.values.json_values import exact_json, json_or_none
 from kafkalog.values.masking import MASKED, masked
 from kafkalog.values.payloads import UndecodableError
 
 __all__ = ["masked_column", "masked_texts"]
 
-_dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_dumps = exact_json(json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode)
 
 
 def masked_column(column: pa.Array, names: frozenset[str]) -> pa.Array:
-    """Fields and map entries of these names are `MASKED` where they are text, and null where they are anything else."""
+    """Fields and map entries of these names are `MASKED` where they are text, and null where they are anything else.
+
+    They are `MASKED` in text that is a JSON object or array too, as Protobuf's `Struct` is.
+    """
     kind = column.type
     if pa.types.is_struct(kind):
         if not len(kind):
@@ -32,6 +35,8 @@ def masked_column(column: pa.Array, names: frozenset[str]) -> pa.Array:
         return _as_before(column, pa.ListArray.from_arrays(_offsets(column), values, kind, mask=column.is_null()))
     if pa.types.is_map(kind):
         return _map(column, names)
+    if pa.types.is_string(kind) and pc.any(pc.match_substring_regex(column, r"^[ \t\r\n]*[\[{]")).as_py():
+        return pa.array([text and _masked_inside(text, names) for text in column.to_pylist()], kind)
     return column
 
 
@@ -44,11 +49,28 @@ def masked_texts(column: pa.Array, names: frozenset[str]) -> tuple[pa.Array, lis
         if text is not None:
             value = json_or_none(text.encode("utf-8", "surrogatepass"))
             try:
-                shown = masked(text if value is None else value, names)
+                if value is None:
+                    masked(_unquoted(text), names)
+                shown = text if value is None else masked(value, names)
             except UndecodableError:
                 lost.append(row)
         found.append(shown if shown is None or isinstance(shown, str) else _dumps(shown))
     return pa.array(found, column.type), lost
+
+
+def _masked_inside(text: str, names: frozenset[str]) -> str:
+    value = json_or_none(text.encode())
+    shown = masked(value, names)
+    return text if shown == value else _dumps(shown)
+
+
+def _unquoted(text: str) -> str:
+    """Value of a JSON string; other text as it is."""
+    try:
+        value = json.loads(text) if text.startswith('"') else text
+    except ValueError:
+        return text
+    return str(value)
 
 
 def _hidden(column: pa.Array) -> pa.Array:

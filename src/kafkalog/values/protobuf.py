@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +26,10 @@ _LONGEST_PATH = (_MOST_INDEXES + 1) * _LONGEST_VARINT
 _WELL_KNOWN = "google.protobuf."
 _WRAPPERS = {f"{_WELL_KNOWN}{kind}Value" for kind in (
     "Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")}  # fmt: skip
+_VALUE = f"{_WELL_KNOWN}Value"
 _SPECIAL = {f"{_WELL_KNOWN}{name}" for name in ("Timestamp", "Duration", "FieldMask", "Struct", "Value", "ListValue")}
+
+_dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def _varints(data: bytes) -> Iterator[tuple[int, int]]:
@@ -78,9 +82,16 @@ class ProtobufDecoder:
         self._fits: set[tuple[Any, Any]] = set()
         self._shapes: dict[Any, list[tuple[Any, bool, Callable[[Any], object] | None]]] = {}
         self._left = 0
+        self._values_as_text = False
 
-    def decode(self, payload: bytes, path: bytes = b"", *, read_as: Any = None) -> object:
-        """Decode a payload, as `PayloadDecoder` says; `read_as`: the class of a later version of its message."""
+    def decode(
+        self, payload: bytes, path: bytes = b"", *, read_as: Any = None, values_as_text: bool = False
+    ) -> object:
+        """Decode a payload, as `PayloadDecoder` says.
+
+        `read_as`: the class of a later version of its message.  `values_as_text`: a google.protobuf.Value is JSON text,
+        so that null is not a missing value, and a number not a string of its digits.
+        """
         if len(payload) > LARGEST_PAYLOAD:
             raise UndecodableError(f"it is larger than {LARGEST_PAYLOAD} bytes")
         if path:
@@ -99,7 +110,7 @@ class ProtobufDecoder:
             raise UndecodableError("it has fields that its Protobuf schema has not")
         if read_as is not None:
             message = self._as_later(payload, message, read_as)
-        self._left = MOST_VALUES
+        self._left, self._values_as_text = MOST_VALUES, values_as_text
         found = self._object(message)
         check_levels(found)
         return found
@@ -146,7 +157,8 @@ class ProtobufDecoder:
             return self._scalar(kind.fields_by_name["value"])(message.value)
         if kind.full_name in _SPECIAL:
             try:
-                return json_format.MessageToDict(message)
+                special: object = json_format.MessageToDict(message)
+                return _dumps(special) if self._values_as_text and kind.full_name == _VALUE else special
             except (ValueError, TypeError, RecursionError, json_format.Error):
                 raise UndecodableError("a value of a type of Google's is out of its range") from None
         found: dict[str, object] = {}

@@ -6,6 +6,7 @@ A value that cannot be decoded is null, with its bytes and the reason in columns
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -184,12 +185,13 @@ class DecodedReader:
         problems: dict[str, tuple[int, int | None]] = {}
         for batch in self._reader:
             yield self._decoded(batch, problems)
-        if self._findings is not None:
-            for detail, (count, offset) in problems.items():
-                told = f"{counted(count, 'record')} not decoded: {detail}"
-                self._findings.append(
-                    Finding.of(FindingCode.VALUE_UNDECODABLE, None, offset, told, self._path)
-                )
+        for detail, (count, offset) in problems.items():
+            told = f"{counted(count, 'record')} not decoded: {detail}"
+            finding = Finding.of(FindingCode.VALUE_UNDECODABLE, None, offset, told, self._path)
+            if self._findings is not None:
+                self._findings.append(finding)
+            else:  # who selects other columns sees no reasons
+                warnings.warn(str(finding), RuntimeWarning, stacklevel=2)
 
     def _decoded(self, batch: pa.RecordBatch, problems: dict[str, tuple[int, int | None]]) -> pa.RecordBatch:
         headers = headers_of(batch) if self._columns else None

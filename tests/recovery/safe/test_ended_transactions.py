@@ -11,8 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog import open_partition
 from kafkalog.codec.index_files import decode_producer_snapshot
+from kafkalog.codec.scanner import Scanner
+from kafkalog.log.disk.files import FileSource
 from kafkalog.recovery import Recovery, plan, recover
+from kafkalog.recovery.rebuilding import IndexRebuild, rebuild_indexes
 from testkit.recorded.fixture_data import broker_case
 
 CASE = broker_case("4.1.1", "txn")
@@ -127,3 +131,46 @@ def test_where_a_segment_ends_is_not_known(original: Path, tmp_path: Path) -> No
     root = damage(original, tmp_path / "data", end=1 << 20)
     recover(Recovery(at=AT_ONCE, mode="salvage"), root)
     assert opened(root, END) == {**opened(original, END), 3: 114, 4: 111}
+
+
+def committed(root: Path, name: str) -> tuple[list[int], list[tuple[int, int, int]], int]:
+    """What readers of committed data get: offsets, aborted transactions, and where they stop."""
+    partition = open_partition(root / name)
+    aborted = [(each.producer_id, each.first_offset, each.last_offset) for each in partition.aborted_transactions()]
+    offsets = [record.offset for record in partition.records(isolation_level="read_committed")]
+    return offsets, aborted, partition.last_stable_offset()
+
+
+@pytest.mark.parametrize(
+    "name", ["sensors-0-0", *(pytest.param(each, marks=pytest.mark.recorded) for each in ("sensors-0-1", PARTITION))]
+)
+def test_readers_of_committed_data_do_not_notice_that_a_marker_is_lost(
+    name: str, original: Path, tmp_path: Path
+) -> None:
+    """Each marker in turn. The transaction of a marker at the end of a segment stays open, because it is not known
+    whether another segment followed; that of one in the last segment does, as no snapshot is behind it.
+    """
+    partition = open_partition(original / name)
+    by_segment = [list(Scanner(FileSource(segment.path))) for segment in partition.segments[:-1]]
+    expected = committed(original, name)
+    tried = 0
+    for segment, batches in zip(partition.segments, by_segment, strict=False):
+        for batch in batches[:-1]:
+            if not batch.header.is_control:
+                continue
+            tried += 1
+            root = tmp_path / str(batch.header.first_offset)
+            shutil.copytree(original / name, root / name)
+            log = file_of(root, name, segment.base_offset)
+            content = bytearray(log.read_bytes())
+            content[batch.position : batch.position + batch.size] = bytes(batch.size)
+            log.write_bytes(content)
+            recover(Recovery(at=AT_ONCE, mode="salvage", full=True), root)
+            assert committed(root, name) == expected, batch.header
+            rebuild_indexes(IndexRebuild(at=AT_ONCE), root)
+            assert committed(root, name) == expected, batch.header
+    assert tried >= 20
+
+
+def file_of(root: Path, name: str, offset: int) -> Path:
+    return root / name / f"{offset:020}.log"

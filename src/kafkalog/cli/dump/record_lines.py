@@ -17,6 +17,7 @@ from kafkalog.codec.control import end_transaction_marker, parse_control_key
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.model import BatchHeader, Record, RecordBatch
 from kafkalog.log.reading.batch_words import batch_words
+from kafkalog.values.json_values import exact_json
 from kafkalog.words.escapes import escape_controls
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Checksum(NamedTuple):
     is_valid: bool
 
 
-_dumps = json.JSONEncoder(separators=(",", ":")).encode
+_dumps = exact_json(json.JSONEncoder(separators=(",", ":")).encode)
 _texts = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 

@@ -23,8 +23,9 @@ from kafkalog.log.directories.inventory import Inventory, open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource, PathLike
 from kafkalog.log.disk.unchanged import SETTLED_NS
+from kafkalog.log.reading.known_ends import known_transactions
 from kafkalog.log.reading.opened_below import opened_below_start, start_of_state
-from kafkalog.log.reading.transactions import TransactionTracker, why_it_ends
+from kafkalog.log.reading.transactions import KnownTransactions, TransactionTracker, why_it_ends
 from kafkalog.log.walk.batches import Passed
 from kafkalog.log.walk.cursor import ENDING, Cursor
 from kafkalog.log.walk.segment import Segment
@@ -164,7 +165,7 @@ class Follower:
         why = why_it_ends(open_first_offsets, self._end, partition.log_start_offset)
         return Followed(partition, self._end, first_open, aborted, self._unread, why, self._damaged_from)
 
-    def _catch_up(self, partition: Partition, *, is_settled: bool) -> None:
+    def _catch_up(self, partition: Partition, *, is_settled: bool, known: KnownTransactions | None = None) -> None:
         segments = partition.segments
         last = segments[-1]
         mark = self._mark
@@ -176,7 +177,8 @@ class Follower:
             mark, marked_segment = None, None
             if self._follows_transactions:
                 self._from = start_of_state(partition) or 0
-                self._tracker.begin(opened_below_start(partition, self._limits))
+                self._tracker.begin(opened_below_start(partition, self._limits), known)
+        begins = mark is None
         self._end = max(last.base_offset, mark.next_offset if mark is not None else 0)
         if not self._follows_transactions:
             begin = mark.end if mark is not None and marked_segment is last else None
@@ -186,6 +188,12 @@ class Follower:
         for segment, following in zip_longest(remaining, remaining[1:]):
             begin = mark.end if mark is not None and segment is marked_segment else 0
             self._read(segment, begin, following.base_offset if following else None, is_settled=is_settled)
+        if begins and known is None:
+            tracker = self._tracker
+            known = known_transactions(partition, tracker.aborted, tracker.open_first_offsets, self._limits)
+            if known is not None:
+                self._forget()
+                self._catch_up(partition, is_settled=is_settled, known=known)
 
     @staticmethod
     def _still_there(mark: _Mark, segment: Segment) -> bool:

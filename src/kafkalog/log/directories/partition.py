@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
     from kafkalog.log.reading.fetch import Chunk
     from kafkalog.log.reading.records import RecordReader
-    from kafkalog.log.reading.transactions import Transactions
+    from kafkalog.log.reading.transactions import KnownTransactions, Transactions, TransactionTracker
 
 __all__ = [
     "Look", "OffsetAndTimestamp", "Partition", "first_since", "looking_for_timestamp", "open_live", "open_partition",
@@ -273,18 +273,13 @@ class Partition:
         return self._derive_transactions(DEFAULT_LIMITS)
 
     def _derive_transactions(self, limits: Limits, *, through_damage: bool = False) -> Transactions:
-        from kafkalog.log.reading.opened_below import opened_below_start, start_of_state
-        from kafkalog.log.reading.transactions import Transactions, TransactionTracker
+        from kafkalog.log.reading.known_ends import known_transactions
+        from kafkalog.log.reading.transactions import Transactions
 
-        tracker = TransactionTracker(limits)
-        tracker.begin(opened_below_start(self, limits))
-        end = self.segments[0].base_offset if self.segments else 0
-        way = SKIP if through_damage else STOP
-        reader = self.batches(start_offset=start_of_state(self), on_damage=way, limits=limits)
-        for found in tracker.follow(reader):
-            end = max(end, found.header.next_offset if isinstance(found, RecordBatch) else found.next_offset)
-        if self.segments and reader.stop is StopReason.END:
-            end = max(end, self.segments[-1].base_offset)
+        tracker, end = self._track_transactions(limits, through_damage, None)
+        known = known_transactions(self, tracker.aborted, tracker.open_first_offsets, limits)
+        if known is not None:
+            tracker, end = self._track_transactions(limits, through_damage, known)
         undecided = tuple(tracker.undecided)
         first_offsets = dict(tracker.open_first_offsets)
         for each in () if through_damage else undecided:  # a producer may have begun another one since
@@ -293,6 +288,24 @@ class Partition:
         return Transactions(
             tuple(tracker.aborted), first_offsets, end, tuple(tracker.findings), undecided, self.log_start_offset
         )
+
+    def _track_transactions(
+        self, limits: Limits, through_damage: bool, known: KnownTransactions | None
+    ) -> tuple[TransactionTracker, int]:
+        """Return the state of transactions at the end of what is read, and the offset after it."""
+        from kafkalog.log.reading.opened_below import opened_below_start, start_of_state
+        from kafkalog.log.reading.transactions import TransactionTracker
+
+        tracker = TransactionTracker(limits)
+        tracker.begin(opened_below_start(self, limits), known)
+        end = self.segments[0].base_offset if self.segments else 0
+        way = SKIP if through_damage else STOP
+        reader = self.batches(start_offset=start_of_state(self), on_damage=way, limits=limits)
+        for found in tracker.follow(reader):
+            end = max(end, found.header.next_offset if isinstance(found, RecordBatch) else found.next_offset)
+        if self.segments and reader.stop is StopReason.END:
+            end = max(end, self.segments[-1].base_offset)
+        return tracker, end
 
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
         """Return all aborted transactions in the order of their markers, according to the log itself."""

@@ -6,22 +6,33 @@ transaction that only those batches show is not open after a start, and consumer
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.index_files import read_producer_snapshot
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import parse_segment_file
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.reading.readable import ReadablePartition
+from kafkalog.log.storage.producers.evidence import opened_of
 
-__all__ = ["opened_below_start", "start_of_state"]
+__all__ = ["LoadedSnapshot", "WithSnapshots", "opened_below_start", "snapshot_of_start", "start_of_state"]
 
 
-class _WithSnapshots(ReadablePartition, Protocol):
+class WithSnapshots(ReadablePartition, Protocol):
+    """A partition with its producer snapshots."""
+
     @property
     def snapshots(self) -> tuple[str, ...]:
         """Paths of the producer snapshots, by offset."""
+
+
+class LoadedSnapshot(NamedTuple):
+    """Producers at an offset, from a producer snapshot."""
+
+    offset: int
+    entries: tuple[ProducerEntry, ...]
 
 
 def start_of_state(partition: ReadablePartition) -> int | None:
@@ -30,9 +41,19 @@ def start_of_state(partition: ReadablePartition) -> int | None:
     return partition.log_start_offset if partition.log_start_offset > begins else None
 
 
-def opened_below_start(partition: _WithSnapshots, limits: Limits = DEFAULT_LIMITS) -> dict[int, int]:
+def opened_below_start(partition: WithSnapshots, limits: Limits = DEFAULT_LIMITS) -> dict[int, int]:
     """Return the first offsets, by producer id, of transactions that began below the log start and are open according
     to the snapshot that a start would use. Empty if there is none.
+    """
+    loaded = snapshot_of_start(partition, limits)
+    start = partition.log_start_offset
+    opened = {} if loaded is None else opened_of(loaded.entries)
+    return {producer_id: first for producer_id, first in opened.items() if first < start}
+
+
+def snapshot_of_start(partition: WithSnapshots, limits: Limits = DEFAULT_LIMITS) -> LoadedSnapshot | None:
+    """Return the newest producer snapshot above the log start that can be read, which a start would use; None if there
+    is none.
     """
     start = partition.log_start_offset
     last = partition.segments[-1].base_offset if partition.segments else start
@@ -44,11 +65,8 @@ def opened_below_start(partition: _WithSnapshots, limits: Limits = DEFAULT_LIMIT
             continue
         try:
             with FileSource(path) as source:
-                return {
-                    entry.producer_id: entry.current_txn_first_offset
-                    for entry in read_producer_snapshot(source, source=path, limits=limits)
-                    if 0 <= entry.current_txn_first_offset < start
-                }
+                entries = tuple(read_producer_snapshot(source, source=path, limits=limits))
+                return LoadedSnapshot(parsed.base_offset, entries)
         except (FormatError, StorageError):
             continue  # a start deletes it, and takes the one before
-    return {}
+    return None

@@ -45,7 +45,10 @@ if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun
     from kafkalog.log.walk.batches import BatchReader, Passed
 
-__all__ = ["AbortedFilter", "StaysOpen", "TransactionTracker", "Transactions", "Undecided", "marker_of", "why_it_ends"]
+__all__ = [
+    "AbortedFilter", "KnownTransactions", "StaysOpen", "TransactionTracker", "Transactions", "Undecided", "marker_of",
+    "why_it_ends",
+]  # fmt: skip
 
 _PATIENCE_NS = 60_000_000_000
 """Time after which a coordinator ends a transaction, in ns (`transaction.timeout.ms`)."""
@@ -146,6 +149,16 @@ class StaysOpen:
         return f"{name}: {why}"
 
 
+class KnownTransactions(Struct, frozen=True):
+    """State of transactions at `offset`, below which end markers are lost, see `known_ends`."""
+
+    offset: int
+    aborted: tuple[AbortedTransaction, ...]
+    """in the order of their markers"""
+    opened: dict[int, int]
+    """first offset by producer id"""
+
+
 class TransactionTracker:
     """State of transactions, to be given the batches of a partition in order. Memory grows only with open and aborted
     transactions.
@@ -156,15 +169,27 @@ class TransactionTracker:
         self._open: dict[int, int] = {}
         self._earliest: list[tuple[int, int]] = []
         self._reached = 0
+        self._known: KnownTransactions | None = None
         self.aborted: list[AbortedTransaction] = []
         self.undecided: list[Undecided] = []
         self.findings: list[Finding] = []
 
-    def begin(self, opened: Mapping[int, int]) -> None:
-        """Add transactions that were open before the first batch, as first offsets by producer id."""
-        self._open |= opened
+    def begin(self, opened: Mapping[int, int], known: KnownTransactions | None = None) -> None:
+        """Add transactions that were open before the first batch, as first offsets by producer id. What is `known` at
+        an offset replaces what follows from the batches below.
+        """
+        self._known = known
+        self._set_open({**self._open, **opened})
+
+    def _set_open(self, opened: Mapping[int, int]) -> None:
+        self._open = dict(opened)
         self._earliest = [(first, producer_id) for producer_id, first in opened.items()]
         heapq.heapify(self._earliest)
+
+    def _load(self, known: KnownTransactions) -> None:
+        self._known = None
+        self.aborted = list(known.aborted)
+        self._set_open(known.opened)
 
     def follow(self, reader: BatchReader, *, end: int = NO_END) -> Iterator[BatchRun | RecordBatch]:
         """Yield everything that the reader yields, and update the state from sound batches below `end` and from all
@@ -187,6 +212,15 @@ class TransactionTracker:
 
     def take(self, found: BatchRun | RecordBatch, segment: Segment | None = None, *, end: int = NO_END) -> None:
         """Process a batch or run. Offsets that were already seen open and end nothing."""
+        known = self._known
+        if known is not None and not isinstance(found, RecordBatch):
+            split = int(found["base_offset"].searchsorted(known.offset))
+            if 0 < split < len(found):
+                self.take(found.part(0, split), segment, end=end)
+                found = found.part(split, len(found))
+        first = found.header.first_offset if isinstance(found, RecordBatch) else int(found["base_offset"][0])
+        if known is not None and first >= known.offset:
+            self._load(known)
         if isinstance(found, RecordBatch):
             batches, reached = iter((found,)), found.header.next_offset
         else:
@@ -195,6 +229,8 @@ class TransactionTracker:
             if self._reached <= batch.last_offset and batch.header.first_offset < end:
                 self.feed(batch, segment)
         self._reached = max(self._reached, min(reached, end))
+        if self._known is not None and self._reached >= self._known.offset:
+            self._load(self._known)
 
     def damaged(self, passed: Passed) -> None:
         """Process damage, in which every open transaction may have ended. If a transaction index lists its end there,

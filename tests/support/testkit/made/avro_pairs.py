@@ -189,13 +189,13 @@ class _Made:
             if is_default:
                 inner = [each.decode("iso-8859-1") if isinstance(each, bytes) else each for each in inner]
             return inner if kind == "array" else {f"k{number}": each for number, each in enumerate(inner)}
-        return self._plain(kind, schema)
+        return self._plain(kind, schema, is_default=is_default)
 
-    def _plain(self, kind: str, schema: Any) -> Any:
+    def _plain(self, kind: str, schema: Any, *, is_default: bool) -> Any:
         if kind == "null":
             return None
         if kind == "boolean":
-            return self._random.random() < 0.5
+            return self._random.random() < 0.5 if is_default else self._random.choice([b"\0", b"\1", b"\2", b"\xff"])
         if kind in _NUMBERS:
             if isinstance(schema, dict) and "logicalType" in schema:
                 return self._random.randint(0, 86_399_999) // (10_000 if schema["logicalType"] == "date" else 1)
@@ -225,17 +225,21 @@ def _full(schema: Any) -> str:
     return str(schema["name"]) if isinstance(schema, dict) and schema["type"] == "record" else ""
 
 
-def _without_logical(schema: Any) -> Any:
+def _to_write(schema: Any, defined: list[str]) -> Any:
+    """The schema without logical types, and with booleans as fixed types of one byte, which can be any byte."""
     if isinstance(schema, list):
-        return [_without_logical(each) for each in schema]
+        return [_to_write(each, defined) for each in schema]
+    if schema == "boolean":
+        defined.append(f"Boolean{len(defined)}")
+        return {"type": "fixed", "name": defined[-1], "size": 1}
     if not isinstance(schema, dict):
         return schema
     made = {name: each for name, each in schema.items() if name != "logicalType"}
     for name in ("type", "items", "values"):
         if name in made:
-            made[name] = _without_logical(made[name])
+            made[name] = _to_write(made[name], defined)
     if "fields" in made:
-        made["fields"] = [{**each, "type": _without_logical(each["type"])} for each in made["fields"]]
+        made["fields"] = [{**each, "type": _to_write(each["type"], defined)} for each in made["fields"]]
     return made
 
 
@@ -244,7 +248,7 @@ def pair_of(seed: int) -> tuple[Any, Any, list[bytes]]:
     made = _Made(seed)
     writer = made.schema()
     reader = made.later(copy.deepcopy(writer))
-    plain = fastavro.parse_schema(_without_logical(copy.deepcopy(writer)))
+    plain = fastavro.parse_schema(_to_write(copy.deepcopy(writer), []))
     payloads = []
     for _ in range(3):
         stream = io.BytesIO()

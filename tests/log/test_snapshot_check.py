@@ -17,8 +17,8 @@ from kafkalog.codec.index_files import decode_producer_snapshot, encode_producer
 from kafkalog.codec.model import ProducerEntry, RecordBatch
 from kafkalog.codec.scanner import Scanner
 from kafkalog.log.disk.files import FileSource
+from kafkalog.log.storage.producers.snapshot_check import OpenWithoutGap, SnapshotCheck
 from kafkalog.recovery import Recovery, plan, recover
-from kafkalog.recovery.checks.producer_snapshots import OpenWithoutGap, SnapshotCheck
 from testkit.recorded.fixture_data import broker_case
 
 CASE = broker_case("4.1.1", "txn")

@@ -1,0 +1,83 @@
+"""Find how transactions ended whose end markers are lost, from the producer snapshot and the transaction indexes.
+
+If records are missing between others, batches do not tell whether a transaction that began before them has ended: by
+batches alone it stays open, or ends with the marker of its producer's next transaction. A start of a broker loads the
+newest producer snapshot, and a consumer's fetch reads the transaction indexes. They are believed only if all batches
+that are left agree with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import NO_END, AbortedTransaction, RecordBatch
+from kafkalog.codec.names import FileKind
+from kafkalog.log.disk.files import FileSource
+from kafkalog.log.reading.opened_below import WithSnapshots, snapshot_of_start, start_of_state
+from kafkalog.log.reading.transactions import KnownTransactions
+from kafkalog.log.storage.producers.evidence import Evidence, are_same, ended_since, lost_markers, opened_of
+from kafkalog.log.storage.producers.listed_aborted import listed_aborted
+from kafkalog.log.walk.batches import BatchReader
+from kafkalog.log.walk.segment import Segment
+
+if TYPE_CHECKING:
+    from kafkalog.codec.headers.runs import BatchRun
+
+__all__ = ["known_transactions"]
+
+
+def known_transactions(
+    partition: WithSnapshots,
+    aborted: Sequence[AbortedTransaction],
+    opened: dict[int, int],
+    limits: Limits = DEFAULT_LIMITS,
+) -> KnownTransactions | None:
+    """Return the transactions as the files beside the log know them, if they know more than its batches, from which
+    `aborted` and `opened` were derived. None if both agree, or if the files are missing, damaged or contradicted.
+    """
+    snapshot = snapshot_of_start(partition, limits)
+    if snapshot is None or not snapshot.entries:
+        return None
+    listed = _listed(partition.segments, snapshot.offset)
+    if listed is None:
+        return None
+    start = start_of_state(partition) or 0
+    derived = [entry for entry in aborted if entry.last_offset < snapshot.offset]
+    known = [entry for entry in listed if entry.last_offset >= start]
+    if are_same(derived, known) and not ended_since(opened, snapshot.entries, snapshot.offset):
+        return None
+    lost = lost_markers(derived, known)
+    if lost is None:
+        return None
+    evidence = Evidence(snapshot.entries, snapshot.offset, lost)
+    reader = BatchReader(partition.segments, start_offset=start_of_state(partition), limits=limits)
+    if not evidence.holds_in(_with_bases(reader)) or evidence.is_a_segment_short:
+        return None
+    return KnownTransactions(snapshot.offset, tuple(listed), opened_of(snapshot.entries))
+
+
+def _with_bases(reader: BatchReader) -> Iterator[tuple[int, BatchRun | RecordBatch]]:
+    for found in reader.by_run():
+        yield 0 if reader.segment is None else reader.segment.base_offset, found
+
+
+def _listed(segments: Sequence[Segment], end: int) -> list[AbortedTransaction] | None:
+    """Return the aborted transactions that the indexes of the segments below `end` list; None if one is damaged."""
+    listed: list[AbortedTransaction] = []
+    for segment, behind in zip_longest(segments, segments[1:]):
+        path = segment.files.get(FileKind.TRANSACTION_INDEX)
+        if path is None or segment.base_offset >= end:
+            continue
+        try:
+            with FileSource(path) as source:
+                entries = listed_aborted(source, segment.base_offset, NO_END if behind is None else behind.base_offset)
+        except (FileNotFoundError, StorageError):
+            return None
+        if entries is None:
+            return None
+        listed.extend(entry for entry in entries if entry.last_offset < end)
+    return listed
