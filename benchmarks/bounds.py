@@ -36,8 +36,9 @@ from support.jvm import Jvms
 from support.machine import machine
 
 from kafkalog import RecordFilter
-from kafkalog.codec import Codec, thresholds
-from kafkalog.codec.memory import own_pages
+from kafkalog.codec import Codec
+from kafkalog.codec.common.memory import own_pages
+from kafkalog.codec.native import thresholds
 from kafkalog.log import open_partition
 
 COLUMNS = ["key", "value", "offset", "timestamp", "headers"]

@@ -28,11 +28,12 @@ from support.rows import OURS, Row, table
 from support.timing import Run, timed
 
 import kafkalog
-from kafkalog.codec import Codec, thresholds
+from kafkalog.codec import Codec
 from kafkalog.codec.columnar.decompressed import decompress_together
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.encode.columns import build_batches
-from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import RecordBatch
+from kafkalog.codec.native import thresholds
 from kafkalog.log import open_partition
 
 COLUMNS = ["key", "value", "offset", "timestamp", "headers"]

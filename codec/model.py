@@ -15,10 +15,7 @@ from msgspec import Struct
 from kafkalog.classes import dataclass
 from kafkalog.codec import derive
 from kafkalog.codec.common.quickly import quickly
-from kafkalog.codec.compression.specs import LAST_CODECS, Codec
-from kafkalog.codec.layout import legacy_message, record_batch
-from kafkalog.codec.layout.attributes import ATTRIBUTES_V1, ATTRIBUTES_V2
-from kafkalog.codec.sentinels import (
+from kafkalog.codec.common.sentinels import (
     MICROSECONDS,
     NO_END,
     NO_OFFSET,
@@ -28,6 +25,9 @@ from kafkalog.codec.sentinels import (
     NO_SEQUENCE,
     NO_TIMESTAMP,
 )
+from kafkalog.codec.compression.specs import LAST_CODECS, Codec
+from kafkalog.codec.layout import legacy_message, record_batch
+from kafkalog.codec.layout.attributes import ATTRIBUTES_V1, ATTRIBUTES_V2
 
 __all__ = [
     "BATCH",

@@ -7,7 +7,7 @@ writes their table from the stub beside this file.
 if __name__ != "kafkalog.recovery":
     raise ImportError("this folder is kafkalog.recovery; import that name")
 
-from kafkalog.codec.lazily import lazily
+from kafkalog.codec.common.lazily import lazily
 
 _NAMES = {
     ".act.history": ["RunInfo", "RunState", "runs"],

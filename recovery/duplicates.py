@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import RecoveryRefused
-from kafkalog.codec.findings import Severity
+from kafkalog.codec.common.errors import RecoveryRefused
+from kafkalog.codec.common.findings import Severity
+from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
-from kafkalog.codec.wording import counted
 from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.decide.plan import Plan

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import structs
 
-from kafkalog.codec.arguments import check_fields
+from kafkalog.codec.common.arguments import check_fields
 from kafkalog.codec.common.options import Option
 from kafkalog.log.directories.workers import OnProgress
 from kafkalog.log.disk.files import PathLike

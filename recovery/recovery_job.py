@@ -9,7 +9,7 @@ from msgspec import structs
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Advice, Ask
-from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.log.directories.workers import Workers
 from kafkalog.recovery.act.job import Job, carry_out, execute
 from kafkalog.recovery.act.journal import JOURNAL

@@ -10,8 +10,8 @@ from msgspec import structs
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Advice, Ask
+from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.codec.common.shapes import plain, shaped
-from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.names import PARTITION_METADATA
 from kafkalog.recovery.act.journal import LossOfRun
 from kafkalog.recovery.act.runner import CompletedRuns

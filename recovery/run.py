@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import structs
 
-from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.log.directories.workers import OnProgress, Workers
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.job import keeping_in

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.log.directories.selection import ALL
 from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.facts.brokers import facts_of_each

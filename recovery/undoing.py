@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Advice, Ask
-from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
 from kafkalog.log.disk.files import PathLike, exists

@@ -5,9 +5,9 @@ This is the only such check, for every recovery that writes a marker; it examine
 
 from __future__ import annotations
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.files.text import NEW_CLEAN_SHUTDOWN, encode_clean_shutdown
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
-from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, encode_clean_shutdown
 from kafkalog.log.directories.workers import Workers
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.checks.verify import verify

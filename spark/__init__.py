@@ -21,7 +21,7 @@ def register(spark: "SparkSession") -> None:
 
     Does nothing if PySpark 4.0 has found it already, which raises an error where later versions replace it.
     """
-    from kafkalog.codec.extras import needed
+    from kafkalog.codec.common.extras import needed
 
     with needed("the data source", "spark"):
         from kafkalog.spark.source import KafkaLogSource
@@ -38,7 +38,7 @@ def register(spark: "SparkSession") -> None:
 def __getattr__(name: str) -> Any:
     """Import the jobs over many directories on demand, since every Python process of Spark imports this module."""
     if name in ("recover_many", "verify_many"):
-        from kafkalog.codec.extras import needed
+        from kafkalog.codec.common.extras import needed
 
         with needed(name, "spark"):
             from kafkalog.spark import fleet

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.types import StructType, TimestampType
 
-from kafkalog.codec.batch_fields import BATCH_FIELDS, POSITION
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import without_surrogates
+from kafkalog.codec.rules.batch_fields import BATCH_FIELDS, POSITION
 from kafkalog.log import Partition
 from kafkalog.log.reading.batch_words import batch_words
 from kafkalog.log.walk.on_damage import SKIP

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 
 __all__ = ["EARLIEST", "LATEST", "Bound", "TopicPartition", "parse_bound", "parse_partitions", "refuse_in_batch"]
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from kafkalog.codec.errors import RecoveryRefused, UsageError
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.common.errors import RecoveryRefused, UsageError
+from kafkalog.codec.common.limits import MIB
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import (
     RECOVERY_POINT_CHECKPOINT,

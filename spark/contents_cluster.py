@@ -22,9 +22,9 @@ from kafkalog.cluster.transactions.transaction_lines import (
 from kafkalog.cluster.transactions.transactions import open_transactions, read_transactions
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.node_lines import znode_line
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.shapes import plain
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import Partition, open_all
 

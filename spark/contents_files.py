@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from msgspec import Struct
 
+from kafkalog.codec.common.errors import StorageError, UsageError
+from kafkalog.codec.common.findings import Finding, FindingJson, Severity
 from kafkalog.codec.common.shapes import plain, shaped
-from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.findings import Finding, FindingJson, Severity
 from kafkalog.codec.names import (
     CLEANER_OFFSET_CHECKPOINT,
     LEADER_EPOCH_CHECKPOINT,

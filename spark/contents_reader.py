@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.findings import Finding, Severity
 from kafkalog.log import open_all
 from kafkalog.log.disk.files import listed_once
 from kafkalog.spark import contents_files

@@ -20,8 +20,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kafkalog.codec.batch_fields import BATCH_FIELDS, POSITION, Kind
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.rules.batch_fields import BATCH_FIELDS, POSITION, Kind
 
 __all__ = ["SCHEMAS", "chosen"]
 

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.extras import needed
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.extras import needed
 from kafkalog.log.directories.inventory import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.spark.decoded import NOTHING_DECODED, DecodedPart, DecodedParts, spark_type

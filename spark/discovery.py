@@ -15,10 +15,10 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec.structs import replace
 
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.model import NO_END
-from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.directory import Wants, every
 from kafkalog.log.directories.follow import Follower
 from kafkalog.log.directories.inventory import open_all

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import astuple
 
-from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
-from kafkalog.codec.findings import BatchOutline, Severity, Unread
+from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, UsageError
+from kafkalog.codec.common.findings import BatchOutline, Severity, Unread
 from kafkalog.log.disk.files import PathLike
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafkalog.codec.findings import Finding
+    from kafkalog.codec.common.findings import Finding
 
 __all__ = ["recover_many", "verify_many"]
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.codec.model import AbortedTransaction
 from kafkalog.log.directories.follow import Follower, settled
 from kafkalog.log.directories.partition import Partition

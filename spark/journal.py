@@ -16,8 +16,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct, to_builtins
 
-from kafkalog.codec.errors import FormatError, RecoveryRefused
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.common.errors import FormatError, RecoveryRefused
+from kafkalog.codec.common.limits import MIB
 from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
 from kafkalog.log.directories.commits import COMMIT_JOURNAL, log_directory_of
 from kafkalog.log.disk import fs

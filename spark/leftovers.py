@@ -11,7 +11,7 @@ import time
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.log.directories.commits import work_directory
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import PathLike, scan_directory

@@ -15,8 +15,8 @@ from difflib import get_close_matches
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.log.disk.object_store import STORAGE_OPTIONS, StorageOptions
 from kafkalog.log.reading.consumer_view import ISOLATION_LEVELS, READ_UNCOMMITTED
 from kafkalog.spark.bounds import (

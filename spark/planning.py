@@ -12,7 +12,7 @@ from itertools import accumulate
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import NO_END, AbortedTransaction
 from kafkalog.log.reading.slices import Slice
 from kafkalog.log.walk.header_walk import Span

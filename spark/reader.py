@@ -16,13 +16,13 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import record_schema
+from kafkalog.codec.common.errors import FormatError, StorageError
+from kafkalog.codec.common.findings import Finding, FindingCode, FindingJson, Severity
+from kafkalog.codec.common.limits import MIB
 from kafkalog.codec.common.shapes import plain, shaped
-from kafkalog.codec.errors import FormatError, StorageError
-from kafkalog.codec.findings import Finding, FindingCode, FindingJson, Severity
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.common.wording import counted
 from kafkalog.codec.model import NO_END
 from kafkalog.codec.names import without_surrogates
-from kafkalog.codec.wording import counted
 from kafkalog.log.disk.held_files import HeldFiles
 from kafkalog.log.disk.remote_file import MissingFileError
 from kafkalog.log.reading.consumer_view import Telling

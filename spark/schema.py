@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
 from kafkalog.codec.columnar.schema import DEFAULT_COLUMNS, TYPES
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.spark.decoded import NOTHING_DECODED, DecodedParts
 from kafkalog.spark.options import Mode, ReadOptions
 

@@ -14,7 +14,7 @@ from functools import partial
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from kafkalog.codec.errors import FormatError, StorageError, UsageError
+from kafkalog.codec.common.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.model import BATCH, BatchHeader, RecordBatch
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import FileSource, scan_directory

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.spark.bounds import LATEST, TopicPartition
 from kafkalog.spark.followed import FollowedLogs, View, bytes_between, end_within
 from kafkalog.spark.reader import LogInputPartition, LogReader

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.spark.bounds import TopicPartition
 
 __all__ = ["Offsets", "from_json", "shared_out", "to_json"]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.spark.bounds import EARLIEST
 from kafkalog.spark.options import OF_A_STREAM, RECORDS, ReadOptions, parse_options, positive
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.names import parse_partition_directory, parse_segment_file
 from kafkalog.log.directories.inventory import Inventory
 from kafkalog.spark.bounds import TopicPartition

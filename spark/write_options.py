@@ -14,12 +14,12 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from kafkalog.codec.codec_names import as_codec
+from kafkalog.codec.common.errors import FormatError, UsageError
+from kafkalog.codec.common.limits import KIB
 from kafkalog.codec.compression.specs import SPECS
-from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.limits import KIB
+from kafkalog.codec.encode.codec_names import as_codec
+from kafkalog.codec.files.text import decode_uuid
 from kafkalog.codec.model import Codec
-from kafkalog.codec.text import decode_uuid
 from kafkalog.log.writing.column_partitions import COLUMN_PARTITIONERS
 from kafkalog.log.writing.config import LogConfig
 

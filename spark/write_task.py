@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.limits import MIB
 from kafkalog.log.writing.broker_directories import counts_in
 from kafkalog.log.writing.column_partitions import ColumnPartitions, Numbers
 from kafkalog.log.writing.partition_counts import PartitionCounts

@@ -14,7 +14,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.spark.commit import abandon, commit
 from kafkalog.spark.leftovers import clear_leftovers
 from kafkalog.spark.query_warnings import tell

@@ -9,7 +9,18 @@ from pathlib import Path
 
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.encode.batch import ProducerState
-from kafkalog.codec.index_files import TIME_ENTRY, encode_producer_snapshot
+from kafkalog.codec.files.index_files import TIME_ENTRY, encode_producer_snapshot
+from kafkalog.codec.files.text import (
+    NEW_CLEAN_SHUTDOWN,
+    LeaderEpoch,
+    OffsetCheckpointEntry,
+    PartitionMetadata,
+    encode_clean_shutdown,
+    encode_leader_epochs,
+    encode_offset_checkpoint,
+    encode_partition_metadata,
+    encode_uuid,
+)
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
@@ -22,17 +33,6 @@ from kafkalog.codec.names import (
     REPLICATION_OFFSET_CHECKPOINT,
     FileKind,
     segment_file,
-)
-from kafkalog.codec.text import (
-    NEW_CLEAN_SHUTDOWN,
-    LeaderEpoch,
-    OffsetCheckpointEntry,
-    PartitionMetadata,
-    encode_clean_shutdown,
-    encode_leader_epochs,
-    encode_offset_checkpoint,
-    encode_partition_metadata,
-    encode_uuid,
 )
 from kafkalog.log.writing.config import LogConfig
 from kafkalog.log.writing.writer import Log

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.index_files import OffsetEntry, encode_offset_index
+from kafkalog.codec.files.index_files import OffsetEntry, encode_offset_index
 from kafkalog.codec.layout.record_batch import RECORD
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD
+from kafkalog.codec.plain.crc32c import crc32c
 
 VALUE_BYTES = 100
 RECORDS_OF_A_BATCH = 140

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from kafkalog.codec.columnar.pieces import Fault, Part, Piece
 from kafkalog.codec.columnar.plain_decoder import PlainDecoder
-from kafkalog.codec.findings import Finding, FindingCode
-from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION
-from kafkalog.codec.handed_back import HandedBack
-from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import BATCH, NO_END, BatchHeader, Codec, RecordBatch
-from kafkalog.codec.records import open_payload
-from kafkalog.codec.thresholds import kernel_is_worth_it
+from kafkalog.codec.native.handed_back import HandedBack
+from kafkalog.codec.native.thresholds import kernel_is_worth_it
+from kafkalog.codec.plain.records import open_payload
+from kafkalog.codec.rules.framing import BATCH_MAGIC, MAGIC_POSITION
 
 if TYPE_CHECKING:
     import numpy as np
@@ -222,7 +222,7 @@ class ArrowAssembler:
     def _opened_in_turn(self, batch: RecordBatch) -> tuple[bytes | memoryview | None, Finding | None]:
         if self.await_turn is not None:
             self.await_turn()
-        from kafkalog.codec.buffer_pool import give_back_free_memory
+        from kafkalog.codec.common.buffer_pool import give_back_free_memory
 
         give_back_free_memory()
         return open_payload(batch, self._limits)

@@ -12,14 +12,14 @@ import pyarrow as pa
 from kafkalog.codec.columnar.builder import RecordBatchBuilder
 from kafkalog.codec.columnar.pieces import Fault, Part, Piece
 from kafkalog.codec.columnar.plain_decoder import PlainDecoder
-from kafkalog.codec.execution import RecordFault
-from kafkalog.codec.findings import FindingCode
-from kafkalog.codec.limits import MIB, Limits
+from kafkalog.codec.common.findings import FindingCode
+from kafkalog.codec.common.limits import MIB, Limits
 from kafkalog.codec.model import BATCH, BatchHeader, to_int64
 from kafkalog.codec.native.functions import decode_records
 from kafkalog.codec.native.tables import Table
-from kafkalog.codec.plain import record_at
-from kafkalog.codec.records import record_finding, records_of
+from kafkalog.codec.plain.decoding import record_at
+from kafkalog.codec.plain.records import record_finding, records_of
+from kafkalog.codec.rules.execution import RecordFault
 
 __all__ = ["BatchDecoder"]
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kafkalog.codec.buffer_pool import Block
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.common.buffer_pool import Block
+from kafkalog.codec.common.limits import MIB
 from kafkalog.codec.native.tables import ArrowBuffer, Filled
-from kafkalog.codec.record_shape import SMALLEST_HEADER
+from kafkalog.codec.rules.record_shape import SMALLEST_HEADER
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from kafkalog.codec.buffer_pool import Block
+from kafkalog.codec.common.buffer_pool import Block
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.limits import Limits
 from kafkalog.codec.compression import decompress, native
 from kafkalog.codec.compression.gzip import decompress as decompress_gzip
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import BATCH, Codec
 from kafkalog.codec.native import functions
 from kafkalog.codec.native.library import check_streams
 from kafkalog.codec.native.tables import HeaderColumn, Table
-from kafkalog.codec.record_shape import SMALLEST_RECORD
+from kafkalog.codec.rules.record_shape import SMALLEST_RECORD
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -7,7 +7,7 @@ import json
 import numpy as np
 
 from kafkalog.codec.columnar.of_runs import OfRuns
-from kafkalog.codec.limits import Limits
+from kafkalog.codec.common.limits import Limits
 from kafkalog.codec.native.functions import write_lines
 from kafkalog.codec.native.tables import Filled
 

@@ -15,10 +15,10 @@ from kafkalog.codec.columnar.buffers import MOST_BYTES
 from kafkalog.codec.columnar.message_builder import MessageBatchBuilder
 from kafkalog.codec.columnar.message_sets import Opened, open_entries
 from kafkalog.codec.columnar.schema import copied
-from kafkalog.codec.handed_back import HandedBack
+from kafkalog.codec.common.limits import Limits
 from kafkalog.codec.headers.message_runs import MessageRun
-from kafkalog.codec.limits import Limits
 from kafkalog.codec.native.functions import decode_sets, measure_sets
+from kafkalog.codec.native.handed_back import HandedBack
 from kafkalog.codec.native.tables import MessageSet, Table, empty_table
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from kafkalog.codec.columnar.buffers import MOST_BYTES
 from kafkalog.codec.columnar.decompressed import decompress_together
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.limits import MIB, Limits
 from kafkalog.codec.compression import decompress
-from kafkalog.codec.errors import FormatError
 from kafkalog.codec.headers.message_runs import MessageRun
-from kafkalog.codec.limits import MIB, Limits
 from kafkalog.codec.model import CODEC_MASK, Codec
 from kafkalog.codec.native.functions import locate_values
 

@@ -12,8 +12,8 @@ import numpy as np
 from kafkalog.codec.columnar.builder import RecordBatchBuilder
 from kafkalog.codec.columnar.run_decoder import RunDecoder
 from kafkalog.codec.columnar.schema import record_schema
-from kafkalog.codec.handed_back import HandedBack
-from kafkalog.codec.limits import MIB, Limits
+from kafkalog.codec.common.limits import MIB, Limits
+from kafkalog.codec.native.handed_back import HandedBack
 from kafkalog.codec.native.tables import ArrowBuffer, Filled
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import pyarrow as pa
 from msgspec import Struct
 
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.model import MICROSECONDS, RecordBatch, to_int64
 
 __all__ = ["Fault", "Part", "Piece", "to_microseconds"]

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from kafkalog.codec.columnar.pieces import Fault, Part, Piece
 from kafkalog.codec.columnar.schema import COLUMNS
-from kafkalog.codec.limits import Limits
+from kafkalog.codec.common.limits import Limits
 from kafkalog.codec.model import Record, RecordBatch, to_int64
-from kafkalog.codec.plain import PLAIN
-from kafkalog.codec.records import decode_batch, decode_payload
+from kafkalog.codec.plain.decoding import PLAIN
+from kafkalog.codec.plain.records import decode_batch, decode_payload
 
 __all__ = ["PlainDecoder"]
 

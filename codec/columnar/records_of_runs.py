@@ -11,7 +11,7 @@ import numpy as np
 
 from kafkalog.codec.columnar.collector import Collector
 from kafkalog.codec.columnar.run_decoder import RunDecoder
-from kafkalog.codec.limits import MIB, Limits
+from kafkalog.codec.common.limits import MIB, Limits
 from kafkalog.codec.model import MICROSECONDS, TIMESTAMP_TYPE_FLAG
 from kafkalog.codec.native.tables import ArrowBuffer, Filled
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.columnar.buffers import MOST_BYTES, arrow_buffer
 from kafkalog.codec.columnar.collector import Collector
 from kafkalog.codec.columnar.decompressed import Decompressed, decompress_batches, decompressor
-from kafkalog.codec.handed_back import HandedBack
+from kafkalog.codec.common.buffer_pool import Block
+from kafkalog.codec.common.limits import Limits
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.limits import Limits
 from kafkalog.codec.native.functions import decode_batches, decode_window, fitting_batches, same_codec
+from kafkalog.codec.native.handed_back import HandedBack
 from kafkalog.codec.native.tables import (
     MEMORY_IS_FULL,
     UNDECODED,

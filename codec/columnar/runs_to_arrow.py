@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from kafkalog.codec.columnar.builder import RecordBatchBuilder
 from kafkalog.codec.columnar.run_decoder import RunDecoder
-from kafkalog.codec.limits import Limits
+from kafkalog.codec.common.limits import Limits
 
 __all__ = ["RunsToArrow"]
 

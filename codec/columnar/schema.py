@@ -13,9 +13,8 @@ from typing import Any
 import pyarrow as pa
 from msgspec import Struct
 
-from kafkalog.codec.batch_fields import BATCH_FIELDS, POSITION, Kind
 from kafkalog.codec.columnar.pieces import to_microseconds
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.model import (
     NO_SEQUENCE,
     TIMESTAMP_TYPE_FLAG,
@@ -25,6 +24,7 @@ from kafkalog.codec.model import (
     to_int64,
 )
 from kafkalog.codec.native.tables import ArrowBuffer, HeaderColumn, MessageColumn, Table
+from kafkalog.codec.rules.batch_fields import BATCH_FIELDS, POSITION, Kind
 
 __all__ = ["COLUMNS", "COPY", "DEFAULT_COLUMNS", "TYPES", "VIEW", "Column", "copied", "record_schema"]
 

@@ -11,7 +11,7 @@ from itertools import pairwise, repeat
 import numpy as np
 
 from kafkalog.codec.columnar.of_runs import OfRuns
-from kafkalog.codec.limits import Limits
+from kafkalog.codec.common.limits import Limits
 from kafkalog.codec.model import MICROSECONDS, TimestampType
 from kafkalog.codec.native.tables import ArrowBuffer, Filled
 

@@ -5,10 +5,10 @@ more memory than allowed. A library is loaded with the first stream that needs i
 
 from __future__ import annotations
 
+from kafkalog.codec.common.errors import FormatError, LimitExceeded
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.compression._errors import too_large
 from kafkalog.codec.compression.specs import CodecSpec, codec_spec
-from kafkalog.codec.errors import FormatError, LimitExceeded
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["compress", "decompress", "decompress_before_damage"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafkalog.codec.errors import FormatError, LimitExceeded
-from kafkalog.codec.limits import UNPACKED_BYTES, Limits
+from kafkalog.codec.common.errors import FormatError, LimitExceeded
+from kafkalog.codec.common.limits import UNPACKED_BYTES, Limits
 
 __all__ = ["bad_stream", "check_size", "too_large", "window_too_large"]
 

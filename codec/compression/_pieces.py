@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafkalog.codec.limits import MIB
-from kafkalog.codec.memory import GrowingMemory
+from kafkalog.codec.common.limits import MIB
+from kafkalog.codec.common.memory import GrowingMemory
 
 __all__ = ["Pieces", "copy_earlier"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import zlib
 
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, KIB, Limits
 from kafkalog.codec.compression._errors import bad_stream, too_large
 from kafkalog.codec.compression._pieces import Pieces
-from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, Limits
 
 __all__ = ["HEADER", "PLAIN_START", "TRAILER", "before_damage", "compress", "decompress", "most_bytes"]
 

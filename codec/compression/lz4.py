@@ -12,9 +12,10 @@ import lz4.block as _block
 from xxhash import xxh32_intdigest
 
 from kafkalog.codec import derive
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.compression._errors import bad_stream, too_large
 from kafkalog.codec.compression._pieces import Pieces, copy_earlier
-from kafkalog.codec.errors import FormatError
 from kafkalog.codec.layout.lz4_frame import (
     FRAME_MAGIC,
     LZ4_BLOCK_BITS,
@@ -24,7 +25,6 @@ from kafkalog.codec.layout.lz4_frame import (
     LZ4_FLAGS,
     LZ4_HEADER,
 )
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
     "BLOCK_SIZE", "STORED_BLOCK", "WRITTEN_HEADER", "before_damage", "blocks_before_damage", "compress",

@@ -11,7 +11,7 @@ import zlib
 from functools import lru_cache
 from importlib.util import find_spec
 
-from kafkalog.codec.limits import KIB
+from kafkalog.codec.common.limits import KIB
 
 __all__ = ["InflateState", "NativeGzip", "NativeZstd", "decompressor_of_thread", "gzip", "lz4_decompress", "zstd"]
 

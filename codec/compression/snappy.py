@@ -12,12 +12,12 @@ import snappy as _snappy
 from construct import Struct
 
 from kafkalog.codec import derive
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.compression._errors import bad_stream, check_size
 from kafkalog.codec.compression._pieces import Pieces, copy_earlier
-from kafkalog.codec.errors import FormatError
 from kafkalog.codec.layout.primitives import Int32Bytes
 from kafkalog.codec.layout.snappy_stream import SNAPPY_VERSIONS, STREAM_MAGIC
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
     "HEADER", "MAGIC", "NEXT_HEADER", "before_damage", "blocks_before_damage", "compress", "decode_block",

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from kafkalog.codec.limits import Limits
+from kafkalog.codec.common.limits import Limits
 
 __all__ = ["LAST_CODECS", "SPECS", "Codec", "CodecSpec", "StreamFormat", "codec_spec"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["before_damage", "compress", "decompress", "most_bytes"]
 

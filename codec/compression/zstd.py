@@ -10,10 +10,10 @@ from io import BytesIO
 
 import zstandard
 
+from kafkalog.codec.common.errors import FormatError, LimitExceeded
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.compression._errors import bad_stream, check_size, too_large, window_too_large
 from kafkalog.codec.compression._pieces import Pieces
-from kafkalog.codec.errors import FormatError, LimitExceeded
-from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 
 __all__ = [
     "CHECKSUM_SIZE", "MAGIC", "MAX_BLOCK", "RESERVED", "RLE", "before_damage", "compress", "decompress", "most_bytes",

@@ -11,13 +11,10 @@ from operator import attrgetter
 
 from msgspec import Struct
 
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.compression import compress
-from kafkalog.codec.control import CONTROL_KEY, END_MARKER
-from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.encode.record_checks import check_record, header_bytes
 from kafkalog.codec.encode.records import write_records
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.execution import RawRecord
 from kafkalog.codec.model import (
     BATCH,
     CONTROL_FLAG,
@@ -38,6 +35,9 @@ from kafkalog.codec.model import (
     Record,
     TimestampType,
 )
+from kafkalog.codec.plain.control import CONTROL_KEY, END_MARKER
+from kafkalog.codec.plain.crc32c import crc32c
+from kafkalog.codec.rules.execution import RawRecord
 
 __all__ = [
     "NO_PRODUCER",

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.limits import KIB
 from kafkalog.codec.encode.batch import NO_PRODUCER, ProducerState, build_batch
 from kafkalog.codec.encode.sizes import content_size, record_size
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.limits import KIB
 from kafkalog.codec.model import (
     BATCH,
     NO_PARTITION_LEADER_EPOCH,
@@ -27,7 +27,7 @@ from kafkalog.codec.model import (
     TimestampType,
     increment_sequence,
 )
-from kafkalog.codec.thresholds import kernel_is_worth_it
+from kafkalog.codec.native.thresholds import kernel_is_worth_it
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkalog.codec.common.limits import MIB
 from kafkalog.codec.compression import compress
 from kafkalog.codec.encode.batch import ProducerState, build_raw_batch, check_producer
 from kafkalog.codec.encode.put_headers import put_headers
-from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import (
     BATCH,
     LOG_OVERHEAD,

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from kafkalog.codec.common.errors import FormatError, UsageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.compression.specs import codec_spec
 from kafkalog.codec.encode.batch import NO_PRODUCER, ProducerState, build_batch
 from kafkalog.codec.encode.message import build_messages
-from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, Codec, RecordBatch, TimestampType
-from kafkalog.codec.records import iter_records
+from kafkalog.codec.plain.records import iter_records
 
 __all__ = ["down_convert", "up_convert"]
 

@@ -8,12 +8,11 @@ import struct
 import zlib
 from collections.abc import Sequence
 
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.compression import compress
 from kafkalog.codec.compression.specs import codec_spec
 from kafkalog.codec.encode.record_checks import check_record
 from kafkalog.codec.encode.records import write_content
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.framing import LEGACY_CRC_START
 from kafkalog.codec.model import (
     LOG_OVERHEAD,
     MESSAGE_V0,
@@ -25,6 +24,7 @@ from kafkalog.codec.model import (
     Record,
     TimestampType,
 )
+from kafkalog.codec.rules.framing import LEGACY_CRC_START
 
 __all__ = ["build_messages", "encode_message"]
 

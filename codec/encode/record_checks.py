@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkalog.codec.arguments import shown
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.arguments import shown
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.model import Record
 
 __all__ = ["check_record", "header_bytes", "is_bytes"]

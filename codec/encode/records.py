@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.derive import Opcode, OpKind
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.execution import RawRecord
-from kafkalog.codec.record_shape import CONTENT, CONTENT_LENGTH, RECORD
+from kafkalog.codec.rules.execution import RawRecord
+from kafkalog.codec.rules.record_shape import CONTENT, CONTENT_LENGTH, RECORD
 
 __all__ = ["write_content", "write_records"]
 

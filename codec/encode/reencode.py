@@ -7,17 +7,17 @@ from __future__ import annotations
 from dataclasses import field
 
 from kafkalog.classes import dataclass
+from kafkalog.codec.common.errors import FormatError, UsageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.compression import compress
 from kafkalog.codec.encode.batch import build_raw_batch
 from kafkalog.codec.encode.message import encode_message
 from kafkalog.codec.encode.records import write_records
-from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.execution import Execution, RawRecord
-from kafkalog.codec.legacy import inner_messages, key_and_value
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BatchHeader, Codec, LegacyHeader, RecordBatch
-from kafkalog.codec.plain import PLAIN
-from kafkalog.codec.records import records_payload
+from kafkalog.codec.plain.decoding import PLAIN
+from kafkalog.codec.plain.legacy import inner_messages, key_and_value
+from kafkalog.codec.plain.records import records_payload
+from kafkalog.codec.rules.execution import Execution, RawRecord
 
 __all__ = [
     "RawBatch",

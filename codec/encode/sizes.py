@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kafkalog.codec.derive import OpKind
 from kafkalog.codec.encode.record_checks import header_bytes
-from kafkalog.codec.record_shape import RECORD
+from kafkalog.codec.rules.record_shape import RECORD
 
 __all__ = ["MAX_RECORD_OVERHEAD", "content_size", "record_size"]
 

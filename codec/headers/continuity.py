@@ -7,7 +7,7 @@ import ctypes
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.native import functions
 from kafkalog.codec.native.tables import UNKNOWN, ContinuityState
-from kafkalog.codec.rules import NO_OFFSET_LIMIT, Continuity
+from kafkalog.codec.rules.batches import NO_OFFSET_LIMIT, Continuity
 
 __all__ = ["in_place", "sound_prefix"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.limits import KIB, MIB
-from kafkalog.codec.thresholds import headers_are_worth_it
+from kafkalog.codec.common.limits import KIB, MIB
+from kafkalog.codec.native.thresholds import headers_are_worth_it
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderTable

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from kafkalog.codec.common.source import Source
 from kafkalog.codec.derive import FixedLayout
-from kafkalog.codec.index_files import bytes_by_piece
-from kafkalog.codec.source import Source
+from kafkalog.codec.files.index_files import bytes_by_piece
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kafkalog.codec.framing import SMALLEST_MESSAGE
-from kafkalog.codec.limits import KIB
+from kafkalog.codec.common.limits import KIB
 from kafkalog.codec.model import LOG_OVERHEAD, LegacyHeader, RecordBatch
 from kafkalog.codec.native.functions import scan_messages
 from kafkalog.codec.native.tables import MessageColumn, check_table, empty_table, names
+from kafkalog.codec.rules.framing import SMALLEST_MESSAGE
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY
+from kafkalog.codec.files.index_files import OFFSET_ENTRY, TIME_ENTRY
 from kafkalog.codec.native.functions import batches_by_producer, recover_batches
 from kafkalog.codec.native.tables import Appended, IndexEntry, Recovered, empty_table, names
 

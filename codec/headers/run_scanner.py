@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from kafkalog.codec.buffer_pool import Block
-from kafkalog.codec.findings import Finding, StopReason
-from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION, entry_size
+from kafkalog.codec.common.buffer_pool import Block
+from kafkalog.codec.common.findings import Finding, StopReason
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, KIB, MIB, Limits
+from kafkalog.codec.common.source import Source, reads_into
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, RecordBatch
 from kafkalog.codec.native.cells import Cells
 from kafkalog.codec.native.functions import address_of, scan_batches
 from kafkalog.codec.native.tables import HeaderColumn
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import Source, reads_into
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.framing import BATCH_MAGIC, MAGIC_POSITION, entry_size
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.message_runs import MessageRun

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kafkalog.codec.buffer_pool import Block
-from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION, entry_size
+from kafkalog.codec.common.buffer_pool import Block
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, KIB, MIB
+from kafkalog.codec.common.source import BufferSource, ReadsInto, Source, reads_into
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB
 from kafkalog.codec.model import (
     BATCH,
     CONTROL_FLAG,
@@ -29,8 +29,8 @@ from kafkalog.codec.model import (
 )
 from kafkalog.codec.native.functions import scan_batches
 from kafkalog.codec.native.tables import HeaderColumn, Table, empty_table, names
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import BufferSource, ReadsInto, Source, reads_into
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.framing import BATCH_MAGIC, MAGIC_POSITION, entry_size
 
 if TYPE_CHECKING:
     import numpy.typing as npt

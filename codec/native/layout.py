@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from zlib import crc32
 
 from kafkalog.codec.derive import FixedLayout
-from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION, SMALLEST_MESSAGE
 from kafkalog.codec.model import (
     BATCH,
     CODEC_MASK,
@@ -30,8 +29,9 @@ from kafkalog.codec.model import (
     Codec,
 )
 from kafkalog.codec.native import tables
-from kafkalog.codec.record_shape import CONTENT_LENGTH, SMALLEST_HEADER, SMALLEST_RECORD
-from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
+from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET
+from kafkalog.codec.rules.framing import BATCH_MAGIC, MAGIC_POSITION, SMALLEST_MESSAGE
+from kafkalog.codec.rules.record_shape import CONTENT_LENGTH, SMALLEST_HEADER, SMALLEST_RECORD
 
 __all__ = ["constants", "header_text", "stream_constants"]
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from functools import lru_cache
 
-from kafkalog.codec.errors import StorageError
+from kafkalog.codec.common.errors import StorageError
 
 __all__ = ["CHOICE", "PATH", "check_streams", "is_there", "library"]
 

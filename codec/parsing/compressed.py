@@ -6,8 +6,8 @@ of their own formats; snappy-java's stream and the LZ4 frame are declared in `la
 from __future__ import annotations
 
 from kafkalog.codec import derive
+from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.compression import compress, decompress
-from kafkalog.codec.errors import FormatError
 from kafkalog.codec.layout.lz4_frame import (
     LZ4_BLOCK_SIZE,
     LZ4_CHECKSUM,

@@ -12,10 +12,10 @@ from typing import Any
 
 from construct import Construct, ConstructError, Container
 
-from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.common.errors import FormatError, UsageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.layout import record_batch
 from kafkalog.codec.layout.primitives import LayoutError
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_TIMESTAMP
 from kafkalog.codec.parsing import text_layouts, whole
 from kafkalog.codec.parsing.trace import Traced

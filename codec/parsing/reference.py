@@ -7,7 +7,7 @@ from typing import Any
 
 from construct import Construct, ConstructError, Container
 
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.layout.primitives import LayoutError
 
 __all__ = ["build", "parse"]

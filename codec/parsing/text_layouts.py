@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 from construct import Construct, Container, ListContainer, Struct
 
+from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.derive import fields_of, names_of
-from kafkalog.codec.errors import FormatError
 from kafkalog.codec.layout import text_files
 from kafkalog.codec.layout.primitives import COUNT_INVALID, COUNT_LIMIT, LayoutError
 from kafkalog.codec.layout.text_values import NOT_THAT, Decimal, TextLeaf, VoterIds, text_of
+from kafkalog.codec.parsing.properties import encode_properties, parse_properties
 from kafkalog.codec.parsing.trace import CONSTANT, Reader, Traced
-from kafkalog.codec.properties import encode_properties, parse_properties
 
 __all__ = [
     "CLEAN_SHUTDOWN", "LEADER_EPOCH_CHECKPOINT", "META_PROPERTIES", "OFFSET_CHECKPOINT", "PARTITION_METADATA",

@@ -17,10 +17,10 @@ import msgspec
 from construct import Const, Construct, ConstructError, Container, ListContainer, StreamError, Struct
 
 from kafkalog.classes import dataclass
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.derive import bit_range, fields_of, type_name
 from kafkalog.codec.layout.bits import UNNAMED, Bits
 from kafkalog.codec.layout.primitives import TRUNCATED, LayoutError, VarintArray
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
     "CHECKSUM",

@@ -15,8 +15,6 @@ from typing import Any, Protocol
 from construct import Construct, Container, ListContainer, Struct
 
 from kafkalog.codec import derive
-from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.framing import MAGIC_POSITION
 from kafkalog.codec.layout import (
     fetch_result,
     legacy_message,
@@ -32,6 +30,8 @@ from kafkalog.codec.layout.primitives import COUNT_INVALID, COUNT_LIMIT, LENGTH_
 from kafkalog.codec.model import LOG_OVERHEAD, Codec
 from kafkalog.codec.parsing.compressed import DECOMPRESSION, compressed_again, read_compressed
 from kafkalog.codec.parsing.trace import CHECKSUM, CONSTANT, TRAILING, Reader, Traced
+from kafkalog.codec.plain.crc32c import crc32c
+from kafkalog.codec.rules.framing import MAGIC_POSITION
 
 __all__ = [
     "ENTRIES", "ENTRY", "FETCH_RESULT", "MESSAGE_V0", "MESSAGE_V1", "MULTI_FETCH_RESULT", "OFFSET_INDEX",

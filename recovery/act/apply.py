@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import field, replace
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.common.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.recovery.act.journal import CLOSING, JOURNAL, MANIFEST, PREPARING, UNDOING, UNDONE, EntryKind, Journal
 from kafkalog.recovery.act.operations import FILES, STAGED, Disks

@@ -11,7 +11,7 @@ import enum
 import os
 
 from kafkalog.codec.common.advice import Advice, Ask
-from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.log.disk.pointer import POINTER, read_pointer
 from kafkalog.recovery.act.quarantine import KeptRun, Runs
 

@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Self
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.common.errors import RecoveryRefused, StorageError
+from kafkalog.codec.plain.crc32c import crc32c
 from kafkalog.recovery.act.digest import BLOCK, Piece, digest_of, solid_blocks, without_zeros
 
 __all__ = [

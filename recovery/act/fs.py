@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Self
 
-from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.common.errors import RecoveryRefused, StorageError
 from kafkalog.log.disk.fs import remove_tree_at
 from kafkalog.recovery.act.descriptors import (
     DIRECTORY_FLAGS,

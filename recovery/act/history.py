@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.common.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError, UsageError
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
 from kafkalog.log.disk.files import PathLike, exists
 from kafkalog.recovery.act.fs import FileSystem

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Generic, TypeVar
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import KafkaLogError, RecoveryRefused
+from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused
 from kafkalog.log.directories.workers import Workers
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.journal import LossOfRun

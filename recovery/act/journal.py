@@ -25,8 +25,8 @@ from dataclasses import field, fields, is_dataclass
 from typing import Any, NoReturn
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.plain.crc32c import crc32c
 from kafkalog.log.disk.pointer import CLOSING, JOURNAL, JOURNAL_VERSION, MANIFEST, UNDOING, is_run_id
 from kafkalog.recovery.act.descriptors import is_kept_attribute
 from kafkalog.recovery.act.fs import Attributes

@@ -15,7 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.common.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.disk.holders import TAKING, held_by_us, is_under_its_name, note_given_back, note_taken
 from kafkalog.log.disk.lock import is_held_here, refuse_odd_lock

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.recovery.act.digest import Piece
 from kafkalog.recovery.act.fs import Attributes, Facts, FileSystem, Owner
 from kafkalog.recovery.act.journal import FileState

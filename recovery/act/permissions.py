@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 
-from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.recovery.decide.actions import ActionKind, Changes
 
 __all__ = ["refuse_without_permission"]

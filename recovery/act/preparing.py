@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.codec.names import LOCK_FILE, READ_BY_A_BROKER, FileKind
 from kafkalog.log.disk.pointer import POINTER, POINTER_BEFORE
 from kafkalog.log.storage.content import Content, ContentSource

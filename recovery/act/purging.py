@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.history import RunInfo, RunState, list_runs, root_of_runs

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Advice, Ask
-from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError
+from kafkalog.codec.common.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError
 from kafkalog.log.directories.directory import log_directory_around
 from kafkalog.log.disk.files import NotRegularFileError, read_small
 from kafkalog.log.disk.pointer import POINTER, POINTER_BEFORE, Pointer, is_run_id, new_owner, read_pointer

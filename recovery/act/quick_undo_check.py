@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 
-from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError
+from kafkalog.codec.common.errors import FormatError, RecoveryRefused, StorageError
 from kafkalog.recovery.act.apply import Located, refuse_newcomers
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.journal import MANIFEST, EntryKind

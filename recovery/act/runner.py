@@ -9,7 +9,7 @@ from dataclasses import field
 from functools import partial
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError
+from kafkalog.codec.common.errors import FormatError, RecoveryRefused, StorageError
 from kafkalog.log.directories.workers import Workers
 from kafkalog.log.disk.pointer import cut_short, ends_of
 from kafkalog.recovery.act.apply import Located, locate, roll_back, roll_forward

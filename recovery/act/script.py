@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.names import READ_BY_A_BROKER
 from kafkalog.recovery.act.digest import digest_of_zeros
 from kafkalog.recovery.act.journal import EntryKind, FileState, Journal, Step

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 
 from kafkalog.codec.common.advice import Advice, Ask
-from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.common.errors import RecoveryRefused, StorageError
 from kafkalog.log.storage.content import Zeros
 from kafkalog.recovery.decide.actions import ActionKind, Changes, RecoveryAction
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from kafkalog import __version__
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.log.directories.workers import Workers
 from kafkalog.log.disk.pointer import ends_of
 from kafkalog.recovery.act.belonging import refuse_copy, refuse_missing

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Advice, Ask, Sentence, in_python, said
-from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.common.errors import RecoveryRefused, StorageError
 from kafkalog.log.directories.commits import unfinished_commit
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.disk.holders import held_by_us, told_held_by_others

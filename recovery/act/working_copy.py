@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.common.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.directories.directory import new_directory
 from kafkalog.log.disk.files import NotRegularFileError, PathLike, what_it_is

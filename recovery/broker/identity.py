@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import os
 
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.files.text import MetaProperties, decode_meta_properties
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, PARTITION_METADATA, parse_java_long
-from kafkalog.codec.properties import decode_properties
-from kafkalog.codec.text import MetaProperties, decode_meta_properties
+from kafkalog.codec.parsing.properties import decode_properties
 from kafkalog.log.directories.identities import meta_properties_of, refused_id
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.log.storage.tree import Tree

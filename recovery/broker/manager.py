@@ -10,7 +10,8 @@ from dataclasses import field
 from functools import lru_cache
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.files.text import decode_meta_properties
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_TOPIC,
@@ -24,7 +25,6 @@ from kafkalog.codec.names import (
     PartitionName,
     parse_partition_directory,
 )
-from kafkalog.codec.text import decode_meta_properties
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.storage.checkpoint_file import java_lines, read_offset_checkpoint
 from kafkalog.log.storage.java import (

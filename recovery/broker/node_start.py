@@ -14,9 +14,9 @@ from dataclasses import field, replace
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
-from kafkalog.codec.errors import StorageError
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.files.text import MetaProperties
 from kafkalog.codec.names import DirectoryState
-from kafkalog.codec.text import MetaProperties
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.broker.node.answer import (
     ConsequenceKind,

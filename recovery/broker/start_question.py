@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.names import META_PROPERTIES, DirectoryState, parse_partition_directory
 from kafkalog.log.directories.identities import meta_properties_of
 from kafkalog.recovery.broker.manager import BrokerResult

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.finding_codes import Trait, codes_with
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.finding_codes import Trait, codes_with
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import FileKind, parse_segment_file
 from kafkalog.log.directories.partition import Partition, read_partition
 from kafkalog.log.disk.holders import told_held_by_others

@@ -6,8 +6,8 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.log.directories.workers import Workers
 from kafkalog.recovery.broker.forecast import load_directory

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.headers.header_tables import HeaderTables
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import DirectoryState
 from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
 from kafkalog.log.directories.directory import Offsets

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BatchHeader, RecordBatch
 from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.missing import first_offset_of

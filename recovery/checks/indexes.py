@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.source import Source, zeros_end
 from kafkalog.codec.derive import FixedLayout
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY, slots_by_piece
+from kafkalog.codec.files.index_files import OFFSET_ENTRY, TIME_ENTRY, slots_by_piece
 from kafkalog.codec.model import RecordBatch
-from kafkalog.codec.source import Source, zeros_end
 from kafkalog.recovery.checks.index_entries import Entries, Order
 
 if TYPE_CHECKING:

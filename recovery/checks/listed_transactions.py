@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
-from kafkalog.codec.index_files import ABORTED_TRANSACTION_VERSION
+from kafkalog.codec.files.index_files import ABORTED_TRANSACTION_VERSION
 from kafkalog.codec.model import AbortedTransaction
 from kafkalog.recovery.checks.cleaned_beginnings import Beginning
 

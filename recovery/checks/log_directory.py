@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC, DirectoryState
 from kafkalog.log.directories.directory import LogDir

@@ -13,11 +13,11 @@ from itertools import islice
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import LOST_AND_FOUND, DirectoryState, FileKind, segment_file
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.wording import counted
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource, is_directory, unreadable

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from kafkalog.codec.finding_codes import Trait, codes_with
-from kafkalog.codec.findings import Finding, FindingCode
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.finding_codes import Trait, codes_with
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.wording import counted
 from kafkalog.log.directories.identities import meta_properties_of
 from kafkalog.recovery.facts.brokers import of_one_broker
 from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of, read_topic_facts

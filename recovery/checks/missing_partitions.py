@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from itertools import islice
 
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.names import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,

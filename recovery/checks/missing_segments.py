@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from kafkalog.cluster.records.checkpoints import cleaned_until
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.names import DirectoryState
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.directories.partition import Partition

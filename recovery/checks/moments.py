@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import RECOVERY_POINT_CHECKPOINT, DirectoryState
-from kafkalog.codec.wording import counted
 from kafkalog.log.directories.directory import LogDir
 
 __all__ = ["Reached", "different_moments", "moments_differ", "offset_reached"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from kafkalog.codec.findings import Finding, FindingCode
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.facts.owners import closed_files
 from kafkalog.recovery.facts.topic_facts import TopicFacts
 

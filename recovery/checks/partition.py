@@ -11,21 +11,21 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.errors import FormatError, StorageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason, severity_of_unfinished
-from kafkalog.codec.framing import first_batch_bytes
+from kafkalog.codec.common.errors import FormatError, StorageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity, StopReason, severity_of_unfinished
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB, Limits
+from kafkalog.codec.common.source import BufferSource, Source
+from kafkalog.codec.common.wording import counted
+from kafkalog.codec.files.index_files import ABORTED_TRANSACTION, each_slot, read_producer_snapshot
 from kafkalog.codec.headers.header_tables import HeaderTables
-from kafkalog.codec.index_files import ABORTED_TRANSACTION, each_slot, read_producer_snapshot
-from kafkalog.codec.insides import Insides, insides_of
-from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import CONTROL_FLAG, AbortedTransaction, BatchHeader, RecordBatch, TimestampType, to_int64
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, DirectoryState, FileKind, parse_segment_file
-from kafkalog.codec.records import decode_batch, stored_records
-from kafkalog.codec.rules import Verdict
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import BufferSource, Source
-from kafkalog.codec.thresholds import kernel_is_worth_it
-from kafkalog.codec.wording import counted
+from kafkalog.codec.native.thresholds import kernel_is_worth_it
+from kafkalog.codec.plain.insides import Insides, insides_of
+from kafkalog.codec.plain.records import decode_batch, stored_records
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.batches import Verdict
+from kafkalog.codec.rules.framing import first_batch_bytes
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource, ListedSource, real, unreadable
 from kafkalog.log.reading.ahead import ahead

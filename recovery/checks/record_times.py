@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.time_units import unit_of
-from kafkalog.codec.findings import Finding, FindingCode
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.wording import counted
 
 __all__ = ["RecordTimes"]
 

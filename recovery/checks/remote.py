@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.directories.directory import open_log_dir
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection

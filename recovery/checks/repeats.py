@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.source import Source
 from kafkalog.codec.model import BatchHeader, RecordBatch
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import Source
+from kafkalog.codec.plain.scanner import Scanner
 
 __all__ = ["Repeats"]
 

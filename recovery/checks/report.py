@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from kafkalog.codec.common.findings import Finding, FindingCode, FindingJson, Severity
 from kafkalog.codec.common.shapes import plain, shaped
-from kafkalog.codec.findings import Finding, FindingCode, FindingJson, Severity
-from kafkalog.codec.insides import Insides
 from kafkalog.codec.names import FileKind, parse_segment_file
+from kafkalog.codec.plain.insides import Insides
 from kafkalog.recovery.broker.node.answer import NodeStart, NodeStartJson
 from kafkalog.recovery.checks.moments import offset_reached
 from kafkalog.tiers.tiering import LocalStart, TieringJson

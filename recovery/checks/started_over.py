@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from kafkalog.codec.errors import KafkaLogError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.errors import KafkaLogError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
 
 __all__ = ["findings_of_starting_over"]

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import META_PROPERTIES
 from kafkalog.log.directories.inventory import open_all
 from kafkalog.log.directories.partition import Partition

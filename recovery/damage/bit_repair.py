@@ -15,13 +15,13 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from kafkalog.codec.common.source import BufferSource, Source
 from kafkalog.codec.compression.specs import codec_spec
-from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.framing import BATCH_CRC_START, MAGIC_POSITION
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader, RecordBatch
-from kafkalog.codec.records import decode_batch
-from kafkalog.codec.rules import MAGICS
-from kafkalog.codec.source import BufferSource, Source
+from kafkalog.codec.plain.crc32c import crc32c
+from kafkalog.codec.plain.records import decode_batch
+from kafkalog.codec.rules.batches import MAGICS
+from kafkalog.codec.rules.framing import BATCH_CRC_START, MAGIC_POSITION
 
 __all__ = [
     "MAX_BYTES", "BitRepair", "Neighbors", "Proof", "flipped_bit", "outside_checksum", "repair_at", "repair_batch",

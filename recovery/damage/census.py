@@ -19,15 +19,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.findings import Finding, FindingCode, StopReason
+from kafkalog.codec.common.source import Source
 from kafkalog.codec.compression.specs import LAST_CODECS
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import Finding, FindingCode, StopReason
 from kafkalog.codec.model import BATCH, CODEC_MASK, CONTROL_FLAG, LAST_CODEC, NO_END, BatchHeader, RecordBatch
 from kafkalog.codec.names import CLEANED, SWAP, FileKind, parse_segment_file
-from kafkalog.codec.records import decode_batch
-from kafkalog.codec.rules import NO_OFFSET_LIMIT, out_of_place
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import Source
+from kafkalog.codec.plain.records import decode_batch
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.batches import NO_OFFSET_LIMIT, out_of_place
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.log.walk.ending import EndOfWalk

@@ -6,7 +6,7 @@ import bisect
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.text import LeaderEpoch
+from kafkalog.codec.files.text import LeaderEpoch
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun

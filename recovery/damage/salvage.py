@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
-from kafkalog.codec.framing import MAGIC_POSITION
-from kafkalog.codec.insides import Insides, look_inside
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.common.source import BufferSource, Source
 from kafkalog.codec.model import BATCH, AnyHeader, BatchHeader, RecordBatch
-from kafkalog.codec.rules import Verdict, out_of_place
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import BufferSource, Source
+from kafkalog.codec.plain.insides import Insides, look_inside
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.batches import Verdict, out_of_place
+from kafkalog.codec.rules.framing import MAGIC_POSITION
 from kafkalog.log.storage.content import Literal, Part, join
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.cursor import Cursor

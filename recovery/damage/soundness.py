@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from kafkalog.codec.finding_codes import Trait, codes_with
-from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.common.finding_codes import Trait, codes_with
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.model import AnyHeader
-from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, out_of_place
-from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET, out_of_place
 from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.cursor import Cursor

@@ -12,8 +12,9 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from kafkalog.cluster.transactions.lost_markers import decided_by
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.index_files import TIME_ENTRY, decode_producer_snapshot
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.wording import counted
+from kafkalog.codec.files.index_files import TIME_ENTRY, decode_producer_snapshot
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import (
     DirectoryState,
@@ -23,7 +24,6 @@ from kafkalog.codec.names import (
     parse_segment_file,
     segment_file,
 )
-from kafkalog.codec.wording import counted
 from kafkalog.log.storage import retention
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.log.storage.tree import Tree

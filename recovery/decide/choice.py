@@ -7,9 +7,9 @@ from dataclasses import field
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Advice, Ask
+from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.shapes import plain
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.losses import sentence_of_lost
 from kafkalog.recovery.decide.ways import LostRange, Measured, RecoveryWay, recommended

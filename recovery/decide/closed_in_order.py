@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from kafkalog.codec.errors import KafkaLogError, StorageError
-from kafkalog.codec.finding_codes import Trait, codes_with
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.errors import KafkaLogError, StorageError
+from kafkalog.codec.common.finding_codes import Trait, codes_with
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LEADER_EPOCH_CHECKPOINT, FileKind, parse_partition_directory
 from kafkalog.log.directories.directory import log_dir_findings
 from kafkalog.log.directories.partition import Partition, read_partition

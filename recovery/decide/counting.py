@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.common.findings import Finding, Severity
 from kafkalog.codec.model import NO_END
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
 from kafkalog.log.directories.missing_segments import missing_segments

@@ -10,6 +10,7 @@ which begins no later, was moved: their records are held or were replaced. Those
 from __future__ import annotations
 
 from kafkalog.codec.common.shell import shell_word
+from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     DELETED,
@@ -19,8 +20,7 @@ from kafkalog.codec.names import (
     parse_partition_directory,
     parse_segment_file,
 )
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.wording import counted
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, FileKind
 from kafkalog.log.directories.workers import Group, Workers
 from kafkalog.log.storage.tree import Tree

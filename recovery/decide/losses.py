@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 
-from kafkalog.codec.findings import Finding, FindingCode
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart
 from kafkalog.recovery.decide.ways import Measured
 

@@ -10,7 +10,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.common.errors import RecoveryRefused, UsageError
+from kafkalog.codec.files.text import encode_leader_epochs, encode_partition_metadata
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     LEADER_EPOCH_CHECKPOINT,
@@ -21,7 +22,6 @@ from kafkalog.codec.names import (
     parse_segment_file,
     segment_file,
 )
-from kafkalog.codec.text import encode_leader_epochs, encode_partition_metadata
 from kafkalog.copies.merge_copies import MergeCopies, MergedLog
 from kafkalog.copies.preview import of_one_partition
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir

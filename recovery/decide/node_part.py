@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.errors import StorageError, UsageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, FileKind
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.disk.files import unreadable

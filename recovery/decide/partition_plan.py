@@ -7,7 +7,7 @@ from dataclasses import field
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.names import DirectoryState, parse_partition_directory, parse_segment_file, segment_file
-from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.recovery.broker.manager import LoadedPartition
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
 from kafkalog.recovery.facts.survey import Survey

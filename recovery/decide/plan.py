@@ -13,10 +13,10 @@ from typing import Any
 from msgspec import structs
 
 from kafkalog.classes import dataclass
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.findings import Finding, FindingCode, FindingJson, Severity
 from kafkalog.codec.common.shapes import plain, shaped
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import Finding, FindingCode, FindingJson, Severity
-from kafkalog.codec.insides import Insides
+from kafkalog.codec.files.text import NEW_CLEAN_SHUTDOWN, CleanShutdown, decode_offset_checkpoint, encode_clean_shutdown
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_DIRECTORY,
@@ -30,7 +30,7 @@ from kafkalog.codec.names import (
     parse_partition_directory,
     parse_segment_file,
 )
-from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, CleanShutdown, decode_offset_checkpoint, encode_clean_shutdown
+from kafkalog.codec.plain.insides import Insides
 from kafkalog.log.disk.pointer import half_done
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.java import TooLargeError

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from kafkalog.codec.findings import FindingJson
-from kafkalog.codec.insides import Insides
+from kafkalog.codec.common.findings import FindingJson
+from kafkalog.codec.plain.insides import Insides
 from kafkalog.recovery.broker.node.answer import NodeStartJson
 from kafkalog.recovery.decide.actions import ActionJson
 from kafkalog.recovery.decide.aftermath import LossConsequence

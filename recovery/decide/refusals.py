@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Sentence
-from kafkalog.codec.errors import RecoveryRefused
-from kafkalog.codec.finding_codes import Trait, codes_with
+from kafkalog.codec.common.errors import RecoveryRefused
+from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     LEADER_EPOCH_CHECKPOINT,

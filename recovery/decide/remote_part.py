@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafkalog.codec.files.text import LeaderEpoch
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState, PartitionName
-from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile
 from kafkalog.log.storage.tree import Tree

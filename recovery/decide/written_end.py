@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import field
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.index_files import OFFSET_ENTRY, each_slot, offset_entry_increases
+from kafkalog.codec.files.index_files import OFFSET_ENTRY, each_slot, offset_entry_increases
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LEADER_EPOCH_CHECKPOINT, FileKind
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from kafkalog.codec.common.limits import Limits
 from kafkalog.codec.compression import decompress_before_damage
-from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.framing import BATCH_CRC_START, BATCH_MAGIC, MAGIC_POSITION, entry_size
-from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import BATCH, Codec, Record, RecordBatch
-from kafkalog.codec.plain import PLAIN
-from kafkalog.codec.records import records_of
+from kafkalog.codec.plain.crc32c import crc32c
+from kafkalog.codec.plain.decoding import PLAIN
+from kafkalog.codec.plain.records import records_of
+from kafkalog.codec.rules.framing import BATCH_CRC_START, BATCH_MAGIC, MAGIC_POSITION, entry_size
 
 __all__ = ["RecordsBeforeDamage", "records_before_damage"]
 

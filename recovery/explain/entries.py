@@ -7,9 +7,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from kafkalog.codec.common.errors import KafkaLogError
+from kafkalog.codec.common.source import Source, used_end
 from kafkalog.codec.derive import FixedLayout
-from kafkalog.codec.errors import KafkaLogError
-from kafkalog.codec.index_files import (
+from kafkalog.codec.files.index_files import (
     ABORTED_TRANSACTION,
     OFFSET_ENTRY,
     TIME_ENTRY,
@@ -21,8 +22,7 @@ from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.parsing.trace import FieldSpan, read_spans
 from kafkalog.codec.parsing.whole import OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, Sequence
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import Source, used_end
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.disk.files import FileSource
 from kafkalog.recovery.explain.explanation import ExplainedPart, PartRole
 

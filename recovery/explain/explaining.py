@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 
-from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.index_files import SNAPSHOT_HEADER
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.files.index_files import SNAPSHOT_HEADER
 from kafkalog.codec.names import (
     BOOTSTRAP_CHECKPOINT,
     CLEANED,
@@ -21,6 +20,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.parsing.trace import read_spans
 from kafkalog.codec.parsing.whole import PRODUCER_SNAPSHOT
+from kafkalog.codec.plain.crc32c import crc32c
 from kafkalog.log.disk.files import FileSource, absolute, is_directory, read_small
 from kafkalog.recovery.damage.bit_repair import flipped_bit
 from kafkalog.recovery.explain.entries import explain_index

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from msgspec import Struct, structs
 
-from kafkalog.codec.findings import Finding, Severity, StopReason
-from kafkalog.codec.limits import MIB, Limits
+from kafkalog.codec.common.findings import Finding, Severity, StopReason
+from kafkalog.codec.common.limits import MIB, Limits
+from kafkalog.codec.common.source import Source, zeros_end
 from kafkalog.codec.model import AnyHeader, RecordBatch
 from kafkalog.codec.parsing.trace import FieldSpan, read_spans
 from kafkalog.codec.parsing.whole import ENTRY
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import Source, zeros_end
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.recovery.damage.bit_repair import BitRepair, Neighbors, outside_checksum, repair_at
 from kafkalog.recovery.explain.before_damage import records_before_damage

@@ -13,17 +13,17 @@ from construct import Construct, Container, Int16sb, Struct
 from kafkalog.cluster.records.coordinator_records import TOPICS, decode_record
 from kafkalog.cluster.records.framed_records import decode_metadata
 from kafkalog.cluster.records.messages import Decoded
-from kafkalog.codec.control import parse_control_key
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.limits import Limits
 from kafkalog.codec.layout.primitives import UnsignedVarint
 from kafkalog.codec.layout.record_batch import CONTROL_RECORD_KEY, END_TRANSACTION_MARKER
-from kafkalog.codec.limits import Limits
 from kafkalog.codec.messages.control import CONTROL_SCHEMAS, control_layout, control_version
 from kafkalog.codec.model import ControlType, Record, RecordBatch
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.codec.parsing.published_spans import PublishedMessage
 from kafkalog.codec.parsing.trace import FieldSpan, Reader, Traced, read_spans
-from kafkalog.codec.records import decode_batch
+from kafkalog.codec.plain.control import parse_control_key
+from kafkalog.codec.plain.records import decode_batch
 
 __all__ = ["read_contents"]
 

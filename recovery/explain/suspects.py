@@ -10,10 +10,8 @@ from typing import Any
 
 from construct import Container
 
-from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.finding_codes import SPECS
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.framing import BATCH_CRC_START, BATCH_MAGIC
+from kafkalog.codec.common.finding_codes import SPECS
+from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.layout.attributes import ATTRIBUTES_V0, ATTRIBUTES_V1, ATTRIBUTES_V2
 from kafkalog.codec.layout.bits import UNNAMED
 from kafkalog.codec.model import (
@@ -29,7 +27,9 @@ from kafkalog.codec.model import (
 )
 from kafkalog.codec.parsing.trace import UNREAD, FieldSpan, read_spans
 from kafkalog.codec.parsing.whole import ENTRY
-from kafkalog.codec.rules import LAST_LEGACY_CODEC
+from kafkalog.codec.plain.crc32c import crc32c
+from kafkalog.codec.rules.batches import LAST_LEGACY_CODEC
+from kafkalog.codec.rules.framing import BATCH_CRC_START, BATCH_MAGIC
 
 __all__ = ["blame_suspects"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.layout.primitives import LayoutError
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLEANER_OFFSET_CHECKPOINT,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.names import parse_java_long
 from kafkalog.log.storage.cleaning.offset_map import SLOT_BYTES
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.errors import KafkaLogError
+from kafkalog.codec.common.errors import KafkaLogError
 
 if TYPE_CHECKING:
     from kafkalog.cluster.groups.offsets import CommittedOffset

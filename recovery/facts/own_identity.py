@@ -11,10 +11,10 @@ import os
 import re
 from collections.abc import Sequence
 
-from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.files.text import encode_meta_properties, meta_properties
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, DirectoryState, parse_partition_directory
-from kafkalog.codec.text import encode_meta_properties, meta_properties
 from kafkalog.log.directories.identities import meta_properties_of, refused_id
 from kafkalog.log.disk.files import read_small, scan_directory
 from kafkalog.recovery.facts.brokers import brothers_of

@@ -12,8 +12,8 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import LOCK_FILE, META_PROPERTIES, parse_partition_directory, parse_segment_file
 from kafkalog.log.directories.directory import OFFSET_CHECKPOINTS
 from kafkalog.log.disk.files import read_small, scan_directory

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TypeVar
 
-from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
+from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir, log_dirs_at
 from kafkalog.log.directories.selection import ALL, Selection

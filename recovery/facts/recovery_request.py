@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import msgspec
 from msgspec.structs import force_setattr
 
-from kafkalog.codec.arguments import check_fields
+from kafkalog.codec.common.arguments import check_fields
+from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.codec.common.options import Option
 from kafkalog.codec.common.shell import shell_option
-from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike

@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Iterable
 from typing import IO
 
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.limits import MIB
 from kafkalog.log.storage.content import Slice
 
 __all__ = ["SCRATCH", "Scratch"]

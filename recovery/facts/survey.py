@@ -14,12 +14,12 @@ from dataclasses import field, replace
 from typing import Any
 
 from kafkalog.classes import dataclass
+from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.codec.common.quickly import quickly
-from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.framing import first_batch_bytes
+from kafkalog.codec.common.source import Source
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.names import LOCK_FILE, FileKind
-from kafkalog.codec.source import Source
+from kafkalog.codec.rules.framing import first_batch_bytes
 from kafkalog.log.disk.files import Entry, ListedSource, exists, scan_directory, what_it_is
 from kafkalog.log.disk.pointer import POINTER, POINTER_BEFORE
 from kafkalog.log.storage.tree import Tree

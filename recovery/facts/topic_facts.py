@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.rules.internal_topics import COMPACT, COMPACTED_BY_KAFKA, INTERNAL_TOPIC_SETTINGS
-from kafkalog.codec.errors import KafkaLogError
+from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
     CLUSTER_METADATA_TOPIC,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.text import decode_uuid
+from kafkalog.codec.common.errors import FormatError, UsageError
+from kafkalog.codec.files.text import decode_uuid
 
 __all__ = ["check_topic_id"]
 

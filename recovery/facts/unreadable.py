@@ -13,9 +13,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from kafkalog.codec.errors import FormatError, LimitExceeded
-from kafkalog.codec.index_files import read_producer_snapshot
+from kafkalog.codec.common.errors import FormatError, LimitExceeded
+from kafkalog.codec.files.index_files import read_producer_snapshot
 from kafkalog.codec.model import NO_END, AbortedTransaction, ProducerEntry, RecordBatch
 from kafkalog.codec.names import FileKind, segment_file
-from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.storage.producers.evidence import Evidence, are_same, ended_since, lost_markers, opened_of
 from kafkalog.log.storage.producers.listed_aborted import listed_aborted
 from kafkalog.log.storage.tree import Tree

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from kafkalog.codec.findings import StopReason
+from kafkalog.codec.common.findings import StopReason
+from kafkalog.codec.files.text import LeaderEpoch
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.text import LeaderEpoch
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
 from kafkalog.log.storage.log_file import LogFile

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.derive import FixedLayout
-from kafkalog.codec.findings import FindingCode
-from kafkalog.codec.index_files import (
+from kafkalog.codec.files.index_files import (
     ABORTED_TRANSACTION,
     ABORTED_TRANSACTION_VERSION,
     OFFSET_ENTRY,
@@ -14,7 +14,7 @@ from kafkalog.codec.index_files import (
     each_slot,
 )
 from kafkalog.codec.names import FileKind, parse_segment_file, segment_file
-from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.storage.content import Content, join
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.damage.soundness import Cut, SoundLog, end_of_last_sound

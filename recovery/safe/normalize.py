@@ -12,7 +12,13 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from kafkalog.codec.findings import FindingCode, Severity, StopReason, severity_of_unfinished
+from kafkalog.codec.common.findings import FindingCode, Severity, StopReason, severity_of_unfinished
+from kafkalog.codec.files.text import (
+    OffsetCheckpointEntry,
+    PartitionMetadata,
+    encode_offset_checkpoint,
+    encode_partition_metadata,
+)
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLEANED,
@@ -38,13 +44,7 @@ from kafkalog.codec.names import (
     parse_segment_file,
     segment_file,
 )
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.text import (
-    OffsetCheckpointEntry,
-    PartitionMetadata,
-    encode_offset_checkpoint,
-    encode_partition_metadata,
-)
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
 from kafkalog.log.storage.java import JavaError, TooLargeError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache

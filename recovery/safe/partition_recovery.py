@@ -10,9 +10,8 @@ from __future__ import annotations
 from msgspec import structs
 
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.findings import Finding, FindingCode
-from kafkalog.codec.framing import BATCH_MAGIC
-from kafkalog.codec.insides import Insides, look_inside
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.files.text import encode_leader_epochs
 from kafkalog.codec.model import BATCH, BatchHeader
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
@@ -22,8 +21,9 @@ from kafkalog.codec.names import (
     RECOVERY_POINT_CHECKPOINT,
     PartitionName,
 )  # fmt: skip
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.text import encode_leader_epochs
+from kafkalog.codec.plain.insides import Insides, look_inside
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.framing import BATCH_MAGIC
 from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.java import FullIndexError, JavaError
 from kafkalog.log.storage.tree import Tree

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.names import PartitionName
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.changed_files import ChangedFiles

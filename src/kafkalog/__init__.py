@@ -6,7 +6,7 @@ The public names.  Each is imported when it is first used, so that `import kafka
 
 from __future__ import annotations
 
-from kafkalog.codec.lazily import lazily
+from kafkalog.codec.common.lazily import lazily
 
 __version__ = "0.1.0"
 
@@ -21,18 +21,19 @@ _NAMES = {
     ".cluster.questions.offsets": ["offset_history", "offsets"],
     ".cluster.questions.transactions": ["transactions"],
     ".codec.common.advice": ["Advice", "Sentence"],
+    ".codec.common.errors": ["FormatError", "KafkaLogError", "LimitExceeded", "RecoveryRefused", "StorageError",
+        "UsageError"],
+    ".codec.common.findings": ["Finding", "FindingCode", "Severity", "StopReason"],
+    ".codec.common.limits": ["Limits"],
+    ".codec.common.source": ["Source"],
     ".codec.encode.batch": ["ProducerState"],
-    ".codec.errors": ["FormatError", "KafkaLogError", "LimitExceeded", "RecoveryRefused", "StorageError", "UsageError"],
-    ".codec.execution": ["Execution"],
-    ".codec.fetch_result": ["ErrorCode"],
-    ".codec.findings": ["Finding", "FindingCode", "Severity", "StopReason"],
-    ".codec.limits": ["Limits"],
+    ".codec.files.fetch_result": ["ErrorCode"],
     ".codec.model": ["BatchHeader", "Codec", "ControlType", "EndTransactionMarker", "Header", "Record", "RecordBatch",
         "TimestampType"],
     ".codec.names": ["DirectoryState", "FileKind", "PartitionName"],
-    ".codec.records": ["decode_batch", "iter_records"],
-    ".codec.scanner": ["Scanner", "scan"],
-    ".codec.source": ["Source"],
+    ".codec.plain.records": ["decode_batch", "iter_records"],
+    ".codec.plain.scanner": ["Scanner", "scan"],
+    ".codec.rules.execution": ["Execution"],
     ".copies.compare": ["compare"],
     ".copies.comparison": ["CopyReport"],
     ".copies.preview": ["merge_preview"],

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.disk.files import PathLike
 from kafkalog.values.table_scan import TableScan
 from kafkalog.values.tables import KafkaTable

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from polars.io.plugins import register_io_source
 
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.disk.files import PathLike
 from kafkalog.values.table_scan import TableScan
 from kafkalog.values.tables import KafkaTable

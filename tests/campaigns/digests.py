@@ -12,11 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from kafkalog.codec import thresholds
 from kafkalog.codec.columnar.schema import COLUMNS, COPY, VIEW
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.native import functions
+from kafkalog.codec.native import functions, thresholds
 from kafkalog.log import open_partition
 from kafkalog.log.disk.files import FileSource
 

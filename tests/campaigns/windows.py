@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kafkalog.codec import scanner
 from kafkalog.codec.columnar.batch_decoder import BatchDecoder
 from kafkalog.codec.columnar.decompressed import decompress_together
 from kafkalog.codec.columnar.message_decoder import MessageDecoder
@@ -27,20 +26,21 @@ from kafkalog.codec.columnar.plain_decoder import PlainDecoder
 from kafkalog.codec.columnar.run_decoder import Order
 from kafkalog.codec.columnar.runs_to_arrow import RunsToArrow
 from kafkalog.codec.columnar.schema import COPY, TYPES, VIEW, record_schema
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB
+from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.compression import compress, decompress
 from kafkalog.codec.encode.batch import build_batch
 from kafkalog.codec.encode.columns import build_batches
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.framing import BATCH_MAGIC
 from kafkalog.codec.headers.message_runs import message_run
 from kafkalog.codec.headers.rebuild_segment import ProducersOfRun
 from kafkalog.codec.headers.table import HeaderRun
-from kafkalog.codec.limits import DEFAULT_LIMITS, MIB
 from kafkalog.codec.model import BATCH, BatchHeader, Codec, Header, LegacyHeader, Record, RecordBatch, TimestampType
 from kafkalog.codec.native import functions
 from kafkalog.codec.native.tables import HeaderColumn, MessageColumn, empty_table
-from kafkalog.codec.source import BufferSource
-from kafkalog.codec.thresholds import ENOUGH_BYTES
+from kafkalog.codec.native.thresholds import ENOUGH_BYTES
+from kafkalog.codec.plain import scanner
+from kafkalog.codec.rules.framing import BATCH_MAGIC
 from testkit.made.batches import fix_crc, message
 
 SCHEMAS = [record_schema(TYPES, layout) for layout in (COPY, VIEW)]

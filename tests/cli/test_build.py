@@ -13,7 +13,7 @@ import pytest
 
 from kafkalog import Log, StorageError, UsageError, legacy_partition, open_partition, partition_for_key, verify
 from kafkalog import open as open_log_dir
-from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.model import Codec
 from kafkalog.log import open_all
 from testkit.recorded.broker_dirs import brokers

@@ -14,7 +14,7 @@ import pytest
 
 import kafkalog as library
 from kafkalog.cli.main import COMMANDS
-from kafkalog.codec.errors import ReplicaError
+from kafkalog.codec.common.errors import ReplicaError
 from kafkalog.log.directories.inventory import open_all
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode
@@ -54,7 +54,7 @@ def test_importing_the_library_loads_nothing_heavy() -> None:
         "import sys, kafkalog; heavy = ('click', 'construct', 'numpy', 'rich');"
         "print(sorted(name for name in sys.modules if name.startswith('kafkalog.') or name in heavy))"
     )
-    assert python("-c", program).stdout.strip() == "['kafkalog.codec', 'kafkalog.codec.lazily']"
+    assert python("-c", program).stdout.strip() == "['kafkalog.codec', 'kafkalog.codec.common.lazily']"
 
 
 @pytest.mark.parametrize("name", vars(library)["__all__"])

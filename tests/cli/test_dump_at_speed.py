@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafkalog.codec import thresholds
 from kafkalog.codec.compression import compress
 from kafkalog.codec.model import Codec
+from kafkalog.codec.native import thresholds
 from testkit.made.record_bytes import Fields, batch, damaged, payload
 from testkit.recorded.broker_dirs import STOPPED, brokers
 from testkit.recorded.fixture_data import BrokerCase

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import kafkalog as library
-from kafkalog.codec import thresholds
-from kafkalog.codec.batch_fields import OF_RECORDS
 from kafkalog.codec.columnar.schema import COLUMNS, DEFAULT_COLUMNS
+from kafkalog.codec.native import thresholds
+from kafkalog.codec.rules.batch_fields import OF_RECORDS
 from testkit.recorded.broker_dirs import STOPPED, brokers
 from testkit.recorded.fixture_data import BrokerCase
 from testkit.running.command import kafkalog

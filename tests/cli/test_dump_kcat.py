@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import kafkalog as library
 from kafkalog.cli.dump.kcat.format import MOST_PARTS, KcatFormat
 from kafkalog.cli.main import run
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.model import Record, TimestampType
 from testkit.running.command import kafkalog
 from testkit.running.examples import examples

@@ -11,7 +11,7 @@ import pytest
 
 import kafkalog as library
 from kafkalog.cli.dump.patterns import Pattern, searching
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from testkit.made.batches import message
 from testkit.recorded.broker_dirs import brokers
 from testkit.running.command import kafkalog

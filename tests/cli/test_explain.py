@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.codec.compression import compress
-from kafkalog.codec.errors import KafkaLogError
 from kafkalog.recovery.explain import PartRole, explain
 from testkit.made import damage
 from testkit.made.batches import LZ4, ZSTD, batch, fix_crc, message, patch, record, simple

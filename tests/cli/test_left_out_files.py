@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.errors import StorageError
+from kafkalog.codec.common.errors import StorageError
 from kafkalog.log.disk import files
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.findings import FindingCode
 from testkit.made.batches import simple
 from testkit.recorded.broker_dirs import brokers, join_cluster, own_copy
 from testkit.recorded.fixture_data import recovery_case

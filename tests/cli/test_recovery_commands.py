@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.framing import BATCH_CRC_START
 from kafkalog.codec.model import BATCH
+from kafkalog.codec.plain.crc32c import crc32c
+from kafkalog.codec.rules.framing import BATCH_CRC_START
 from testkit.judging.trees import stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import broker_case, recovery_case, recovery_cases

@@ -24,7 +24,7 @@ sys.exit(f"loaded: {loaded}" if loaded else 0)
 @pytest.mark.parametrize(
     ("unwanted", "words"),
     [
-        ("numpy,pyarrow,kafkalog.codec.errors,kafkalog.log", ["--help"]),
+        ("numpy,pyarrow,kafkalog.codec.common.errors,kafkalog.log", ["--help"]),
         ("numpy,pyarrow", ["dump", "--json"]),
         ("numpy,pyarrow", ["ls"]),
         ("numpy,pyarrow", ["verify"]),

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec import thresholds
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.model import Header, Record, TimestampType
+from kafkalog.codec.native import thresholds
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.fixture_data import broker_cases, recovery_cases
 from testkit.running.command import kafkalog

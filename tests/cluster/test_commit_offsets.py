@@ -10,7 +10,7 @@ import pytest
 import kafkalog
 from kafkalog.cluster.groups.offsets import read_offsets
 from kafkalog.cluster.rules.java import coordinator_partition
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.findings import FindingCode
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog as command
 

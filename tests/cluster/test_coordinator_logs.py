@@ -17,7 +17,7 @@ from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.rules.java import coordinator_partition
 from kafkalog.cluster.transactions.producers import read_producers
 from kafkalog.cluster.transactions.transactions import open_transactions, read_transactions
-from kafkalog.codec.findings import Severity
+from kafkalog.codec.common.findings import Severity
 from kafkalog.jobs.quorum.expiry import expiry_of
 from kafkalog.log import open_all
 from kafkalog.replay.planning import plan_replay

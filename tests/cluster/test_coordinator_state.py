@@ -16,7 +16,7 @@ from kafkalog.cluster.records.replay import Entry, Marker, Until
 from kafkalog.cluster.rules.java import coordinator_partition, string_hash, topic_partition_hash
 from kafkalog.cluster.transactions.producers import read_producers
 from kafkalog.cluster.transactions.transactions import open_transactions, read_transactions
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.log import open_all
 from testkit.recorded.broker_dirs import KILLED, STOPPED, brokers, unpacked
 from testkit.recorded.fixture_data import BrokerCase, broker_case

@@ -14,7 +14,7 @@ from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState
 from kafkalog.cluster.zookeeper.timeline import Timeline, cause_of, timeline
-from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.log import open_all, open_partition
 from testkit.recorded.broker_dirs import KILLED, brokers, unpacked
 from testkit.recorded.fixture_data import BrokerCase, broker_case, broker_cases

@@ -12,11 +12,11 @@ from kafkalog.cluster.groups.group_types import GroupTypes
 from kafkalog.cluster.groups.groups import read_groups
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC, TOPICS, decode_record
 from kafkalog.cluster.records.messages import encode
+from kafkalog.codec.common.findings import FindingCode, Severity
+from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.encode.batch import build_batch
-from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.codec.model import BatchHeader, Record, TimestampType
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import BufferSource
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log import open_all
 from kafkalog.recovery.broker.node.answer import ConsequenceKind
 from kafkalog.recovery.broker.node_start import node_start

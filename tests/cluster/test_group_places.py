@@ -11,7 +11,7 @@ from kafkalog.cluster.groups.commit_offsets import commit_offsets
 from kafkalog.cluster.groups.group_places import partition_count
 from kafkalog.cluster.groups.groups import read_groups
 from kafkalog.cluster.rules.java import coordinator_partition
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.log import open_all
 from testkit.recorded.broker_dirs import brokers, unpacked
 from testkit.running.command import kafkalog

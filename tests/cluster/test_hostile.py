@@ -18,8 +18,8 @@ from kafkalog.cluster.zookeeper.old_consumers import old_groups
 from kafkalog.cluster.zookeeper.snapshot import parse_snapshot
 from kafkalog.cluster.zookeeper.timeline import timeline
 from kafkalog.cluster.zookeeper.transaction import parse_transaction
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.findings import Finding
 from kafkalog.log import open_partition
 from testkit.recorded.broker_dirs import brokers, unpacked
 from testkit.running.command import kafkalog

@@ -11,7 +11,7 @@ from kafkalog.cluster.groups.groups import Group, Member, _owned_twice
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.kraft.registrations import unregistered_brokers
-from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.log.directories.partition import open_partition
 from testkit.kafka.start_records import append_metadata
 from testkit.recorded.broker_dirs import brokers, own_copy

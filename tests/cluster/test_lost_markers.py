@@ -11,7 +11,7 @@ from kafkalog.cluster.transactions.lost_markers import Decided, Decision, Listed
 from kafkalog.cluster.transactions.producers import LastMarker, PartitionProducer, read_producers
 from kafkalog.cluster.transactions.transactions import TransactionState, open_transactions, read_transactions
 from kafkalog.codec.model import BatchHeader, ControlType
-from kafkalog.codec.scanner import scan
+from kafkalog.codec.plain.scanner import scan
 from kafkalog.log.directories.inventory import open_all
 from kafkalog.log.reading.transactions import marker_of
 from kafkalog.recovery import plan

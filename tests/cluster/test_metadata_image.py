@@ -16,7 +16,7 @@ from kafkalog.cluster.kraft.metadata_log import MetadataLog, MetadataState
 from kafkalog.cluster.layout import cluster_metadata
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_metadata, encode_framed
 from kafkalog.cluster.records.messages import Decoded
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.log import open_partition, open_segment
 from testkit.kafka.kafka_jars import number
 from testkit.recorded.broker_dirs import KILLED, brokers

@@ -19,7 +19,7 @@ from kafkalog.cluster.zookeeper.old_consumers import OldGroup, old_groups
 from kafkalog.cluster.zookeeper.registered_consumers import ConsumerId, consumer_id
 from kafkalog.cluster.zookeeper.replay import Replayer
 from kafkalog.cluster.zookeeper.tree import Node, Tree
-from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.common.errors import FormatError, UsageError
 from testkit.made.zookeeper_log import write_log
 from testkit.recorded.broker_dirs import brokers, unpacked
 from testkit.recorded.fixture_data import BrokerCase, broker_cases

@@ -17,7 +17,7 @@ from kafkalog.cluster.records.replay import Until
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots, consumer_chroots
 from kafkalog.cluster.zookeeper.old_consumers import old_groups
 from kafkalog.cluster.zookeeper.tree import Node, Tree
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.log import open_all
 from testkit.made.zookeeper_log import write_log
 from testkit.recorded.broker_dirs import brokers, unpacked

@@ -9,7 +9,7 @@ import pytest
 
 import kafkalog
 from kafkalog import Moment, Rebalance, Selection, UsageError
-from kafkalog.codec.errors import UnknownName
+from kafkalog.codec.common.errors import UnknownName
 from kafkalog.types import KRaftElections, ZooKeeperElections
 from testkit.recorded.broker_dirs import STOPPED, brokers
 from testkit.recorded.fixture_data import BrokerCase, broker_case

@@ -14,9 +14,9 @@ import pytest
 from kafkalog import StorageError
 from kafkalog.cluster.kraft.quorum import Quorum, read_quorum
 from kafkalog.cluster.kraft.quorum_log import read_quorum_log
+from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.encode.batch import build_control_batch
-from kafkalog.codec.findings import FindingCode, Severity
-from kafkalog.codec.kraft import KRaftRecord, KRaftVoters, LeaderChange, Voter, encode_kraft_value
+from kafkalog.codec.files.kraft import KRaftRecord, KRaftVoters, LeaderChange, Voter, encode_kraft_value
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.fixture_data import quorum_expected

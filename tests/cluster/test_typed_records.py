@@ -24,12 +24,12 @@ from kafkalog.cluster.records.framed_records import (
 )
 from kafkalog.cluster.records.messages import decode, encode
 from kafkalog.cluster.records.record_json import control_json, coordinator_json, framed_json
-from kafkalog.codec.control import parse_control_key
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.messages.field import Field
 from kafkalog.codec.messages.message import Message
 from kafkalog.codec.model import Record
+from kafkalog.codec.plain.control import parse_control_key
 from kafkalog.log import Partition, open_all, open_segment
 from testkit.recorded.broker_dirs import STOPPED, brokers
 from testkit.recorded.fixture_data import BrokerCase, broker_cases

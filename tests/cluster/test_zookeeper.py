@@ -21,8 +21,8 @@ from kafkalog.cluster.zookeeper.moments import zxid_at
 from kafkalog.cluster.zookeeper.snapshot import read_snapshot
 from kafkalog.cluster.zookeeper.transaction import TransactionType, parse_transaction
 from kafkalog.cluster.zookeeper.tree import CONTAINER_OWNER, Tree
+from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.compression import snappy
-from kafkalog.codec.findings import FindingCode, Severity
 from testkit.recorded.broker_dirs import KILLED, unpacked
 from testkit.recorded.fixture_data import BrokerCase, broker_cases
 from testkit.running.command import kafkalog

@@ -8,7 +8,7 @@ from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.brokers import Endpoint, broker_registration, config_entity
 from kafkalog.cluster.zookeeper.persistent_paths import PERSISTENT_PATHS, least_version, missing_paths
 from kafkalog.cluster.zookeeper.replay import Replayer
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.findings import FindingCode
 from testkit.recorded.broker_dirs import unpacked
 from testkit.recorded.fixture_data import BrokerCase, broker_cases
 from testkit.running.command import kafkalog

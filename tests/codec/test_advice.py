@@ -6,7 +6,7 @@ import json
 import pickle
 
 from kafkalog.codec.common.advice import Advice, Ask, Sentence
-from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.words.advice import in_options, told
 
 LIVE = Sentence("/a{}/--into is live: extract it with ", Ask.INTO)

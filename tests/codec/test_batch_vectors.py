@@ -8,7 +8,6 @@ import zlib
 import pytest
 
 from kafkalog.codec import BatchHeader, Codec, Header, LegacyHeader, Record, RecordBatch, TimestampType, scan
-from kafkalog.codec.control import end_transaction_marker
 from kafkalog.codec.encode import (
     ProducerState,
     build_batch,
@@ -20,10 +19,11 @@ from kafkalog.codec.encode import (
     read_raw_batch,
     read_raw_message,
 )
-from kafkalog.codec.execution import Execution
 from kafkalog.codec.model import ControlType, EndTransactionMarker
-from kafkalog.codec.plain import PLAIN
-from kafkalog.codec.records import decode_batch
+from kafkalog.codec.plain.control import end_transaction_marker
+from kafkalog.codec.plain.decoding import PLAIN
+from kafkalog.codec.plain.records import decode_batch
+from kafkalog.codec.rules.execution import Execution
 from testkit.judging.reference_execution import REFERENCE
 
 EXECUTIONS = [pytest.param(REFERENCE, id="reference"), pytest.param(PLAIN, id="plain")]

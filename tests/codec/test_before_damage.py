@@ -8,10 +8,10 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.compression import compress, decompress_before_damage, snappy
 from kafkalog.codec.compression.lz4 import decode_block as decode_lz4_block
 from kafkalog.codec.compression.snappy import compress as framed
-from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec
 
 lz4 = pytest.importorskip("lz4.block")

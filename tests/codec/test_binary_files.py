@@ -19,14 +19,14 @@ from kafkalog.codec import (
     UsageError,
     scan,
 )
-from kafkalog.codec.fetch_result import (
+from kafkalog.codec.files.fetch_result import (
     MessageSetSend,
     decode_message_set_send,
     decode_multi_message_set_send,
     encode_message_set_send,
     encode_multi_message_set_send,
 )
-from kafkalog.codec.index_files import (
+from kafkalog.codec.files.index_files import (
     OffsetEntry,
     TimeEntry,
     decode_offset_index,

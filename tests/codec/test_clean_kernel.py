@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from kafkalog.codec.encode.records import write_records
-from kafkalog.codec.execution import RawRecord
 from kafkalog.codec.native import functions as clean
 from kafkalog.codec.native.tables import (
     ROW_BYTES,
@@ -21,6 +20,7 @@ from kafkalog.codec.native.tables import (
     RetainedBatch,
     empty_table,
 )
+from kafkalog.codec.rules.execution import RawRecord
 from testkit.made.record_bytes import Fields, payload
 from testkit.running.in_a_process import number_printed
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kafkalog.codec import thresholds
 from kafkalog.codec.columnar import schema
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import Column, record_schema
 from kafkalog.codec.model import TRANSACTIONAL_FLAG, Codec
+from kafkalog.codec.native import thresholds
 from kafkalog.codec.native.tables import HeaderColumn
 from kafkalog.log.reading.slices import Damage, Slice, SliceReader
 from testkit.made.batches import message

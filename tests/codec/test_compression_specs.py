@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from kafkalog.codec import scan
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.compression import compress, decompress, decompress_before_damage
 from kafkalog.codec.compression.specs import LAST_CODECS, SPECS, Codec, codec_spec
-from kafkalog.codec.errors import FormatError
 from kafkalog.codec.layout.attributes import ATTRIBUTES_V2
-from kafkalog.codec.limits import DEFAULT_LIMITS
 from testkit.recorded.broker_dirs import brokers
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,11 +11,11 @@ from kafkalog.codec.columnar.assembler import NO_END, ArrowAssembler, Bounds, Fa
 from kafkalog.codec.columnar.run_decoder import Order, RunDecoder
 from kafkalog.codec.columnar.runs_to_arrow import RunsToArrow
 from kafkalog.codec.columnar.schema import TYPES, record_schema
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.compression import compress
-from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec
 from kafkalog.codec.native.tables import Filled
-from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
+from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET
 from testkit.judging.read_both_ways import read
 from testkit.made.record_bytes import Fields, batch, payload
 from testkit.running.in_a_process import number_printed
@@ -196,7 +196,7 @@ import ctypes, mmap, sys
 from kafkalog.codec.columnar.run_decoder import Order
 from kafkalog.codec.columnar.runs_to_arrow import RunsToArrow
 from kafkalog.codec.columnar.schema import COPY, TYPES, VIEW, record_schema
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
 PAGE = mmap.PAGESIZE
 memory = mmap.mmap(-1, 4 * PAGE)
 address = ctypes.addressof(ctypes.c_char.from_buffer(memory))

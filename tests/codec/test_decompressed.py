@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kafkalog.codec.columnar.decompressed import decompress_batches
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, KIB, MIB, Limits
+from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.compression import compress, decompress
-from kafkalog.codec.errors import FormatError
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.layout.lz4_frame import LZ4_FLAGS
-from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import Codec
-from kafkalog.codec.source import BufferSource
 from testkit.judging.decompressing import contents, mixed, taken_together
 from testkit.made.record_bytes import batch
 from testkit.running.examples import examples
@@ -102,7 +102,7 @@ _GUARDED = """
 import ctypes, mmap, sys
 import numpy as np
 from kafkalog.codec.columnar import decompressed
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
 PAGE = mmap.PAGESIZE
 libc = ctypes.CDLL(None, use_errno=True)
 class Guarded:

@@ -38,9 +38,9 @@ from kafkalog.codec.encode import (
 )
 from kafkalog.codec.encode.records import write_records
 from kafkalog.codec.encode.reencode import RawBatch
-from kafkalog.codec.execution import RawRecord
 from kafkalog.codec.layout import record_batch
 from kafkalog.codec.parsing.reference import build
+from kafkalog.codec.rules.execution import RawRecord
 from testkit.kafka.peers import kafka_python_reads
 from testkit.made.batches import CONTROL, GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, ZSTD, batch, message, simple
 from testkit.made.batches import record as raw_record

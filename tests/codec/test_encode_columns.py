@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog.codec import thresholds
 from kafkalog.codec.columnar.schema import TYPES
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.encode import ProducerState, build_batch
 from kafkalog.codec.encode.columns import build_batches
-from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import BATCH, Codec, Header, Record, TimestampType
-from kafkalog.codec.records import iter_records
-from kafkalog.codec.scanner import scan
+from kafkalog.codec.native import thresholds
+from kafkalog.codec.plain.records import iter_records
+from kafkalog.codec.plain.scanner import scan
 from testkit.running.examples import examples
 
 BYTES = st.none() | st.binary(max_size=80)

@@ -13,18 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec import DEFAULT_LIMITS, BatchHeader, Codec, RecordBatch, decode_batch, names, scan, text
-from kafkalog.codec import index_files as binary
+from kafkalog.codec import DEFAULT_LIMITS, BatchHeader, Codec, RecordBatch, decode_batch, names, scan
 from kafkalog.codec.compression import decompress
-from kafkalog.codec.control import end_transaction_marker, parse_control_key
 from kafkalog.codec.encode import encode_raw_batch, encode_raw_message, read_raw_batch, read_raw_message
 from kafkalog.codec.encode.batch import control_key
 from kafkalog.codec.encode.records import write_records
-from kafkalog.codec.kraft import encode_kraft_value, kraft_record
-from kafkalog.codec.kraft_snapshot import read_kraft_snapshot
+from kafkalog.codec.files import index_files as binary
+from kafkalog.codec.files import text
+from kafkalog.codec.files.kraft import encode_kraft_value, kraft_record
+from kafkalog.codec.files.kraft_snapshot import read_kraft_snapshot
+from kafkalog.codec.files.quorum_state import decode_quorum_state, encode_quorum_state
 from kafkalog.codec.model import ControlType
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.quorum_state import decode_quorum_state, encode_quorum_state
+from kafkalog.codec.plain.control import end_transaction_marker, parse_control_key
 from testkit.judging.reference_execution import REFERENCE
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.fixture_data import BrokerCase, broker_cases

@@ -23,14 +23,14 @@ from kafkalog.codec.columnar.batch_decoder import BatchDecoder
 from kafkalog.codec.columnar.pieces import Part, Piece
 from kafkalog.codec.columnar.plain_decoder import PlainDecoder
 from kafkalog.codec.columnar.schema import DEFAULT_COLUMNS, TYPES, record_schema
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.execution import RawRecord, RecordFault
-from kafkalog.codec.findings import FindingCode
-from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import FindingCode
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import RecordBatch
-from kafkalog.codec.plain import PLAIN, record_at
-from kafkalog.codec.records import open_payload
-from kafkalog.codec.scanner import scan
+from kafkalog.codec.plain.decoding import PLAIN, record_at
+from kafkalog.codec.plain.records import open_payload
+from kafkalog.codec.plain.scanner import scan
+from kafkalog.codec.rules.execution import RawRecord, RecordFault
 from testkit.judging.reference_execution import REFERENCE
 from testkit.made.record_bytes import RECORDS, batch, damaged, payload, record
 from testkit.recorded.fixture_data import broker_case
@@ -258,7 +258,7 @@ def test_columns_are_those_of_spark_unless_others_are_asked_for() -> None:
 
 _SMALL_WORK = """
 import sys
-from kafkalog.codec import thresholds
+from kafkalog.codec.native import thresholds
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import record_schema
 for work, enough in ((thresholds.ENOUGH_BYTES - 1, False), (thresholds.ENOUGH_BYTES, True)):
@@ -272,8 +272,8 @@ import ctypes, mmap, sys
 from kafkalog.codec.columnar.pieces import Part
 from kafkalog.codec.columnar.batch_decoder import BatchDecoder
 from kafkalog.codec.columnar.schema import TYPES, record_schema
-from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.codec.scanner import scan
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.plain.scanner import scan
 PAGE = mmap.PAGESIZE
 memory = mmap.mmap(-1, 3 * PAGE)
 address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
@@ -343,7 +343,7 @@ def test_a_record_larger_than_the_bound_is_not_copied() -> None:
 
 @pytest.mark.compiled
 def test_much_small_work_together_is_worth_columns() -> None:
-    from kafkalog.codec import thresholds
+    from kafkalog.codec.native import thresholds
 
     assert not thresholds.kernel_is_worth_it(1000)
     with thresholds.together(thresholds.ENOUGH_BYTES):

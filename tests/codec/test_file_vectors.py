@@ -6,7 +6,7 @@ import pytest
 
 from kafkalog.codec import AbortedTransaction, ProducerEntry, Record, TimestampType, scan
 from kafkalog.codec.encode import build_batch
-from kafkalog.codec.index_files import (
+from kafkalog.codec.files.index_files import (
     OffsetEntry,
     TimeEntry,
     decode_offset_index,
@@ -18,7 +18,7 @@ from kafkalog.codec.index_files import (
     encode_time_index,
     encode_transaction_index,
 )
-from kafkalog.codec.text import (
+from kafkalog.codec.files.text import (
     CleanShutdown,
     LeaderEpoch,
     OffsetCheckpointEntry,

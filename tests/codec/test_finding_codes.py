@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.finding_codes import SPECS, Family, FindingCode, Severity, Trait, advice_for, codes_with
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.finding_codes import SPECS, Family, FindingCode, Severity, Trait, advice_for, codes_with
+from kafkalog.codec.common.findings import Finding
 from kafkalog.recovery.checks.verify import verify
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.fixture_data import broker_cases

@@ -18,12 +18,12 @@ from kafkalog.codec import (
     decode_batch,
     scan,
 )
+from kafkalog.codec.common.findings import FindingJson
 from kafkalog.codec.common.shapes import plain, shaped
-from kafkalog.codec.control import parse_control_key
-from kafkalog.codec.findings import FindingJson
-from kafkalog.codec.index_files import decode_producer_snapshot
-from kafkalog.codec.rules import Continuity
-from kafkalog.codec.text import decode_meta_properties, decode_offset_checkpoint, decode_partition_metadata
+from kafkalog.codec.files.index_files import decode_producer_snapshot
+from kafkalog.codec.files.text import decode_meta_properties, decode_offset_checkpoint, decode_partition_metadata
+from kafkalog.codec.plain.control import parse_control_key
+from kafkalog.codec.rules.batches import Continuity
 from testkit.made.batches import batch, fix_crc, message, patch, record, records_batch, simple, sized, varint
 
 TESTS = Path(__file__).resolve().parents[1]

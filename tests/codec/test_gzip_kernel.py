@@ -17,10 +17,10 @@ import pytest
 from isal import igzip_lib
 
 from kafkalog.codec.columnar.decompressed import decompress_together
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, KIB, Limits
 from kafkalog.codec.compression import compress, native
 from kafkalog.codec.compression.gzip import HEADER, TRAILER, decompress
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, Limits
 from kafkalog.codec.model import Codec
 from testkit.judging.decompressing import mixed, taken_together
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog.codec.index_files import ABORTED_TRANSACTION, OFFSET_ENTRY, each_slot
-from kafkalog.codec.source import BufferSource, next_data, used_end, zeros_end
+from kafkalog.codec.common.source import BufferSource, next_data, used_end, zeros_end
+from kafkalog.codec.files.index_files import ABORTED_TRANSACTION, OFFSET_ENTRY, each_slot
 from kafkalog.log.storage.content import Content, ContentSource, Literal, Slice, Zeros, join, same_bytes
 
 RUNS = st.lists(st.tuples(st.booleans(), st.integers(1, 90)), max_size=8)

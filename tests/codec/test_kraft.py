@@ -8,9 +8,8 @@ import struct
 import pytest
 
 from kafkalog.codec import FindingCode, FormatError, Record, TimestampType, UsageError, decode_batch, scan
-from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.encode import build_control_batch
-from kafkalog.codec.kraft import (
+from kafkalog.codec.files.kraft import (
     KRaftRecord,
     KRaftVersion,
     KRaftVoters,
@@ -24,10 +23,11 @@ from kafkalog.codec.kraft import (
     kraft_record,
     parse_kraft_value,
 )
-from kafkalog.codec.kraft_snapshot import build_kraft_snapshot, read_kraft_snapshot
+from kafkalog.codec.files.kraft_snapshot import build_kraft_snapshot, read_kraft_snapshot
+from kafkalog.codec.files.quorum_state import QuorumState, decode_quorum_state, encode_quorum_state
 from kafkalog.codec.model import ControlType
 from kafkalog.codec.names import KRaftSnapshotName, kraft_snapshot_file, parse_kraft_snapshot_file
-from kafkalog.codec.quorum_state import QuorumState, decode_quorum_state, encode_quorum_state
+from kafkalog.codec.plain.control import parse_control_key
 
 UUID_1_2 = (1).to_bytes(8, "big") + (2).to_bytes(8, "big")
 VOTERS = KRaftVoters(0, (VoterNode(1, UUID_1_2, (VoterEndpoint("C", "h", 9093),), 0, 1),))

@@ -8,12 +8,12 @@ import threading
 import numpy as np
 import pytest
 
-from kafkalog.codec import buffer_pool
-from kafkalog.codec.buffer_pool import Block, give_back_free_memory
+from kafkalog.codec.common import buffer_pool
+from kafkalog.codec.common.buffer_pool import Block, give_back_free_memory
+from kafkalog.codec.common.errors import LimitExceeded
+from kafkalog.codec.common.limits import KIB, MIB, Limits
+from kafkalog.codec.common.memory import GrowingMemory
 from kafkalog.codec.compression import gzip
-from kafkalog.codec.errors import LimitExceeded
-from kafkalog.codec.limits import KIB, MIB, Limits
-from kafkalog.codec.memory import GrowingMemory
 
 
 def test_what_grows_keeps_what_it_holds() -> None:

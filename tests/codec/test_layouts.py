@@ -37,7 +37,7 @@ from kafkalog.codec.layout import primitives, record_batch
 from kafkalog.codec.layout.attributes import ATTRIBUTES_V0, ATTRIBUTES_V1, ATTRIBUTES_V2
 from kafkalog.codec.layout.bits import UNNAMED, Bit, Bits
 from kafkalog.codec.parsing.reference import parse
-from kafkalog.codec.plain import PLAIN
+from kafkalog.codec.plain.decoding import PLAIN
 
 REFUSED = tuple(
     kind if isinstance(kind, type) else type(kind)
@@ -289,7 +289,7 @@ def test_header_values_are_fields_of_the_declaration() -> None:
 
 
 def test_parse_reports_position_and_field() -> None:
-    from kafkalog.codec.errors import FormatError
+    from kafkalog.codec.common.errors import FormatError
 
     data = struct.pack(">b", 0) + b"\x00\x00\x01\x0av"
     with pytest.raises(FormatError) as caught:

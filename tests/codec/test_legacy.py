@@ -18,9 +18,9 @@ from kafkalog.codec import (
     scan,
 )
 from kafkalog.codec.compression import compress
-from kafkalog.codec.execution import Execution
-from kafkalog.codec.legacy import first_offset
-from kafkalog.codec.plain import PLAIN
+from kafkalog.codec.plain.decoding import PLAIN
+from kafkalog.codec.plain.legacy import first_offset
+from kafkalog.codec.rules.execution import Execution
 from testkit.judging.reference_execution import REFERENCE
 from testkit.made.batches import GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, ZSTD, fix_crc, message, patch
 

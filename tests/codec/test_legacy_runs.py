@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog import RecordFilter
-from kafkalog.codec import thresholds
 from kafkalog.codec.columnar.assembler import NO_END, Bounds
 from kafkalog.codec.columnar.schema import TYPES
+from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.compression import compress
 from kafkalog.codec.headers.message_runs import MessageRun
 from kafkalog.codec.headers.run_scanner import RunScanner
+from kafkalog.codec.native import thresholds
 from kafkalog.codec.native.functions import crc_of
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import BufferSource
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log import open_all, open_partition
 from testkit.judging.read_both_ways import each_column_by_itself, read, walked
 from testkit.made.batches import GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, ZSTD, fix_crc, message, simple
@@ -306,7 +306,7 @@ import numpy as np
 from kafkalog.codec.columnar.message_decoder import MessageDecoder
 from kafkalog.codec.headers.message_runs import message_run
 from kafkalog.codec.columnar.schema import TYPES, record_schema
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
 PAGE = mmap.PAGESIZE
 memory = mmap.mmap(-1, 3 * PAGE)
 address = ctypes.addressof(ctypes.c_char.from_buffer(memory))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.files.text import decode_uuid, encode_uuid
 from kafkalog.codec.layout.primitives import LayoutError, UnsignedVarint, Varint, Varlong
 from kafkalog.codec.parsing.reference import build, parse
-from kafkalog.codec.plain import read_varint
-from kafkalog.codec.text import decode_uuid, encode_uuid
+from kafkalog.codec.plain.crc32c import crc32c
+from kafkalog.codec.plain.decoding import read_varint
 
 VARINTS = {
     0: "00", -1: "01", 1: "02", 63: "7e", -64: "7f", 64: "80 01", -65: "81 01",

@@ -18,10 +18,10 @@ from kafkalog.codec import (
     scan,
 )
 from kafkalog.codec.compression import compress
-from kafkalog.codec.control import end_transaction_marker, parse_control_key
-from kafkalog.codec.execution import Execution
 from kafkalog.codec.model import ControlRecordType
-from kafkalog.codec.plain import PLAIN
+from kafkalog.codec.plain.control import end_transaction_marker, parse_control_key
+from kafkalog.codec.plain.decoding import PLAIN
+from kafkalog.codec.rules.execution import Execution
 from testkit.judging.reference_execution import REFERENCE
 from testkit.made.batches import GZIP, LZ4, SNAPPY, ZSTD, batch, record, records_batch, sized, varint
 

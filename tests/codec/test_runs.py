@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.codec.columnar.assembler import NO_END, Bounds
+from kafkalog.codec.common.findings import FindingCode
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.compression import compress
-from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec
 from kafkalog.codec.native.functions import crc_of
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import BufferSource
+from kafkalog.codec.plain.scanner import Scanner
 from testkit.judging.read_both_ways import each_column_by_itself, read, walked
 from testkit.made.record_bytes import batch, damaged, payload, record
 from testkit.running.examples import examples

@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from kafkalog.codec import DEFAULT_LIMITS, FindingCode, Scanner, Severity, StopReason, scan
+from kafkalog.codec.common.findings import BatchOutline, FindingJson
 from kafkalog.codec.common.shapes import plain, shaped
-from kafkalog.codec.execution import Execution
-from kafkalog.codec.findings import BatchOutline, FindingJson
-from kafkalog.codec.plain import PLAIN
-from kafkalog.codec.source import BufferSource
+from kafkalog.codec.common.source import BufferSource
+from kafkalog.codec.plain.decoding import PLAIN
+from kafkalog.codec.rules.execution import Execution
 from testkit.judging.reference_execution import REFERENCE
 from testkit.made.batches import CONTROL, batch, fix_crc, message, patch, record, records_batch, simple
 
@@ -214,7 +214,7 @@ def test_a_gap_is_only_worth_knowing() -> None:
 
 
 def test_segment_overlap() -> None:
-    from kafkalog.codec.rules import Continuity
+    from kafkalog.codec.rules.batches import Continuity
 
     (found,) = scan(simple(5)).batches
     assert [finding.code for finding in Continuity(0, next_segment=4).check(found)] == [FindingCode.SEGMENT_OVERLAP]

@@ -9,8 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from kafkalog.codec import DEFAULT_LIMITS, FindingCode, FormatError, LimitExceeded
-from kafkalog.codec.properties import decode_properties, encode_properties
-from kafkalog.codec.text import (
+from kafkalog.codec.files.text import (
     CleanShutdown,
     LeaderEpoch,
     MetaProperties,
@@ -28,6 +27,7 @@ from kafkalog.codec.text import (
     encode_partition_metadata,
     meta_properties,
 )
+from kafkalog.codec.parsing.properties import decode_properties, encode_properties
 
 # --- checkpoints -----------------------------------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kafkalog.codec import FormatError, build, parse
-from kafkalog.codec.quorum_state import decode_quorum_state
-from kafkalog.codec.text import (
+from kafkalog.codec.files.quorum_state import decode_quorum_state
+from kafkalog.codec.files.text import (
     decode_clean_shutdown,
     decode_leader_epochs,
     decode_meta_properties,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.wording import counted
 
 
 @pytest.mark.parametrize(("count", "noun", "text"), [

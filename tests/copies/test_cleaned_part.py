@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kafkalog import merge_directories, offsets
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.model import BatchHeader
-from kafkalog.codec.scanner import scan
+from kafkalog.codec.plain.scanner import scan
 from kafkalog.copies.compare import compare
 from kafkalog.recovery import Recovery, plan, recover
 from kafkalog.recovery.checks.verify import verify

@@ -13,9 +13,9 @@ import pytest
 import kafkalog.copies.copy_walk as copy_walk
 from kafkalog import FindingCode, UsageError, compare
 from kafkalog.cli.shapes.compare_lines import partition_line
+from kafkalog.codec.files.text import LeaderEpoch
 from kafkalog.codec.model import BATCH
-from kafkalog.codec.scanner import scan
-from kafkalog.codec.text import LeaderEpoch
+from kafkalog.codec.plain.scanner import scan
 from kafkalog.copies.common_history import CommonPast, Lineage, common_past
 from kafkalog.copies.comparison import CopyReport
 from kafkalog.log.directories.selection import Selection

@@ -8,7 +8,7 @@ import pytest
 
 import kafkalog.copies.copy_walk as copy_walk
 from kafkalog import FindingCode, compare, merge_preview
-from kafkalog.codec.scanner import scan
+from kafkalog.codec.plain.scanner import scan
 from testkit.made.batches import record, records_batch
 from testkit.recorded.fixture_data import broker_case
 

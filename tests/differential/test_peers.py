@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from kafkalog.codec import BatchHeader, Codec, decode_batch, scan
 from kafkalog.codec.encode import ProducerState, build_batch, build_messages, encode_raw_batch, read_raw_batch
-from kafkalog.codec.execution import Execution
-from kafkalog.codec.plain import PLAIN
+from kafkalog.codec.plain.decoding import PLAIN
+from kafkalog.codec.rules.execution import Execution
 from testkit.judging.reference_execution import REFERENCE
 from testkit.kafka.peers import READERS, Producer, Seen, builds, builds_messages
 from testkit.made.generated import Generated, as_records, generate, some_records

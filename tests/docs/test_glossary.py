@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kafkalog.codec.findings import Severity
+from kafkalog.codec.common.findings import Severity
 from kafkalog.recovery.modes.table import WAYS, Mode
 from testkit.running.pages import DOCS
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafkalog import Log, LogConfig, NewRecord
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.common.limits import MIB
 from kafkalog.server.error_codes import Code
 from testkit.serving.raw_client import RawClient, fetching
 from testkit.serving.the_server import listening

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from kafkalog.codec import decode_batch, scan
-from kafkalog.codec.execution import Execution
-from kafkalog.codec.plain import PLAIN
+from kafkalog.codec.plain.decoding import PLAIN
+from kafkalog.codec.rules.execution import Execution
 from testkit.judging.reference_execution import REFERENCE
 from testkit.made.hostile_vectors import vectors
 

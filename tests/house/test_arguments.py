@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 import kafkalog
 from kafkalog.codec import BufferSource
-from kafkalog.codec.arguments import byte_view
+from kafkalog.codec.common.arguments import byte_view
 from kafkalog.codec.encode.batch import NO_PRODUCER
 from kafkalog.types import Inventory
 from testkit.made.batches import simple

@@ -26,7 +26,7 @@ import pytest
 
 import kafkalog
 from kafkalog.codec.headers.header_tables import HeaderTables
-from kafkalog.codec.records import records_payload
+from kafkalog.codec.plain.records import records_payload
 from kafkalog.jobs.restore.remote_logs import RemoteLogs
 from kafkalog.recovery.facts.recovery_request import RemoteLogSource
 from kafkalog.tables.request import Export
@@ -62,7 +62,7 @@ HELD = {
     "kafkalog.recovery.decide.refusals.Decision": "a tree, which reads its originals",
     "kafkalog.recovery.decide.counting.WayResult": "a tree, which reads its originals",
     "kafkalog.codec.derive.FixedLayout": "a layout that is made by whoever imports it",
-    "kafkalog.codec.batch_fields.BatchField": "functions that are asked",
+    "kafkalog.codec.rules.batch_fields.BatchField": "functions that are asked",
     "kafkalog.codec.columnar.schema.Column": "functions that are asked",
     "kafkalog.codec.native.tables.Rows": "an enumeration without members",
     "kafkalog.codec.columnar.pieces.Part": "memory of a kernel",

@@ -28,5 +28,5 @@ def test_no_imports_go_round_in_circles(graph: grimp.ImportGraph) -> None:
 
 
 def test_a_circle_is_found(graph: grimp.ImportGraph) -> None:
-    graph.add_import(importer="kafkalog.codec.framing", imported="kafkalog.codec.scanner")
+    graph.add_import(importer="kafkalog.codec.rules.framing", imported="kafkalog.codec.plain.scanner")
     assert list(circles(graph)) == ["kafkalog.codec"]

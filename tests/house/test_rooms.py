@@ -41,7 +41,7 @@ def test_no_module_lies_outside_of_a_room_but_public_calls_and_what_joins_rooms(
     assert outside == doors | calls | joining
 
 
-BY_NAME = {"codec/lazily.py": "the lazy names of packages", "src/kafkalog/cli/main.py": "the table of commands"}
+BY_NAME = {"codec/common/lazily.py": "the lazy names of packages", "src/kafkalog/cli/main.py": "the table of commands"}
 
 
 def test_nothing_is_imported_by_a_string_but_through_two_doors() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import kafkalog
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_remote_log_metadata, encode_framed
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.findings import Finding
 from kafkalog.inspect.remote import RemoteView, inspect_remote
 from testkit.recorded.fixture_data import TIERED_CASES, tiered_case
 from testkit.running.command import kafkalog as command

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafkalog import UsageError
-from kafkalog.codec.records import decode_batch
+from kafkalog.codec.plain.records import decode_batch
 from kafkalog.inspect import top_counting as module
 from kafkalog.inspect.top_counting import count_groups
 from kafkalog.inspect.top_groups import TopBy, TopGroup, TopQuestion

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kafkalog.codec import thresholds
 from kafkalog.codec.model import Codec
+from kafkalog.codec.native import thresholds
 from kafkalog.log.writing.building import build_partitions
 from kafkalog.log.writing.config import LogConfig
 from testkit.kafka.kafka_oracle import KafkaOracle

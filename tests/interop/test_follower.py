@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafkalog.codec.text import decode_leader_epochs
+from kafkalog.codec.files.text import decode_leader_epochs
 from testkit.judging import seam
 from testkit.kafka.real_cluster import RealCluster
 

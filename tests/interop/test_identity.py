@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.recovery import plan
 from testkit.kafka.kafka_oracle import KafkaOracle
 from testkit.recorded.broker_dirs import brokers, own_copy

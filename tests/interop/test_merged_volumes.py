@@ -12,7 +12,7 @@ import pytest
 
 from kafkalog import Merge, compare, merge_directories
 from kafkalog.codec.model import BATCH
-from kafkalog.codec.scanner import scan
+from kafkalog.codec.plain.scanner import scan
 from kafkalog.log.directories.selection import Selection
 from testkit.kafka.real_cluster import RealCluster
 

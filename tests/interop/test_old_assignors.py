@@ -15,7 +15,7 @@ from kafkalog.cluster.assignors.old_assignors import old_round_robin
 from kafkalog.cluster.rules.java import string_hash
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup, consumer_of_thread, old_groups
 from kafkalog.cluster.zookeeper.tree import Node, Tree
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from testkit.kafka import kafka_jars
 from testkit.kafka.kafka_needed import kafka_needed
 

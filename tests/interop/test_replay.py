@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafkalog import Log, LogConfig, ProducerState
-from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.replay.target import PROGRESS_SETTINGS, Target
 from testkit.kafka.kafka_oracle import KafkaOracle

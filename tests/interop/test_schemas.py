@@ -24,7 +24,7 @@ from kafka_schemas import (
     wanted,
 )
 from kafkalog.cluster.records.messages import Decoded, encode, json_of
-from kafkalog.codec.index_files import ABORTED_TRANSACTION, ABORTED_TRANSACTION_VERSION, encode_transaction_index
+from kafkalog.codec.files.index_files import ABORTED_TRANSACTION, ABORTED_TRANSACTION_VERSION, encode_transaction_index
 from kafkalog.codec.messages.message import Message
 from kafkalog.codec.messages.published import layouts, newest
 from kafkalog.codec.messages.published import record_types as ours_of

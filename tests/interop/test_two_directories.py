@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.text import decode_meta_properties
+from kafkalog.codec.files.text import decode_meta_properties
 from testkit.kafka.kafka_oracle import KafkaOracle
 from testkit.kafka.real_broker import BrokerError, RealBroker
 from testkit.running.command import kafkalog

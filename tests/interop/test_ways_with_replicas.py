@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalog.codec.model import BATCH
-from kafkalog.codec.scanner import scan
+from kafkalog.codec.plain.scanner import scan
 from kafkalog.recovery import plan
 from testkit.kafka.real_cluster import RealCluster
 from testkit.running.command import kafkalog

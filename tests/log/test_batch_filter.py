@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from kafkalog import RecordFilter
-from kafkalog.codec import thresholds
+from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.compression import compress
-from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.model import AnyHeader, Codec
+from kafkalog.codec.native import thresholds
 from kafkalog.log import Partition, open_all, open_partition
 from kafkalog.log.walk.batch_filter import batch_filter
 from testkit.made.batches import CONTROL, GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, TRANSACTIONAL, message

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.model import RecordBatch
 from kafkalog.log import Partition, open_all, open_partition
 from kafkalog.recovery.checks.verify import verify
@@ -132,7 +132,7 @@ def test_dump_all_shows_every_sound_record_behind_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, places: tuple[tuple[int, tuple[int, bytes]], ...],
     enough: int,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("kafkalog.codec.thresholds.ENOUGH_BYTES", enough)
+    monkeypatch.setattr("kafkalog.codec.native.thresholds.ENOUGH_BYTES", enough)
     data, kept = damaged(layout, *places)
     directory = log_of(tmp_path, data)
     shown = command("dump", "--all", "--json", directory)
@@ -239,7 +239,7 @@ def test_each_damage_names_the_offsets_and_times_around_it(
 
     Six are in each of two segments; of a segment the first damage is told.
     """
-    monkeypatch.setattr("kafkalog.codec.thresholds.ENOUGH_BYTES", enough)
+    monkeypatch.setattr("kafkalog.codec.native.thresholds.ENOUGH_BYTES", enough)
     data, _ = damaged(layout, *places)
     make, records = LAYOUTS[layout]
     cut = sum(len(make(number)) for number in range(6))

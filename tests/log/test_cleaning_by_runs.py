@@ -13,7 +13,8 @@ import pytest
 from msgspec import structs
 
 import kafkalog
-from kafkalog.codec import thresholds
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.encode import (
     ProducerState,
     build_batch,
@@ -23,9 +24,8 @@ from kafkalog.codec.encode import (
 )
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec, ControlType, EndTransactionMarker, Header, Record, TimestampType
-from kafkalog.codec.source import BufferSource
+from kafkalog.codec.native import thresholds
 from kafkalog.log.storage.cleaning import by_runs, key_columns
 from kafkalog.log.storage.cleaning.cleaned_transactions import CleanedTransactions
 from kafkalog.log.storage.cleaning.offset_map import SLOT_BYTES

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kafkalog.codec import thresholds
-from kafkalog.codec.findings import FindingCode
-from kafkalog.codec.handed_back import HandedBack
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.model import AbortedTransaction
+from kafkalog.codec.native import thresholds
+from kafkalog.codec.native.handed_back import HandedBack
 from kafkalog.log import open_partition
 from kafkalog.log.reading.consumer_view import ConsumerView
 from kafkalog.log.walk.batch_filter import batch_filter

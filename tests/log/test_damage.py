@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.findings import FindingCode, Severity, StopReason
+from kafkalog.codec.common.findings import FindingCode, Severity, StopReason
 from kafkalog.codec.model import BatchHeader, RecordBatch
 from kafkalog.log import Partition, Segment, open_partition
 from testkit.recorded.broker_dirs import brokers, expected_records, own_copy

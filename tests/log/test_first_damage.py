@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from kafkalog.codec import thresholds
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.encode import build_batch, build_messages
-from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
 from kafkalog.codec.model import Codec, Record, TimestampType
-from kafkalog.codec.source import BufferSource
+from kafkalog.codec.native import thresholds
 from kafkalog.log.walk.first_damage import first_damage
 from testkit.made import batches
 

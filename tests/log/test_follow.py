@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 import kafkalog
-from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.codec.model import BATCH
 from kafkalog.log.directories import follow
 from kafkalog.log.directories.follow import Follower, settled

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.codec import thresholds
+from kafkalog.codec.common.source import Source, reads_into
 from kafkalog.codec.headers import header_tables, run_scanner, table
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.table import HeaderRun, HeaderTable, MemoryBudget
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import Source, reads_into
+from kafkalog.codec.native import thresholds
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log import open_all
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.storage.content import Content, ContentSource, Slice

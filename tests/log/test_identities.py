@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.log.directories.inventory import open_all
 from testkit.running.command import kafkalog
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from kafkalog import Partition, open_partition
-from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.follow import Follower
 from kafkalog.log.disk.files import FileSource
 from kafkalog.server.committed import CommittedWalk

@@ -18,13 +18,13 @@ import kafkalog
 import kafkalog.duckdb
 import kafkalog.polars
 from kafkalog.codec import scan
+from kafkalog.codec.common.errors import FormatError, LimitExceeded
+from kafkalog.codec.common.findings import FindingCode
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, UNPACKED_BYTES
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.encode.batch import build_batch
-from kafkalog.codec.errors import FormatError, LimitExceeded
-from kafkalog.codec.findings import FindingCode
-from kafkalog.codec.limits import DEFAULT_LIMITS, UNPACKED_BYTES
 from kafkalog.codec.model import Codec, Record, TimestampType
-from kafkalog.codec.records import decode_batch
+from kafkalog.codec.plain.records import decode_batch
 from kafkalog.spark.source import KafkaLogSource
 
 SMALL = replace(DEFAULT_LIMITS, decompressed_batch_bytes=10_000)

@@ -7,11 +7,11 @@ from functools import cache
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog.codec.index_files import OffsetEntry, decode_offset_index, encode_offset_index
+from kafkalog.codec.common.source import BufferSource
+from kafkalog.codec.files.index_files import OffsetEntry, decode_offset_index, encode_offset_index
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import BufferSource
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log import Segment, open_all
 from kafkalog.log.walk.lookup import start_position
 from testkit.recorded.broker_dirs import brokers

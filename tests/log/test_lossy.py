@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import kafkalog
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.time_units import unit_of
 from kafkalog.codec.encode.batch import build_batch
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.model import Header, Record, TimestampType
 from kafkalog.log import open_partition
 from testkit.running.command import kafkalog as command

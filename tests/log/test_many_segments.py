@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.encode import build_batch
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import Finding
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.log import Log, LogConfig, NewRecord, open_partition
 from kafkalog.log.reading.fetch import OffsetOutOfRangeError

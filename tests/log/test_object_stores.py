@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.log import Log, LogConfig, NewRecord
 from kafkalog.log.disk import remote_file as mounts
 from kafkalog.log.disk.store_retries import Retries, ShortReadError

@@ -15,13 +15,14 @@ import pytest
 
 import kafkalog
 import reading_pairs
-from kafkalog.codec import scan, thresholds
+from kafkalog.codec import scan
 from kafkalog.codec.columnar.batch_decoder import BatchDecoder
 from kafkalog.codec.columnar.pieces import Part
 from kafkalog.codec.columnar.schema import record_schema
-from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.errors import FormatError, UsageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.native import thresholds
 from kafkalog.log import open_partition
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogReader

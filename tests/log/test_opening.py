@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.common.errors import StorageError, UsageError
+from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.names import DirectoryState
 from kafkalog.log import FileSource, LogDir, Partition, open_all, open_log_dir, open_partition, open_segment
 from testkit.recorded.broker_dirs import brokers, own_copy, unpacked

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kafkalog import RecordFilter
-from kafkalog.codec.findings import Severity
-from kafkalog.codec.index_files import decode_transaction_index
+from kafkalog.codec.common.findings import Severity
+from kafkalog.codec.files.index_files import decode_transaction_index
 from kafkalog.codec.names import FileKind
 from kafkalog.log import Inventory, Partition, open_all, open_log_dir, read_small
 from testkit.recorded.broker_dirs import STOPPED, brokers, expected_offsets, expected_records, own_copy

@@ -10,7 +10,7 @@ import pytest
 
 import kafkalog
 from kafkalog.codec.encode.batch import build_end_transaction_marker
-from kafkalog.codec.index_files import encode_producer_snapshot
+from kafkalog.codec.files.index_files import encode_producer_snapshot
 from kafkalog.codec.model import ControlType, EndTransactionMarker, ProducerEntry
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.log.directories.follow import Follower

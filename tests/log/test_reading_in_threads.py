@@ -18,13 +18,13 @@ import pyarrow as pa
 import pytest
 
 from kafkalog import RecordFilter
-from kafkalog.codec import thresholds
+from kafkalog.codec.common.errors import FormatError, StorageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import Limits
 from kafkalog.codec.encode import build_batch
-from kafkalog.codec.errors import FormatError, StorageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.headers import run_scanner
-from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import Codec, Record, TimestampType
+from kafkalog.codec.native import thresholds
 from kafkalog.log import open_all, open_partition
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading import to_arrow

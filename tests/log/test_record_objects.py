@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from kafkalog import RecordFilter
-from kafkalog.codec import thresholds
+from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.encode import build_batch
-from kafkalog.codec.errors import FormatError
 from kafkalog.codec.model import Header, Record, TimestampType
 from kafkalog.codec.names import parse_partition_directory
+from kafkalog.codec.native import thresholds
 from kafkalog.log import open_all, open_partition
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading import records as reading

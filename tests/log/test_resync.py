@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kafkalog.codec.source import BufferSource
+from kafkalog.codec.common.source import BufferSource
 from kafkalog.log.walk.resync import Expected, Resync
 from testkit.made import damage
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalog.codec.errors import UnknownName, UsageError
-from kafkalog.codec.unknown import nearest, quoted, unknown
+from kafkalog.codec.common.errors import UnknownName, UsageError
+from kafkalog.codec.common.unknown import nearest, quoted, unknown
 from kafkalog.log.directories.selection import ALL, Selection
 
 KEYS = [("orders", 0), ("orders", 1), ("orders-eu", 0), ("payments", 0), ("Payments", 3), ("__consumer_offsets", 12)]

@@ -10,12 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from kafkalog import verify
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.findings import FindingCode
+from kafkalog.codec.files.index_files import decode_producer_snapshot, encode_producer_snapshot
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.index_files import decode_producer_snapshot, encode_producer_snapshot
 from kafkalog.codec.model import ProducerEntry, RecordBatch
-from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.storage.producers.snapshot_check import OpenWithoutGap, SnapshotCheck
 from kafkalog.recovery import Recovery, plan, recover

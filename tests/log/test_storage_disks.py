@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.encode import build_end_transaction_marker
 from kafkalog.codec.model import TRANSACTIONAL_FLAG, BatchHeader, ControlType, EndTransactionMarker, RecordBatch
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT
-from kafkalog.codec.source import BufferSource
 from kafkalog.log import Log, LogConfig
 from kafkalog.log.reading.transactions import marker_of
 from kafkalog.log.storage.directory import DirectoryDisk

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.native import library
 from kafkalog.log import open_partition
 from kafkalog.log.walk.summary import SegmentSummary, summarize

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from kafkalog import RecordFilter
-from kafkalog.codec import thresholds
+from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.encode import ProducerState
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.records import decode_batch
+from kafkalog.codec.native import thresholds
+from kafkalog.codec.plain.records import decode_batch
 from kafkalog.log import Log, LogConfig, Partition, open_partition
 from kafkalog.log.disk import held_files
 from kafkalog.log.disk.held_files import HeldFiles

@@ -9,10 +9,10 @@ import pytest
 
 import kafkalog
 from kafkalog.cli.main import run
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.limits import Limits
 from kafkalog.codec.encode.batch import build_batch
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import Finding, FindingCode
-from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import Codec, Record, TimestampType
 from kafkalog.log.directories.locate import newest
 from testkit.made import damage

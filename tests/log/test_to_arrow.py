@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 
 from kafkalog import RecordFilter
-from kafkalog.codec import Codec, thresholds
+from kafkalog.codec import Codec
+from kafkalog.codec.common.errors import FormatError, UsageError
+from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.encode.columns import build_batches
-from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.native import thresholds
 from kafkalog.log import open_all, open_partition
 from kafkalog.log.directories.partition import Partition
 from testkit.made.arrow_records import expected_rows, rows_of_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import kafkalog
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.log import Log, NewRecord
 
 

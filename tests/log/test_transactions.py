@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.codec.encode import build_end_transaction_marker
-from kafkalog.codec.index_files import decode_transaction_index
+from kafkalog.codec.files.index_files import decode_transaction_index
 from kafkalog.codec.model import TRANSACTIONAL_FLAG, AbortedTransaction, BatchHeader, ControlType, EndTransactionMarker
 from kafkalog.log.reading.transactions import TransactionTracker, marker_of
 from kafkalog.log.storage.indexes import TransactionIndex

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog import RecordFilter
-from kafkalog.codec import thresholds
+from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.encode import build_end_transaction_marker
-from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.model import TRANSACTIONAL_FLAG, AbortedTransaction, ControlType, EndTransactionMarker
+from kafkalog.codec.native import thresholds
 from kafkalog.codec.native.tables import HeaderColumn, empty_table
-from kafkalog.codec.records import decode_batch
+from kafkalog.codec.plain.records import decode_batch
 from kafkalog.log import open_partition
 from kafkalog.log.reading.transactions import AbortedFilter, Transactions
 from testkit.made import damage

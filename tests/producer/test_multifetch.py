@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.codec.fetch_result import (
+from kafkalog.codec.files.fetch_result import (
     ErrorCode,
     decode_message_set_send,
     decode_multi_message_set_send,

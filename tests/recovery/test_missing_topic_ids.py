@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.recovery import Recovery, plan, recover, undo
 from testkit.made.tens import log_of_tens
 from testkit.running.command import kafkalog

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kafkalog import RecoveryRefused, StorageError
-from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.plain.crc32c import crc32c
 from kafkalog.recovery import Recovery, recover, undo
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.journal import MANIFEST

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.text import decode_leader_epochs, decode_offset_checkpoint, encode_offset_checkpoint
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.files.text import decode_leader_epochs, decode_offset_checkpoint, encode_offset_checkpoint
 from kafkalog.recovery import Recovery, plan, recover, undo
 from kafkalog.recovery.checks.verify import verify
 from testkit.judging.trees import stamps

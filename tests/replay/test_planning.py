@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.errors import RecoveryRefused, UnknownName, UsageError
+from kafkalog.codec.common.errors import RecoveryRefused, UnknownName, UsageError
 from kafkalog.log import open_all
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.replay import Replay, plan_replay, target

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.replay.journal import Journal
 from kafkalog.replay.offset_map import OffsetMap, Run, runs_of, write_parquet
 

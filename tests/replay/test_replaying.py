@@ -18,7 +18,7 @@ import pytest
 
 from kafkalog import RecordFilter
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey
-from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.log import open_all, open_partition
 from kafkalog.replay import Replay, plan_replay, replay
 from kafkalog.replay.groups import moved_offsets

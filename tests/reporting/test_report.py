@@ -18,10 +18,10 @@ import pytest
 
 import kafkalog as library
 from kafkalog.cli.looking.report_place import place
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import FindingCode
+from kafkalog.codec.common.wording import moment_text
 from kafkalog.codec.model import BATCH, MESSAGE_V0
-from kafkalog.codec.wording import moment_text
 from kafkalog.words.escapes import escape_controls
 from testkit.judging.trees import stamps
 from testkit.made.batches import simple
@@ -503,7 +503,7 @@ def test_the_function_gives_the_same(flipped: Path) -> None:
 
 
 def test_every_code_has_advice() -> None:
-    from kafkalog.codec.finding_codes import advice_for
+    from kafkalog.codec.common.finding_codes import advice_for
 
     assert all(advice_for(code) for code in FindingCode)
     general = advice_for(FindingCode.ZK_GAP)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.plain.crc32c import crc32c
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.disk.files import FileSource
 from kafkalog.recovery import plan
 from kafkalog.recovery.act.journal import Journal

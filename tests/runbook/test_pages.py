@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafkalog import plan, verify
-from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.common.findings import FindingCode, Severity
 from testkit.judging.trees import first_difference, stamps
 from testkit.made.scenes import SCENES
 from testkit.running.pages import DOCS, blocks_of, commands_of, follow, scene_of

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import kafkalog
-from kafkalog.codec.scanner import scan
+from kafkalog.codec.plain.scanner import scan
 from kafkalog.server.broker import ServerOptions
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.error_codes import Code

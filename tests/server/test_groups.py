@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafkalog.cluster.groups.offsets import read_offsets
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.log import open_all
 from kafkalog.server.answers import Later
 from kafkalog.server.broker import ServerOptions

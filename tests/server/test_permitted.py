@@ -11,7 +11,7 @@ from typing import Any
 import confluent_kafka.admin
 import pytest
 
-from kafkalog.codec.text import decode_uuid
+from kafkalog.codec.files.text import decode_uuid
 from kafkalog.server.broker import Server, ServerOptions
 from kafkalog.server.catalog import Catalog, Permitted
 from kafkalog.server.error_codes import Code

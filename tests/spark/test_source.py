@@ -14,8 +14,8 @@ from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import StructType
 
-from kafkalog.codec import thresholds
 from kafkalog.codec.model import BATCH, BatchHeader
+from kafkalog.codec.native import thresholds
 from kafkalog.log import open_all, open_partition
 from kafkalog.log.directories.partition import Partition
 from kafkalog.spark import register

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kafkalog
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import FindingJson
 from kafkalog.codec.common.shapes import shaped
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import FindingJson
 from kafkalog.spark import recover_many, verify_many
 from testkit.judging.trees import contents
 from testkit.recorded.broker_dirs import brokers, own_copy

@@ -9,7 +9,7 @@ import pytest
 
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import record_schema
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.model import BATCH
 from kafkalog.log.reading.slices import Damage, SliceReader
 from kafkalog.spark.discovery import plan_read

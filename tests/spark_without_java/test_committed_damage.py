@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.common.errors import FormatError
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogReader
 from kafkalog.spark.schema import Layout

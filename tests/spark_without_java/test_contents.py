@@ -18,9 +18,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, StructType
 
 import kafkalog
-from kafkalog.codec import thresholds
-from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.errors import FormatError, UsageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.native import thresholds
 from kafkalog.spark import fleet
 from kafkalog.spark.batch_contents import batches_of
 from kafkalog.spark.contents_reader import ContentsReader

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.encode.batch import build_batch
-from kafkalog.codec.errors import FormatError
 from kafkalog.codec.model import Codec, Record, TimestampType
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogReader

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import damaged_queries
+from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.encode.batch import build_batch
-from kafkalog.codec.errors import FormatError
 from kafkalog.codec.model import Codec, Record, TimestampType
 from kafkalog.log import open_partition
 from kafkalog.spark.options import parse_options

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 import kafkalog
 from kafkalog.codec import build_batch
-from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.spark.decoded import spark_type
 from kafkalog.spark.schema import arrow_schema
 from kafkalog.spark.source import KafkaLogSource

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import kafkalog
+from kafkalog.codec.common.errors import StorageError, UsageError
+from kafkalog.codec.common.findings import FindingCode, FindingJson, Severity
 from kafkalog.codec.common.shapes import plain, shaped
-from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.findings import FindingCode, FindingJson, Severity
 from kafkalog.log import Partition
 from kafkalog.log.disk.pointer import JOURNAL, POINTER, Pointer
 from kafkalog.recovery.checks import log_directory

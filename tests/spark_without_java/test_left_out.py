@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.codec.errors import StorageError
+from kafkalog.codec.common.errors import StorageError
 from kafkalog.spark.discovery import plan_read
 from kafkalog.spark.followed import FollowedLogs
 from kafkalog.spark.options import parse_options

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceReader
 
 import kafkalog
 from kafkalog import NewRecord
-from kafkalog.codec.errors import KafkaLogError, StorageError, UsageError
+from kafkalog.codec.common.errors import KafkaLogError, StorageError, UsageError
 from kafkalog.spark.contents_reader import ContentsReader
 from kafkalog.spark.contents_schema import SCHEMAS
 from kafkalog.spark.discovery import expand_paths

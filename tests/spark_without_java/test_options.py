@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.spark.bounds import EARLIEST, LATEST
 from kafkalog.spark.options import Mode, parse_options
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkalog
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.model import AbortedTransaction
 from kafkalog.log import open_all
 from kafkalog.log.reading.slices import NO_END

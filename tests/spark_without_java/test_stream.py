@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
 import kafkalog
-from kafkalog.codec.errors import KafkaLogError, StorageError, UsageError
+from kafkalog.codec.common.errors import KafkaLogError, StorageError, UsageError
 from kafkalog.log.directories import follow
 from kafkalog.spark import followed, stream
 from kafkalog.spark.options import parse_options

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructType, TimestampType
 
 import kafkalog
-from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.common.errors import FormatError, RecoveryRefused, StorageError, UsageError
 from kafkalog.log.disk import fs
 from kafkalog.log.writing.column_partitions import partitions_of
 from kafkalog.log.writing.partitioners import legacy_partition, partition_for_key

@@ -34,7 +34,7 @@ _CHECKPOINTS = {
 
 def kinds_of(path: Path) -> Iterator[str]:
     """The columns that a file counts for."""
-    from kafkalog.codec.scanner import scan
+    from kafkalog.codec.plain.scanner import scan
 
     name = path.name
     if name.endswith(".log"):

@@ -21,8 +21,8 @@ from functools import cache
 from pathlib import Path
 
 from kafkalog import RecordFilter
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.log import open_all, open_partition
 from kafkalog.log.walk.header_walk import batch_spans
 from kafkalog.spark.options import parse_options

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import kafkalog
-from kafkalog.codec import thresholds
+from kafkalog.codec.native import thresholds
 from kafkalog.log.writing.session import locked_directory
 
 PRODUCER = kafkalog.ProducerState(7, 0, 0, is_transactional=True)

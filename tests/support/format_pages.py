@@ -16,10 +16,9 @@ from typing import Any
 
 from construct import Container, Struct
 
-from kafkalog.codec import BatchHeader, RecordBatch, decode_batch, derive, findings, scan
-from kafkalog.codec.batch_fields import BATCH_FIELDS, OF_RECORDS
-from kafkalog.codec.control import parse_control_key
-from kafkalog.codec.finding_codes import SPECS
+from kafkalog.codec import BatchHeader, RecordBatch, decode_batch, derive, scan
+from kafkalog.codec.common import findings
+from kafkalog.codec.common.finding_codes import SPECS
 from kafkalog.codec.layout import (
     fetch_result,
     legacy_message,
@@ -40,6 +39,8 @@ from kafkalog.codec.model import Codec, ControlType
 from kafkalog.codec.parsing.published_spans import PublishedMessage
 from kafkalog.codec.parsing.trace import FieldSpan, Traced, read_spans
 from kafkalog.codec.parsing.whole import ENTRY, PRODUCER_SNAPSHOT, Sequence
+from kafkalog.codec.plain.control import parse_control_key
+from kafkalog.codec.rules.batch_fields import BATCH_FIELDS, OF_RECORDS
 from testkit.recorded.broker_dirs import brokers
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

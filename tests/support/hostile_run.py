@@ -14,11 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kafkalog.codec import ControlType, FindingCode, FormatError, decode_batch, scan
-from kafkalog.codec.fetch_result import decode_message_set_send, decode_multi_message_set_send
-from kafkalog.codec.index_files import decode_producer_snapshot
-from kafkalog.codec.kraft import parse_kraft_value
-from kafkalog.codec.quorum_state import decode_quorum_state
-from kafkalog.codec.text import (
+from kafkalog.codec.files.fetch_result import decode_message_set_send, decode_multi_message_set_send
+from kafkalog.codec.files.index_files import decode_producer_snapshot
+from kafkalog.codec.files.kraft import parse_kraft_value
+from kafkalog.codec.files.quorum_state import decode_quorum_state
+from kafkalog.codec.files.text import (
     decode_clean_shutdown,
     decode_leader_epochs,
     decode_meta_properties,

@@ -25,10 +25,11 @@ from unittest.mock import patch
 import pyarrow as pa
 
 import kafkalog
-from kafkalog.codec import Codec, Record, TimestampType, thresholds
+from kafkalog.codec import Codec, Record, TimestampType
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.encode import ProducerState, build_batch, build_messages
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.native import thresholds
 from kafkalog.log import open_partition
 from kafkalog.log.reading.consumer_view import REPORTED_AND_READ
 from kafkalog.spark.options import parse_options

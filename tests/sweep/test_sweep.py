@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.findings import Finding, FindingCode, StopReason
+from kafkalog.codec.common.findings import Finding, FindingCode, StopReason
+from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.model import BATCH, MESSAGE_V0, BatchHeader
-from kafkalog.codec.rules import Continuity
-from kafkalog.codec.scanner import Scanner, scan
-from kafkalog.codec.source import BufferSource
+from kafkalog.codec.plain.scanner import Scanner, scan
+from kafkalog.codec.rules.batches import Continuity
 from kafkalog.recovery.damage.bit_repair import Neighbors, repair_batch
 from testkit.made.segments import KINDS, segment
 from testkit.recorded.fixture_data import recovery_case

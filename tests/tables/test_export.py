@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import kafkalog
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.encode.batch import build_batch
-from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.model import Record, TimestampType
 from testkit.judging.table_rows import (
     DAY,

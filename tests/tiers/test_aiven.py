@@ -15,7 +15,7 @@ import pytest
 import zstandard
 
 import kafkalog
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.common.errors import FormatError
 from kafkalog.log.disk import remote_file as mounts
 from kafkalog.tiers.aiven.chunk_index import read_chunk_index
 from kafkalog.tiers.aiven.layout import AivenTier

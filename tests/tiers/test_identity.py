@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 import kafkalog
-from kafkalog.codec.index_files import decode_producer_snapshot, encode_producer_snapshot
+from kafkalog.codec.files.index_files import decode_producer_snapshot, encode_producer_snapshot
 from kafkalog.inspect.remote import inspect_remote
 from kafkalog.jobs.restore.events import rebuild_remote_metadata
 from kafkalog.recovery.checks.remote import verify_remote

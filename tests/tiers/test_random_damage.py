@@ -16,7 +16,7 @@ import pytest
 
 import kafkalog
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_remote_log_metadata, encode_framed
-from kafkalog.codec.errors import KafkaLogError
+from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.inspect.remote import inspect_remote
 from kafkalog.recovery.checks.remote import verify_remote
 from kafkalog.tiers.reading import mounted

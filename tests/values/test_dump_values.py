@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.findings import FindingCode
 from testkit.recorded.fixture_data import expected_values, unpack_values
 from testkit.running.command import kafkalog as run
 

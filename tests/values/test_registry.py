@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import kafkalog
-from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.errors import FormatError, UsageError
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.values.export import import_calls, schema_records
 from kafkalog.values.registry import SchemaDeletion, SchemaReference
 from kafkalog.values.schema_log import SchemaLog

@@ -16,7 +16,7 @@ import pytest
 import kafkalog
 import kafkalog.duckdb
 import kafkalog.polars
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.log.writing.building import build_partitions
 from kafkalog.values.pushdown import Reach
 from testkit.recorded.broker_dirs import brokers

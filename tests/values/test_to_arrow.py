@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import kafkalog
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.encode.batch import build_batch
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.values import arrow_column, avro
 from kafkalog.values.registry import Schema, SchemaRegistry

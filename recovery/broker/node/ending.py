@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog.codec.errors import PortableError
+from kafkalog.codec.common.errors import PortableError
 from kafkalog.recovery.broker.node.answer import Fault, NodeAnswer, Part, StartOutcome
 
 __all__ = ["RUNTIME", "StartEndsError", "ends", "without_cause"]

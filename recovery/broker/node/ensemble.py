@@ -13,11 +13,11 @@ import os
 from collections.abc import Mapping
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import FormatError, StorageError, UsageError
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.errors import FormatError, StorageError, UsageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.files.text import MetaProperties
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
-from kafkalog.codec.properties import decode_properties
-from kafkalog.codec.text import MetaProperties
+from kafkalog.codec.parsing.properties import decode_properties
 from kafkalog.log.disk.files import read_small
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.ending import RUNTIME, StartEndsError, ends

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from kafkalog.classes import dataclass
 from kafkalog.cluster.groups.group_types import GroupTypes
 from kafkalog.cluster.records.coordinator_records import TOPICS, decode_record
-from kafkalog.codec.finding_codes import Trait, codes_with
-from kafkalog.codec.findings import StopReason
+from kafkalog.codec.common.finding_codes import Trait, codes_with
+from kafkalog.codec.common.findings import StopReason
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import (
     CONSUMER_OFFSETS_TOPIC,
@@ -23,8 +23,8 @@ from kafkalog.codec.names import (
     DirectoryState,
     parse_partition_directory,
 )
-from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.plain.records import decode_batch
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.recovery.broker.node.ending import StartEndsError
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata, Snapshot, load_metadata_log
 from kafkalog.recovery.broker.node.node_files import NodeFiles, node_files

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.files.text import decode_leader_epochs
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
     CLUSTER_METADATA_TOPIC_ID,
@@ -20,7 +21,6 @@ from kafkalog.codec.names import (
     PARTITION_METADATA,
     parse_kraft_snapshot_file,
 )
-from kafkalog.codec.text import decode_leader_epochs
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.storage.producers.snapshots import snapshot_offsets, within_reach

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from kafkalog.codec.errors import StorageError
+from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.names import DirectoryState
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.recovery.broker.manager import load_log_directory

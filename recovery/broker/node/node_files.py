@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import FormatError, StorageError, UsageError
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.errors import FormatError, StorageError, UsageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.files.text import MetaProperties, decode_meta_properties
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, parse_segment_file
-from kafkalog.codec.text import MetaProperties, decode_meta_properties
 from kafkalog.log.disk.files import read_small
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.node.answer import Role

@@ -14,7 +14,8 @@ from dataclasses import field, replace
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage
-from kafkalog.codec.errors import FormatError, StorageError
+from kafkalog.codec.common.errors import FormatError, StorageError
+from kafkalog.codec.files.text import decode_leader_epochs
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     LEADER_EPOCH_CHECKPOINT,
@@ -23,7 +24,6 @@ from kafkalog.codec.names import (
     DirectoryState,
     parse_partition_directory,
 )
-from kafkalog.codec.text import decode_leader_epochs
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
 from kafkalog.log.storage.java import JavaError, JavaIOError, TooLargeError

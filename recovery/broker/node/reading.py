@@ -11,15 +11,15 @@ from typing import Any
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_control, decode_metadata
-from kafkalog.codec.control import parse_control_key
-from kafkalog.codec.errors import FormatError, PortableError
-from kafkalog.codec.findings import FindingCode
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.errors import FormatError, PortableError
+from kafkalog.codec.common.findings import FindingCode
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.source import Source
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, MESSAGE_V0, BatchHeader, ControlType
-from kafkalog.codec.record_shape import CONTENT_LENGTH
-from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import Source
+from kafkalog.codec.plain.control import parse_control_key
+from kafkalog.codec.plain.records import decode_batch
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.record_shape import CONTENT_LENGTH
 
 __all__ = ["PARSE", "MetaBatch", "ReaderError", "metadata_batches"]
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 
 __all__ = ["GROUPS", "MODELED", "NEWEST", "Release", "groups_from", "named", "release_of"]
 

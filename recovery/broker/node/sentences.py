@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, NodeStart, StartConsequence, StartOutcome
 from kafkalog.recovery.broker.node.releases import MODELED

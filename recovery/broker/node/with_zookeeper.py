@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.codec.names import PARTITION_METADATA, DirectoryState
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory

@@ -16,7 +16,7 @@ from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import Happened, interruptible
 from kafkalog.cli.output import print_json, remark
 from kafkalog.cli.sentences import SentenceWriter
-from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.common.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.words.escapes import escape_controls
 
 __all__ = ["Acting", "Declined"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import click
 
-from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.common.errors import RecoveryRefused
 
 __all__ = ["confirm"]
 

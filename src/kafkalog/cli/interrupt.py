@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 import click
 
+from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.codec.common.shell import shell_word
-from kafkalog.codec.errors import KafkaLogError
 
 __all__ = ["Happened", "Interrupted", "held_back", "interruptible"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafkalog.cli.output import LineWriter, report_findings
+from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.shapes import plain, shaped
-from kafkalog.codec.findings import Finding
 from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.words.exit_codes import exit_code_of_findings
 

@@ -90,7 +90,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command of that name."""
         if cmd_name not in COMMANDS:
-            from kafkalog.codec.unknown import unknown
+            from kafkalog.codec.common.unknown import unknown
 
             raise click.UsageError(str(unknown("command", cmd_name, COMMANDS)), ctx)
         return command_of(cmd_name)
@@ -162,7 +162,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _report_findings(error: BaseException) -> None:
     """Print why a name that was not found may exist."""
-    from kafkalog.codec.errors import UnknownName
+    from kafkalog.codec.common.errors import UnknownName
 
     if isinstance(error, UnknownName) and error.findings:
         from kafkalog.cli.output import report_findings
@@ -198,7 +198,7 @@ def _as_json(text: str, code: int) -> int:
 def _is_expected(error: BaseException) -> bool:
     if isinstance(error, click.ClickException | click.Abort | KeyboardInterrupt | OSError | MemoryError):
         return True
-    from kafkalog.codec.errors import KafkaLogError
+    from kafkalog.codec.common.errors import KafkaLogError
 
     return isinstance(error, KafkaLogError)
 

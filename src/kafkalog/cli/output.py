@@ -12,9 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kafkalog.cli.width import terminal_width
+from kafkalog.codec.common.findings import Finding, Severity
 from kafkalog.codec.common.shapes import plain, shaped
-from kafkalog.codec.findings import Finding, Severity
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.wording import counted
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.wrapping import folded_with_command
 

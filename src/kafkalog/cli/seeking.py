@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
+from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.shell import shell_word
-from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import parse_partition_directory
 
 __all__ = ["seeks_past"]

@@ -13,9 +13,9 @@ from kafkalog.cli.options.common import JOBS
 from kafkalog.cli.options.paths import SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.options import default_of, option_words, options_of_fields
 from kafkalog.codec.common.shell import shell_option
-from kafkalog.codec.errors import UsageError
 from kafkalog.log.reading.record_filter import RecordFilter
 from kafkalog.recovery.damage.bit_repair import Proof
 from kafkalog.recovery.facts.recovery_request import Recovery

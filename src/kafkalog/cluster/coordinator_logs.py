@@ -14,10 +14,10 @@ from msgspec import Struct
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.records.checkpoints import checkpoint_in
 from kafkalog.cluster.rules.java import coordinator_partition
-from kafkalog.codec.errors import KafkaLogError
-from kafkalog.codec.finding_codes import Trait, codes_with
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import KafkaLogError
+from kafkalog.codec.common.finding_codes import Trait, codes_with
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
     LOG_START_OFFSET_CHECKPOINT,

@@ -16,7 +16,7 @@ from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.cluster.zookeeper.cluster_id import cluster_id
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots, json_object, partition_state, replicas_of
 from kafkalog.cluster.zookeeper.tree import Tree
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, META_PROPERTIES, DirectoryState
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition

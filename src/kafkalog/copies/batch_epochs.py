@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
-from kafkalog.codec.text import LeaderEpoch
+from kafkalog.codec.files.text import LeaderEpoch
 from kafkalog.copies.common_history import Lineage
 from kafkalog.copies.stretches import Stretch
 

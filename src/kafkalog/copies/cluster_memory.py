@@ -18,8 +18,8 @@ from kafkalog.cluster.rules.internal_topics import COMPACT, COMPACTED_BY_KAFKA
 from kafkalog.cluster.zookeeper import open_zookeeper
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots, json_object, partition_state, replicas_of
 from kafkalog.cluster.zookeeper.replay import tree_at
-from kafkalog.codec.errors import KafkaLogError
-from kafkalog.codec.findings import Severity
+from kafkalog.codec.common.errors import KafkaLogError
+from kafkalog.codec.common.findings import Severity
 from kafkalog.log.directories.partition import Partition
 
 __all__ = ["ClusterMemory", "ReplicaState", "read_cluster_memory"]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from kafkalog.codec.text import LeaderEpoch
+from kafkalog.codec.files.text import LeaderEpoch
 
 __all__ = ["CommonPast", "Lineage", "common_past"]
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct, field
 
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.copies.batch_epochs import BatchEpochs, trusted_lineage
 from kafkalog.copies.cleaned_part import CleanedPart

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from kafkalog.codec.findings import Finding, Severity
-from kafkalog.codec.text import LeaderEpoch
+from kafkalog.codec.common.findings import Finding, Severity
+from kafkalog.codec.files.text import LeaderEpoch
 from kafkalog.copies.cluster_memory import ReplicaState
 from kafkalog.copies.common_history import CommonPast
 from kafkalog.copies.difference import CopyDifference

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
-from kafkalog.codec.framing import first_batch_bytes
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.source import Source
 from kafkalog.codec.model import RecordBatch
-from kafkalog.codec.rules import Verdict, out_of_place
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import Source
-from kafkalog.codec.thresholds import headers_are_worth_it
+from kafkalog.codec.native.thresholds import headers_are_worth_it
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.batches import Verdict, out_of_place
+from kafkalog.codec.rules.framing import first_batch_bytes
 from kafkalog.copies.jumps import Displaced, Jumps
 from kafkalog.copies.stretches import OneBatch, Run, Stretch
 from kafkalog.log.disk.files import FileSource

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from kafkalog.codec.insides import Insides
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.plain.insides import Insides
 from kafkalog.copies.copy_cursor import BatchPlace, Cursor
 from kafkalog.copies.stretches import Stretch
 

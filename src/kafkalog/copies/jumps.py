@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from kafkalog.codec.errors import StorageError
+from kafkalog.codec.common.errors import StorageError
 from kafkalog.copies.stretches import Row, Stretch
 from kafkalog.copies.volumes import Copy
 

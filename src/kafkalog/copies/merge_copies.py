@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct, field
 
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.files.text import LeaderEpoch, OffsetCheckpointEntry, PartitionMetadata
 from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH
 from kafkalog.codec.names import PartitionName
-from kafkalog.codec.text import LeaderEpoch, OffsetCheckpointEntry, PartitionMetadata
 from kafkalog.copies.batch_epochs import BatchEpochs, trusted_lineage
 from kafkalog.copies.cleaned_part import CleanedPart
 from kafkalog.copies.common_history import Lineage

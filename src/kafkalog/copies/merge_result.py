@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.findings import Finding
 from kafkalog.copies.copy_cursor import BatchPlace
 
 __all__ = ["CopyShare", "MergeResult", "MergedDirectory", "MergedRange"]

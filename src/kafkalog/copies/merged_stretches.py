@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.text import LeaderEpoch
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.files.text import LeaderEpoch
 from kafkalog.copies.copy_cursor import BatchPlace, Cursor
 from kafkalog.copies.stretches import Row, Stretch
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from kafkalog.codec.errors import RecoveryRefused, UsageError
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import RecoveryRefused, UsageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import DirectoryState, parse_partition_directory
 from kafkalog.copies.merge_copies import MergeCopies
 from kafkalog.copies.merge_result import MergeResult

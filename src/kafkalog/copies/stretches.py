@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from kafkalog.codec.insides import Insides, look_inside
-from kafkalog.codec.limits import Limits
+from kafkalog.codec.common.limits import Limits
 from kafkalog.codec.model import CONTROL_FLAG, NO_PARTITION_LEADER_EPOCH, BatchHeader, Codec, RecordBatch
-from kafkalog.codec.records import decode_batch
+from kafkalog.codec.plain.insides import Insides, look_inside
+from kafkalog.codec.plain.records import decode_batch
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from kafkalog.codec.errors import KafkaLogError, StorageError, UsageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import KafkaLogError, StorageError, UsageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     META_PROPERTIES,

@@ -6,13 +6,13 @@ import struct
 
 from msgspec import Struct
 
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.derive import FixedLayout
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.framing import MAGIC_POSITION
-from kafkalog.codec.index_files import ABORTED_TRANSACTION, OFFSET_ENTRY, TIME_ENTRY
+from kafkalog.codec.files.index_files import ABORTED_TRANSACTION, OFFSET_ENTRY, TIME_ENTRY
 from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1
 from kafkalog.codec.names import FileKind
+from kafkalog.codec.rules.framing import MAGIC_POSITION
 from kafkalog.log.disk.files import FileSource
 
 __all__ = ["AnnotatedBytes", "FieldBytes", "bytes_around"]

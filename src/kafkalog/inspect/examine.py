@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import structs
 
 from kafkalog import __version__
-from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import META_PROPERTIES, ZOOKEEPER_DIRECTORY
 from kafkalog.copies.compare import compare
 from kafkalog.copies.comparison import Comparison

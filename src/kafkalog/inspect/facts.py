@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from kafkalog.codec.errors import KafkaLogError
-from kafkalog.codec.findings import Finding, Severity, Unread
+from kafkalog.codec.common.errors import KafkaLogError
+from kafkalog.codec.common.findings import Finding, Severity, Unread
 from kafkalog.copies.comparison import Comparison
 from kafkalog.inspect.annotated import AnnotatedBytes
 from kafkalog.inspect.stretches import SegmentMap

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from kafkalog.cluster.groups.offsets import CommittedOffset, read_offsets
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC
 from kafkalog.copies.common_history import Lineage
 from kafkalog.copies.comparison import Comparison, CopyReport, PartitionComparison

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import META_PROPERTIES, DirectoryState, parse_partition_directory
 from kafkalog.log import Inventory, LogDir, Partition, open_all
 from kafkalog.log.directories.checkpoint_findings import checkpoint_findings

@@ -10,16 +10,16 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import KafkaLogError
-from kafkalog.codec.finding_codes import Trait, codes_with
-from kafkalog.codec.findings import BatchOutline, Finding, FindingCode, outline_of
-from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION, entry_size
-from kafkalog.codec.index_files import OFFSET_ENTRY, OffsetEntry
-from kafkalog.codec.limits import DEFAULT_LIMITS, MIB
+from kafkalog.codec.common.errors import KafkaLogError
+from kafkalog.codec.common.finding_codes import Trait, codes_with
+from kafkalog.codec.common.findings import BatchOutline, Finding, FindingCode, outline_of
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB
+from kafkalog.codec.common.wording import moment_text
+from kafkalog.codec.files.index_files import OFFSET_ENTRY, OffsetEntry
 from kafkalog.codec.model import BATCH, BatchHeader
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.plain import PLAIN
-from kafkalog.codec.wording import moment_text
+from kafkalog.codec.plain.decoding import PLAIN
+from kafkalog.codec.rules.framing import BATCH_MAGIC, MAGIC_POSITION, entry_size
 from kafkalog.log.disk.files import FileSource, read_small
 from kafkalog.recovery.decide.ways import LostRange
 from kafkalog.recovery.explain.before_damage import records_before_damage

@@ -12,11 +12,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import StorageError, UsageError
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.files.text import LeaderEpoch
 from kafkalog.codec.names import DirectoryState, FileKind
-from kafkalog.codec.text import LeaderEpoch
 from kafkalog.inspect.remote_findings import findings_of
 from kafkalog.inspect.remote_rows import LocalPart, RemotePartition, RemoteRow
 from kafkalog.log.directories.directory import LogDir

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.wording import counted
+from kafkalog.codec.files.index_files import OFFSET_ENTRY, TIME_ENTRY
 from kafkalog.codec.names import REMOTE_INDEX_CACHE, FileKind
-from kafkalog.codec.wording import counted
 from kafkalog.inspect.remote_rows import LocalPart, RemotePartition, RemoteRow
 from kafkalog.log.disk.files import status_of
 from kafkalog.tiers.segments import RemoteSegment, RemoteSegmentState

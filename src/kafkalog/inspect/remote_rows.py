@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.names import FileKind
 from kafkalog.log.directories.partition import Partition
 from kafkalog.tiers.lineage import RemoteStretch

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.directories.selection import ALL, Selection
 
 if TYPE_CHECKING:

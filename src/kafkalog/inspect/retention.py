@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from kafkalog.cluster.rules.internal_topics import INTERNAL_TOPIC_SETTINGS
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DELETED, FileKind
 from kafkalog.log import LogDir, Partition, open_all
 from kafkalog.log.directories.selection import ALL, Selection, unreadable_names

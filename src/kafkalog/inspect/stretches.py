@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.finding_codes import Trait, codes_with
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.finding_codes import Trait, codes_with
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, BatchHeader, RecordBatch
 from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.cursor import ENDING_CODES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kafkalog.codec.extras import needed
+from kafkalog.codec.common.extras import needed
 from kafkalog.inspect.top_groups import TopGroups, TopQuestion
 from kafkalog.log import open_all
 from kafkalog.log.directories.selection import ALL, Selection, unreadable_names

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.limits import MIB
 from kafkalog.codec.model import NO_TIMESTAMP
 from kafkalog.inspect.top_groups import TopBy, TopGroup, TopGroups, TopQuestion
 from kafkalog.log import Partition

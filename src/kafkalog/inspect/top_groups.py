@@ -8,9 +8,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from kafkalog.codec.arguments import check_fields
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.arguments import check_fields
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import Finding
 
 __all__ = ["TopBy", "TopGroup", "TopGroups", "TopQuestion"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from kafkalog.codec.findings import Finding, Severity, Unread
-from kafkalog.codec.limits import Limits
+from kafkalog.codec.common.findings import Finding, Severity, Unread
+from kafkalog.codec.common.limits import Limits
 from kafkalog.codec.model import codec_label
 from kafkalog.inspect.facts import Examined, PartitionFacts, TopicFacts
 from kafkalog.inspect.stretches import BatchFacts, Kind, SegmentMap, segment_maps

@@ -4,7 +4,7 @@ Names are imported when first used, so that reading loads nothing for writing. `
 their table from the stub beside this file.
 """
 
-from kafkalog.codec.lazily import lazily
+from kafkalog.codec.common.lazily import lazily
 
 _NAMES = {
     ".directories.directory": ["LogDir", "open_log_dir"],

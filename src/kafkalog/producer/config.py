@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from kafkalog.codec.arguments import check_fields
-from kafkalog.codec.codec_names import as_codec
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.limits import KIB, MIB
+from kafkalog.codec.common.arguments import check_fields
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.limits import KIB, MIB
+from kafkalog.codec.encode.codec_names import as_codec
 
 __all__ = ["ProducerConfig"]
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from kafkalog.codec.arguments import checked
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.arguments import checked
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED, Reset, check_isolation_level

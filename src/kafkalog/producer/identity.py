@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.encode import ProducerState
 from kafkalog.codec.encode.batch import NO_PRODUCER
-from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import NO_PRODUCER_ID
 from kafkalog.log.writing.writer import Log
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from kafkalog.codec.arguments import checked, shown
-from kafkalog.codec.errors import FormatError, LimitExceeded, UsageError
-from kafkalog.codec.fetch_result import ErrorCode, MessageSetSend
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.common.arguments import checked, shown
+from kafkalog.codec.common.errors import FormatError, LimitExceeded, UsageError
+from kafkalog.codec.common.limits import MIB
+from kafkalog.codec.files.fetch_result import ErrorCode, MessageSetSend
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.reading.consumer_view import Reset
 from kafkalog.log.reading.fetch import Chunk, OffsetOutOfRangeError

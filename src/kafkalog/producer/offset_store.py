@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import Protocol
 
-from kafkalog.codec.arguments import checked
-from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.codec.text import OffsetCheckpointEntry, decode_offset_checkpoint, encode_offset_checkpoint
+from kafkalog.codec.common.arguments import checked
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.files.text import OffsetCheckpointEntry, decode_offset_checkpoint, encode_offset_checkpoint
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import PathLike, read_small
 

@@ -6,8 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.limits import Limits
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.limits import Limits
 from kafkalog.codec.names import DirectoryState
 from kafkalog.log.directories.follow import Followed, Follower, settled
 from kafkalog.log.directories.partition import Partition

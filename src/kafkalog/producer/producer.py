@@ -17,10 +17,10 @@ from typing import Any, Self
 
 from msgspec.structs import replace
 
-from kafkalog.codec.arguments import checked, shown
-from kafkalog.codec.codec_names import as_codec
+from kafkalog.codec.common.arguments import checked, shown
+from kafkalog.codec.common.errors import KafkaLogError, UsageError
+from kafkalog.codec.encode.codec_names import as_codec
 from kafkalog.codec.encode.record_checks import check_record, is_bytes
-from kafkalog.codec.errors import KafkaLogError, UsageError
 from kafkalog.codec.model import NO_TIMESTAMP, Codec, Record, TimestampType
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.disk.process import OwnProcess

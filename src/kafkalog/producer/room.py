@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from kafkalog.codec.errors import KafkaLogError, UsageError
+from kafkalog.codec.common.errors import KafkaLogError, UsageError
 from kafkalog.producer.config import ProducerConfig
 
 __all__ = ["QueueFullError", "Room"]

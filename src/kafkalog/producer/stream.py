@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.log.disk.remote_file import MissingFileError
 from kafkalog.log.reading.consumer_view import Telling
 from kafkalog.log.reading.record_filter import RecordFilter

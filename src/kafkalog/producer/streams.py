@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import Record
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, DirectoryState
 from kafkalog.log.directories.directory import LogDir

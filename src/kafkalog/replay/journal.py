@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.log.disk.fs import AppendFile, remove
 from kafkalog.replay.offset_map import OffsetMap, Run
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.extras import needed
+from kafkalog.codec.common.errors import StorageError, UsageError
+from kafkalog.codec.common.extras import needed
 
 if TYPE_CHECKING:
     import pyarrow as pa

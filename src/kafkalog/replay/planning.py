@@ -13,10 +13,10 @@ from kafkalog.cluster.groups.offsets import CommittedOffset, read_offsets
 from kafkalog.cluster.kraft.cluster_facts import cluster_facts, live_partitions
 from kafkalog.cluster.transactions.transactions import read_transactions
 from kafkalog.cluster.transactions.undecided import DecidedPartition, Waiting
-from kafkalog.codec.errors import RecoveryRefused, UsageError
-from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.common.errors import RecoveryRefused, UsageError
+from kafkalog.codec.common.findings import Finding, Severity
+from kafkalog.codec.common.unknown import unknown
 from kafkalog.codec.names import INDEX_KINDS, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, FileKind
-from kafkalog.codec.unknown import unknown
 from kafkalog.log.directories.follow import settled
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection

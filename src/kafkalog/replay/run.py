@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from kafkalog.cluster.groups.offsets import CommittedOffset
 from kafkalog.cluster.transactions.undecided import DecidedPartition
-from kafkalog.codec.errors import FormatError, RecoveryRefused, UsageError
-from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.common.errors import FormatError, RecoveryRefused, UsageError
+from kafkalog.codec.common.findings import Finding, Severity
 from kafkalog.codec.model import Record
 from kafkalog.log.directories.outside import require_outside
 from kafkalog.log.disk import fs

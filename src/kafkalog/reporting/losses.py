@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from kafkalog.codec.findings import Unread
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.findings import Unread
+from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import PartitionFacts, Planned, ReportFacts
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
 from kafkalog.recovery.act.history import RunInfo, RunState

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.inspect.examine import examine
 from kafkalog.inspect.facts import ReportFacts
 from kafkalog.inspect.report_request import Asked, Watch

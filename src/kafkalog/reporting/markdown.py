@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from kafkalog.codec.finding_codes import advice_for
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.finding_codes import advice_for
+from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import Planned, ReportFacts
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.reporting.losses import loss_rows

@@ -8,7 +8,7 @@ import pkgutil
 from functools import cache
 from string import Template
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.inspect.facts import ReportFacts
 from kafkalog.reporting.markup import data_block, join
 from kafkalog.reporting.section_comparison import comparison_section

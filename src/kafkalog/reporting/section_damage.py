@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from kafkalog.codec.finding_codes import advice_for
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.finding_codes import advice_for
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.annotated import AnnotatedBytes
 from kafkalog.inspect.facts import Damage, ReportFacts
 from kafkalog.reporting.markup import Content, Markup, code, element, prose, table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkalog.codec.wording import counted, plural
+from kafkalog.codec.common.wording import counted, plural
 from kafkalog.inspect.facts import ReportFacts
 from kafkalog.reporting.losses import loss_rows
 from kafkalog.reporting.markup import Content, Markup, code, element, table

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import PartitionFacts, ReportFacts
 from kafkalog.inspect.stretches import Kind, SegmentMap, Stretch
 from kafkalog.reporting.markup import Content, Markup, code, element

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkalog.codec.common.shell import shell_line
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import ReportFacts
 from kafkalog.recovery.act.history import RunInfo
 from kafkalog.reporting.losses import loss_of_run, records_text

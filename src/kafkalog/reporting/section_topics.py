@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import ReportFacts
 from kafkalog.reporting.markup import Content, code, element, table
 from kafkalog.reporting.section import Section, section

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import Planned, ReportFacts
 from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.broker.node.sentences import start_sentences

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog.codec.finding_codes import Trait, codes_with
-from kafkalog.codec.findings import FindingCode
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.finding_codes import Trait, codes_with
+from kafkalog.codec.common.findings import FindingCode
+from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import ReportFacts
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.decide.choice import ranges_text

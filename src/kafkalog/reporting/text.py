@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import Planned, ReportFacts
 from kafkalog.reporting.losses import loss_rows
 from kafkalog.reporting.recommended import recommended_command, why_no_plan

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import ReportFacts
 from kafkalog.recovery.broker.node.answer import StartOutcome
 from kafkalog.recovery.broker.node.releases import MODELED

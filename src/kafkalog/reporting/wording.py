@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog.codec.wording import plural
+from kafkalog.codec.common.wording import plural
 from kafkalog.inspect.facts import ReportFacts
 from kafkalog.words.times import time_text
 

@@ -14,9 +14,9 @@ from typing import Protocol
 from msgspec import Struct
 
 from kafkalog.cluster.kraft.cluster_facts import ClusterFacts, cluster_facts, live_partitions, metadata_partition
-from kafkalog.codec.errors import KafkaLogError, StorageError
-from kafkalog.codec.findings import FindingCode
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import KafkaLogError, StorageError
+from kafkalog.codec.common.findings import FindingCode
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.directories.follow import settled
 from kafkalog.log.directories.inventory import Inventory
 from kafkalog.log.directories.partition import Partition

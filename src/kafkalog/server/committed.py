@@ -8,7 +8,7 @@ from threading import Lock
 
 from msgspec import Struct, field
 
-from kafkalog.codec.limits import Limits
+from kafkalog.codec.common.limits import Limits
 from kafkalog.codec.model import AbortedTransaction, AnyHeader, BatchHeader, RecordBatch
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.known_ends import known_transactions

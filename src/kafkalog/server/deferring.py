@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from kafkalog.codec.errors import KafkaLogError
+from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.log.walk.sliced import Sliced, run_slices
 from kafkalog.server.answers import Answer, Change, Later, NoAnswer, Polled, Resolved
 from kafkalog.server.connection import Connection

@@ -14,8 +14,8 @@ from threading import RLock
 
 import msgspec
 
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.index_files import OFFSET_ENTRY
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.files.index_files import OFFSET_ENTRY
 from kafkalog.log.disk.files import FileSource, status_of
 from kafkalog.log.walk.segment import Segment
 from kafkalog.server.waypoints import Waypoints, WaypointsOfFiles

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_END, MAGIC_POSITION, SMALLEST_MESSAGE, entry_size
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD
+from kafkalog.codec.rules.framing import BATCH_MAGIC, MAGIC_END, MAGIC_POSITION, SMALLEST_MESSAGE, entry_size
 from kafkalog.server.files import OpenLog
 
 __all__ = ["DamagedError", "Place", "places"]

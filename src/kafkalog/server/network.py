@@ -11,7 +11,7 @@ import ssl
 import threading
 from collections.abc import Callable
 
-from kafkalog.codec.errors import StorageError
+from kafkalog.codec.common.errors import StorageError
 from kafkalog.server.admission import Admission
 from kafkalog.server.answers import Change
 from kafkalog.server.connection import Connection

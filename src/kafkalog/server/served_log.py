@@ -14,13 +14,13 @@ from threading import Lock
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.files.text import LeaderEpoch
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.text import LeaderEpoch
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET
 from kafkalog.log.directories.follow import Follower, Unread
 from kafkalog.log.directories.locate import locate
 from kafkalog.log.directories.partition import Partition

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from threading import Lock
 
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import FindingCode
-from kafkalog.codec.limits import MIB, Limits
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.findings import FindingCode
+from kafkalog.codec.common.limits import MIB, Limits
 from kafkalog.codec.model import BatchHeader, RecordBatch
-from kafkalog.codec.records import decode_batch
+from kafkalog.codec.plain.records import decode_batch
 from kafkalog.log.directories.locate import looking_for_newest
 from kafkalog.log.directories.partition import Partition, looking_for_timestamp
 from kafkalog.log.reading.readable import OffsetAndTimestamp

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct, field
 
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.limits import MIB
 from kafkalog.log.disk import fs
 from kafkalog.log.writing.columns_file import ColumnsFile
 

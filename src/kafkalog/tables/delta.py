@@ -15,8 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.extras import needed
+from kafkalog.codec.common.errors import StorageError, UsageError
+from kafkalog.codec.common.extras import needed
 from kafkalog.log.disk.files import is_directory, scan_directory
 from kafkalog.tables.data_files import DATE, NO_DATE, DataFile, PartitionFiles, made_directories
 from kafkalog.tables.positions import UNKNOWN_EPOCH, Position

@@ -13,10 +13,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from kafkalog.codec.common.advice import Sentence
-from kafkalog.codec.errors import RecoveryRefused, UsageError
-from kafkalog.codec.extras import needed
-from kafkalog.codec.findings import Finding, FindingCode
-from kafkalog.codec.thresholds import together
+from kafkalog.codec.common.errors import RecoveryRefused, UsageError
+from kafkalog.codec.common.extras import needed
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.native.thresholds import together
 from kafkalog.log import open_all
 from kafkalog.log.directories.commits import unfinished_commit
 from kafkalog.log.directories.outside import require_outside

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 from msgspec import structs
 
-from kafkalog.codec.errors import FormatError, StorageError, UsageError
-from kafkalog.codec.extras import needed
+from kafkalog.codec.common.errors import FormatError, StorageError, UsageError
+from kafkalog.codec.common.extras import needed
 from kafkalog.log.disk.files import exists
 from kafkalog.tables.data_files import DATE, NO_DATE, DataFile, PartitionFiles, made_directories
 from kafkalog.tables.positions import Position

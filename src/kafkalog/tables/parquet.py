@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 from msgspec.structs import asdict
 
-from kafkalog.codec.errors import FormatError, RecoveryRefused, UsageError
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.common.errors import FormatError, RecoveryRefused, UsageError
+from kafkalog.codec.common.limits import MIB
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import is_directory, read_small, scan_directory
 from kafkalog.log.disk.new_file import NewFile

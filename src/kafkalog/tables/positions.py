@@ -12,8 +12,8 @@ import hashlib
 from msgspec import Struct
 
 from kafkalog.codec.common.advice import Advice, Ask
-from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.common.errors import FormatError, RecoveryRefused, StorageError
+from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.model import BatchHeader
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.consumer_view import consumer_view

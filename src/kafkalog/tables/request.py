@@ -8,9 +8,9 @@ from typing import Annotated
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from kafkalog.codec.arguments import check_fields
+from kafkalog.codec.common.arguments import check_fields
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.options import Option
-from kafkalog.codec.errors import UsageError
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.reading.readable import READ_COMMITTED

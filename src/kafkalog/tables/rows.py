@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pyarrow as pa
 from msgspec import Struct
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.wording import counted
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.record_filter import RecordFilter
 from kafkalog.log.walk.on_damage import STOP

@@ -11,7 +11,7 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.tables.data_files import DataFile, PartitionFiles
 from kafkalog.tables.positions import Position
 from kafkalog.tables.table_types import TypeRules, widened

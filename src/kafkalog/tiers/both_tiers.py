@@ -17,8 +17,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.limits import KIB
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.limits import KIB
+from kafkalog.codec.files.text import LeaderEpoch, PartitionMetadata, encode_partition_metadata
 from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
@@ -28,8 +29,7 @@ from kafkalog.codec.names import (
     parse_partition_directory,
     segment_file,
 )
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, encode_partition_metadata
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.partition import Partition, read_partition
 from kafkalog.log.disk.files import FileSource, absolute, is_directory, scan_directory, status_of
 from kafkalog.log.disk.remote_file import MissingFileError, RemoteEntry, RemoteFile, mount

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from kafkalog.codec.errors import FormatError, StorageError
-from kafkalog.codec.index_files import OFFSET_ENTRY, OffsetEntry
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.errors import FormatError, StorageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.files.index_files import OFFSET_ENTRY, OffsetEntry
+from kafkalog.codec.files.text import LeaderEpoch, decode_leader_epochs
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.text import LeaderEpoch, decode_leader_epochs
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.disk.remote_file import MissingFileError
 from kafkalog.tiers.lineage import leads_to
 from kafkalog.tiers.parallel_requests import in_order

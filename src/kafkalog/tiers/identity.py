@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.index_files import TIME_ENTRY, TimeEntry, decode_producer_snapshot
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.files.index_files import TIME_ENTRY, TimeEntry, decode_producer_snapshot
+from kafkalog.codec.files.text import LeaderEpoch
 from kafkalog.codec.model import NO_TIMESTAMP, BatchHeader, ProducerEntry, RecordBatch
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.text import LeaderEpoch
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.disk.remote_file import RemoteFile
 from kafkalog.log.walk.lookup import start_position
 from kafkalog.tiers.lineage import epoch_at

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.log.disk.files import absolute, is_directory, scan_directory
 from kafkalog.log.disk.object_store import StorageOptions
 from kafkalog.log.disk.remote_file import is_mounted, is_uri

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.codec.text import LeaderEpoch
+from kafkalog.codec.files.text import LeaderEpoch
 from kafkalog.tiers.segments import RemoteSegment
 
 __all__ = ["RemoteStretch", "epoch_at", "leads_to", "lineage", "reaches"]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.names import FileKind
 from kafkalog.log.disk.files import FileSource, is_directory, scan_directory
 from kafkalog.log.disk.remote_file import RemoteFile

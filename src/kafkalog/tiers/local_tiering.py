@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 
-from kafkalog.codec.errors import FormatError, KafkaLogError
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.errors import FormatError, KafkaLogError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.files.text import decode_leader_epochs, decode_offset_checkpoint
 from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     REMOTE_LOG_METADATA_TOPIC,
     parse_segment_file,
 )
-from kafkalog.codec.text import decode_leader_epochs, decode_offset_checkpoint
 from kafkalog.log.directories.lost_start import first_base
 from kafkalog.log.directories.partition import Partition, open_live
 from kafkalog.log.disk.files import NotRegularFileError, is_directory, read_small, scan_directory

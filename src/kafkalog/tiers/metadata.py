@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.files.text import LeaderEpoch
 from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC, DirectoryState
-from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.walk.on_damage import STOP
 from kafkalog.tiers.segments import RemoteSegment, RemoteSegmentEvent, RemoteSegmentState, may_follow

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.log.directories import partition as local
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir, log_dirs_inside

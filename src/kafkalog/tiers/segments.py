@@ -6,7 +6,7 @@ import enum
 
 from msgspec import Struct
 
-from kafkalog.codec.text import LeaderEpoch
+from kafkalog.codec.files.text import LeaderEpoch
 
 __all__ = ["RemoteSegment", "RemoteSegmentEvent", "RemoteSegmentState"]
 

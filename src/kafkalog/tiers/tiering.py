@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 from msgspec import Struct
 
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.names import REMOTE_INDEX_CACHE, REMOTE_LOG_METADATA_TOPIC, parse_partition_directory
 from kafkalog.log.directories.lost_start import lost_start
 from kafkalog.tiers.metadata import RemoteMetadata

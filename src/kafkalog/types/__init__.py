@@ -1,6 +1,6 @@
 """The types of what the public calls of `kafkalog` return: for annotations, and for `isinstance`."""
 
-from kafkalog.codec.lazily import lazily
+from kafkalog.codec.common.lazily import lazily
 
 _NAMES = {
     "kafkalog.cluster.assignors.old_assignors": ["OldConsumer"],
@@ -33,18 +33,18 @@ _NAMES = {
     "kafkalog.cluster.zookeeper.registered_consumers": ["RegisteredConsumer"],
     "kafkalog.cluster.zookeeper.timeline": ["BrokerLife", "ControllerTerm", "LeaderChange", "ZxidSpan"],
     "kafkalog.codec.common.advice": ["Ask"],
-    "kafkalog.codec.execution": ["RawRecord", "RecordFault"],
-    "kafkalog.codec.fetch_result": ["MessageSetSend"],
-    "kafkalog.codec.findings": ["BatchOutline", "Unread"],
+    "kafkalog.codec.common.findings": ["BatchOutline", "Unread"],
+    "kafkalog.codec.files.fetch_result": ["MessageSetSend"],
+    "kafkalog.codec.files.kraft": ["VoterEndpoint", "VoterNode"],
+    "kafkalog.codec.files.quorum_state": ["QuorumState"],
+    "kafkalog.codec.files.text": ["CleanShutdown", "LeaderEpoch", "MetaProperties", "PartitionMetadata"],
     "kafkalog.codec.headers.runs": ["BatchRun"],
-    "kafkalog.codec.insides": ["Insides"],
-    "kafkalog.codec.kraft": ["VoterEndpoint", "VoterNode"],
     "kafkalog.codec.model": ["AbortedTransaction", "LegacyHeader", "ProducerEntry"],
     "kafkalog.codec.parsing.trace": ["FieldSpan"],
-    "kafkalog.codec.quorum_state": ["QuorumState"],
-    "kafkalog.codec.records": ["DecodedBatch"],
-    "kafkalog.codec.scanner": ["ScanResult"],
-    "kafkalog.codec.text": ["CleanShutdown", "LeaderEpoch", "MetaProperties", "PartitionMetadata"],
+    "kafkalog.codec.plain.insides": ["Insides"],
+    "kafkalog.codec.plain.records": ["DecodedBatch"],
+    "kafkalog.codec.plain.scanner": ["ScanResult"],
+    "kafkalog.codec.rules.execution": ["RawRecord", "RecordFault"],
     "kafkalog.copies.cluster_memory": ["ReplicaState"],
     "kafkalog.copies.common_history": ["CommonPast"],
     "kafkalog.copies.comparison": ["Comparison", "PartitionComparison"],

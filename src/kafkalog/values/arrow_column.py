@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.model import Header
 from kafkalog.values.arrow_batches import BatchDecoder, batch_decoder, only_id, validated
 from kafkalog.values.arrow_types import arrow_type_of_avro, arrow_type_of_protobuf

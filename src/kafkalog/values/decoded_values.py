@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.values.column_schema import ColumnSchema, NamedSchema
 from kafkalog.values.registry import SchemaRegistry
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from kafkalog.codec.findings import Finding
+    from kafkalog.codec.common.findings import Finding
     from kafkalog.log.reading.column_decoding import ReadColumns
     from kafkalog.log.reading.readable import ReadablePartition
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from kafkalog.codec.extras import needed
+from kafkalog.codec.common.extras import needed
 from kafkalog.codec.model import Header, Record
 from kafkalog.values.json_values import JsonDecoder, json_or_none
 from kafkalog.values.payloads import Framed, PayloadDecoder, UndecodableError, framed, plain_text

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import quote
 
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.shapes import plain
-from kafkalog.codec.errors import UsageError
 from kafkalog.values.registry import DEFAULT_MODE, Schema, SchemaDeletion, SchemaRegistry
 from kafkalog.values.schema_log import SCHEMAS_TOPIC, SchemaLog
 

@@ -12,7 +12,7 @@ from itertools import islice
 from msgspec import Struct
 
 from kafkalog.cluster.kraft.cluster_facts import cluster_facts
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.log.directories.inventory import Inventory
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.walk.on_damage import STOP

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from kafkalog.codec.extras import needed
+from kafkalog.codec.common.extras import needed
 from kafkalog.values.payloads import UndecodableError
 
 __all__ = ["MAIN", "compiled"]

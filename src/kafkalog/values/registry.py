@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.findings import Finding
 
 __all__ = ["Schema", "SchemaDeletion", "SchemaReference", "SchemaRegistry", "context_of"]
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, REMOTE_LOG_METADATA_TOPIC
 from kafkalog.values.registry import Schema, SchemaDeletion, SchemaReference, SchemaRegistry, context_of
 

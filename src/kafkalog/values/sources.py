@@ -16,10 +16,10 @@ from typing import Any
 from urllib.parse import unquote
 
 from kafkalog.cluster.records.replay import Until
-from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.limits import MIB
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.errors import FormatError, UsageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import MIB
+from kafkalog.codec.common.wording import counted
 from kafkalog.log import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection

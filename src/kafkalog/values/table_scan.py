@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from kafkalog.codec.arguments import check_fields
+from kafkalog.codec.common.arguments import check_fields
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.reading.record_filter import EVERY_RECORD, RecordFilter

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.extras import needed
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.thresholds import together
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.extras import needed
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.wording import counted
+from kafkalog.codec.native.thresholds import together
 from kafkalog.log import open_all
 from kafkalog.log.directories.directory import Wants, every
 from kafkalog.log.directories.follow import Follower

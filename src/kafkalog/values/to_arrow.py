@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kafkalog.codec.columnar.schema import record_schema
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.extras import needed
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.extras import needed
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.wording import counted
 from kafkalog.codec.model import Header
-from kafkalog.codec.wording import counted
 from kafkalog.log.reading.records import RecordReader
 from kafkalog.log.walk.on_damage import STOP
 from kafkalog.values.column_schema import ColumnSchema, NamedSchema

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from kafkalog.codec.findings import Finding, FindingCode
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.wording import counted
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.walk.on_damage import STOP
 from kafkalog.values.registry import SchemaRegistry

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from kafkalog.codec.findings import Finding
+    from kafkalog.codec.common.findings import Finding
 
 __all__ = [
     "INTERNAL",
@@ -55,7 +55,7 @@ def exit_code_of(error: BaseException) -> int:
         return PIPE_CLOSED
     if isinstance(error, click.ClickException):
         return ExitCode.USAGE
-    from kafkalog.codec.errors import FormatError, RecoveryRefused, UnknownName, UsageError
+    from kafkalog.codec.common.errors import FormatError, RecoveryRefused, UnknownName, UsageError
 
     if isinstance(error, UnknownName):
         return ExitCode.FINDINGS
@@ -72,7 +72,7 @@ def exit_code_of_findings(findings: Iterable[Finding]) -> ExitCode:
     """Exit code for findings: I/O error if something could not be read, else findings if there is a warning or an
     error, else clean.
     """
-    from kafkalog.codec.findings import FindingCode, Severity
+    from kafkalog.codec.common.findings import FindingCode, Severity
 
     serious = {finding.code for finding in findings if finding.severity is not Severity.INFO}
     if FindingCode.UNREADABLE in serious:
@@ -92,7 +92,7 @@ def sentence_of(error: BaseException) -> str:
         return str(cause or "") or "interrupted"
     if isinstance(error, click.ClickException):
         return " ".join(error.format_message().split())
-    from kafkalog.codec.errors import KafkaLogError
+    from kafkalog.codec.common.errors import KafkaLogError
 
     if isinstance(error, MemoryError):
         why = f" ({error})" if str(error) else ""

@@ -7,8 +7,8 @@ from typing import Any
 
 from construct import Container
 
+from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.shell import shell_line
-from kafkalog.codec.findings import Finding
 from kafkalog.codec.model import ControlType, TimestampType, codec_label
 from kafkalog.codec.parsing.trace import FieldSpan
 from kafkalog.log.disk.files import exists

@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from kafkalog.codec.findings import Finding, FindingCode
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart, StartOutcome
 from kafkalog.recovery.broker.node.releases import MODELED

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from kafkalog.codec.common.time_units import unit_of
+from kafkalog.codec.common.wording import moment_text
 from kafkalog.codec.model import NO_TIMESTAMP
-from kafkalog.codec.wording import moment_text
 
 __all__ = ["moment_text", "span_text", "time_text", "unit_remarks"]
 

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 import kafkalog.copies.copy_walk as copy_walk
 from kafkalog import Merge, RecoveryRefused, UsageError, merge_directories, merge_preview, open_all, verify
-from kafkalog.codec.errors import UnknownName
+from kafkalog.codec.common.errors import UnknownName
 from kafkalog.codec.model import BATCH
-from kafkalog.codec.scanner import scan
+from kafkalog.codec.plain.scanner import scan
 from kafkalog.jobs.merge.merge import merge_replicas
 from kafkalog.log.directories.selection import Selection
 from testkit.judging.trees import stamps

@@ -13,7 +13,7 @@ import pytest
 
 from kafkalog.cluster.kraft.quorum_log import read_quorum_log
 from kafkalog.codec.encode import build_batch, build_control_batch
-from kafkalog.codec.kraft import LeaderChange, Voter, encode_kraft_value
+from kafkalog.codec.files.kraft import LeaderChange, Voter, encode_kraft_value
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.recovery.broker.node_start import node_start
 from testkit.judging.trees import copy_tree

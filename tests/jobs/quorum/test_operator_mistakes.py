@@ -11,11 +11,11 @@ import pytest
 
 from kafkalog.cluster.kraft.quorum import read_quorum
 from kafkalog.cluster.kraft.quorum_log import read_quorum_log
+from kafkalog.codec.common.findings import Severity
 from kafkalog.codec.encode.batch import build_control_batch
-from kafkalog.codec.findings import Severity
-from kafkalog.codec.kraft import KRaftVoters, encode_kraft_value
+from kafkalog.codec.files.kraft import KRaftVoters, encode_kraft_value
 from kafkalog.codec.names import kraft_snapshot_file
-from kafkalog.codec.properties import parse_properties
+from kafkalog.codec.parsing.properties import parse_properties
 from kafkalog.log import open_segment
 from testkit.judging.trees import first_difference, stamps
 from testkit.made.batches import fix_crc

@@ -15,7 +15,7 @@ from kafkalog import runs, undo
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.kraft.quorum import read_quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog, read_quorum_log
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.jobs.quorum.request import QuorumRecovery, QuorumWay
 from kafkalog.jobs.quorum.run import plan_quorum, recover_quorum
 from kafkalog.log import open_partition

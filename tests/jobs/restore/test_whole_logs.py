@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.codec.text import decode_offset_checkpoint, encode_offset_checkpoint
+from kafkalog.codec.files.text import decode_offset_checkpoint, encode_offset_checkpoint
 from kafkalog.jobs.restore.events import metadata_partition, rebuild_remote_metadata
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.tiers.metadata import RemoteMetadata, read_remote_metadata

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafkalog.codec.text import LeaderEpoch
+from kafkalog.codec.files.text import LeaderEpoch
 from kafkalog.copies.common_history import Lineage
 from kafkalog.jobs.triage.logs import ReplicaLog
 from kafkalog.jobs.triage.memory import KnownReplicas

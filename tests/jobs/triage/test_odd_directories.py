@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kafkalog.cli.shapes.triage_lines import partition_line
-from kafkalog.codec.errors import RecoveryRefused, UsageError
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.errors import RecoveryRefused, UsageError
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.jobs.triage.outcome import PartitionTriage
 from kafkalog.jobs.triage.run import Triage, triage
 from testkit.recorded.fixture_data import unpack_replicas

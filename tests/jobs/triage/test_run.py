@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.errors import RecoveryRefused, UsageError
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.errors import RecoveryRefused, UsageError
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.model import BATCH, RecordBatch
-from kafkalog.codec.scanner import scan
+from kafkalog.codec.plain.crc32c import crc32c
+from kafkalog.codec.plain.scanner import scan
 from kafkalog.jobs.triage.outcome import PartitionTriage
 from kafkalog.jobs.triage.run import Triage, triage
 from kafkalog.log import open_partition

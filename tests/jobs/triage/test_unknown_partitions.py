@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import BufferSource
+from kafkalog.codec.common.source import BufferSource
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.jobs.triage.run import Triage, triage
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.directories.selection import Selection

@@ -14,8 +14,8 @@ from kafkalog.cli.shapes.triage_lines import partition_line
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.departures import Known
 from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState
-from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.jobs.triage.logs import BrokerDisks
 from kafkalog.jobs.triage.run import Triage, triage
 from kafkalog.jobs.triage.zookeeper import ZooKeeperMemory

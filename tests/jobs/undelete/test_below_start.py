@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import BufferSource
+from kafkalog.codec.common.source import BufferSource
+from kafkalog.codec.plain.records import decode_batch
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.jobs.undelete.listing import deleted
 from kafkalog.jobs.undelete.remains import RemainsKind
 from testkit.recorded.fixture_data import broker_case

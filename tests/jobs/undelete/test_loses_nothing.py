@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog import RecoveryRefused, Undelete, open_partition, undelete
-from kafkalog.codec.errors import KafkaLogError
+from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DELETED, FileKind, parse_partition_directory
 from kafkalog.recovery import Recovery, recover
 from testkit.judging.trees import stamps

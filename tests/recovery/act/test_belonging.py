@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.log.disk import fs, lock
 from kafkalog.log.disk.holders import held_by_us
 from kafkalog.recovery.act import operations, preparing

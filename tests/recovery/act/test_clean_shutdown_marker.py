@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from kafkalog import Log, LogConfig, Undelete, undelete, undo
-from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
+from kafkalog.codec.plain.crc32c import crc32c
 from kafkalog.recovery import Recovery, recover
 from kafkalog.recovery.rebuilding import rebuild_indexes
 from testkit.judging.trees import contents, copy_tree, first_difference, stamps

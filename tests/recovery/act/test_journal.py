@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.plain.crc32c import crc32c
 from kafkalog.log.disk.pointer import POINTER, Pointer
 from kafkalog.recovery import Recovery, recover
 from kafkalog.recovery.act.journal import JOURNAL, MANIFEST, UNDOING, Journal

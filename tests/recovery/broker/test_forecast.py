@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.codec.index_files import encode_producer_snapshot
+from kafkalog.codec.files.index_files import encode_producer_snapshot
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.log.directories.log_settings import LogSettings

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.names import DirectoryState, PartitionName
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, Part, Role, StartOutcome
 from kafkalog.recovery.broker.node.ending import StartEndsError

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
-from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log import open_partition
 from kafkalog.log.disk.files import FileSource
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, StartOutcome

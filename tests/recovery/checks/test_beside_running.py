@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.errors import StorageError
+from kafkalog.codec.common.errors import StorageError
 from kafkalog.inspect.health import health
 from kafkalog.log.directories.directory import open_log_dir
 from kafkalog.log.directories.partition import Partition

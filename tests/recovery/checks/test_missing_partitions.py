@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog.codec.common.findings import FindingCode, FindingJson, Severity
 from kafkalog.codec.common.shapes import plain, shaped
-from kafkalog.codec.findings import FindingCode, FindingJson, Severity
 from kafkalog.log import open_all
 from kafkalog.log.directories.directory import open_log_dir
 from kafkalog.recovery import Recovery, plan, recover

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog.codec.common.findings import FindingCode, FindingJson
 from kafkalog.codec.common.shapes import plain, shaped
-from kafkalog.codec.findings import FindingCode, FindingJson
 from kafkalog.log import open_all
 from kafkalog.log.walk.missing import MissingOffsets
 from kafkalog.recovery import plan

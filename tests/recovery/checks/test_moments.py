@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog import plan, verify
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.inspect.health import health
 from kafkalog.recovery.checks.beside_running import settled_findings
 from kafkalog.recovery.checks.moments import offset_reached

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kafkalog.cli.main import run
+from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.encode import build_batch
-from kafkalog.codec.errors import StorageError
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.log.directories.partition import Partition

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import kafkalog
+from kafkalog.codec.common.findings import Finding, FindingJson
 from kafkalog.codec.common.shapes import plain, shaped
-from kafkalog.codec.findings import Finding, FindingJson
 from kafkalog.log import open_all
 from kafkalog.recovery import Recovery, plan
 from kafkalog.recovery.checks.verify import verify

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.recovery.checks.beside_running import settled_findings
 from kafkalog.recovery.checks.verify import verify
 from testkit.recorded.broker_dirs import brokers, own_copy

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.inspect.health import health
 from kafkalog.recovery import Recovery, plan, recover
 from kafkalog.recovery.checks.report import DirectoryReport, VerifyReport

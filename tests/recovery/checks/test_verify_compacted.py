@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.codec import thresholds
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.native import thresholds
 from testkit.made.compactable import CONFIG as COMPACTED
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import broker_cases

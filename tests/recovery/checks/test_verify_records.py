@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from kafkalog import verify
-from kafkalog.codec import thresholds
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.encode import build_batch
-from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.model import BATCH, Codec, Record, TimestampType
+from kafkalog.codec.native import thresholds
 from kafkalog.recovery.checks.report import VerifyReport
 from testkit.made.record_bytes import batch, payload
 from testkit.recorded.broker_dirs import STOPPED, brokers

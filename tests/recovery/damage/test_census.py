@@ -10,7 +10,7 @@ import pytest
 
 import kafkalog
 from kafkalog import Log, LogConfig
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.recovery import Recovery, plan, recover
 from kafkalog.words.ways import needs_of
 from testkit.judging.ways_taken import options_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.model import BATCH
 from kafkalog.recovery import Recovery, plan, recover
 from kafkalog.recovery.checks.verify import verify

@@ -11,11 +11,11 @@ import pytest
 
 import kafkalog
 from kafkalog import open_all
-from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.encode import build_batch, build_messages
-from kafkalog.codec.framing import BATCH_CRC_START
 from kafkalog.codec.model import BATCH, Record, TimestampType
-from kafkalog.codec.scanner import scan
+from kafkalog.codec.plain.crc32c import crc32c
+from kafkalog.codec.plain.scanner import scan
+from kafkalog.codec.rules.framing import BATCH_CRC_START
 from kafkalog.recovery import Recovery, plan, recover, undo
 from kafkalog.recovery.damage.bit_repair import Neighbors, Proof, flipped_bit, repair_batch
 from kafkalog.types import ScanResult

@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkalog
-from kafkalog.codec import thresholds
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.limits import KIB
+from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.headers import header_tables, table
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
-from kafkalog.codec.limits import KIB
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import BufferSource
+from kafkalog.codec.native import thresholds
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.tree import Tree

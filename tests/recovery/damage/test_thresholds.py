@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from kafkalog.codec import thresholds
+from kafkalog.codec.native import thresholds
 
 SMALL_FIRST = """
 import sys
-from kafkalog.codec.thresholds import headers_are_worth_it
+from kafkalog.codec.native.thresholds import headers_are_worth_it
 print(headers_are_worth_it({work}, lambda: {batch}), "numpy" in sys.modules)
 """
 

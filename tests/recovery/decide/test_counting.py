@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.codec.findings import FindingCode
-from kafkalog.codec.index_files import decode_offset_index
+from kafkalog.codec.common.findings import FindingCode
+from kafkalog.codec.files.index_files import decode_offset_index
 from kafkalog.codec.model import BATCH
-from kafkalog.codec.scanner import scan
+from kafkalog.codec.plain.scanner import scan
 from kafkalog.recovery import Recovery, plan
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.decide.ways import RecoveryWay

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import kafkalog
 from kafkalog import Log, RecoveryRefused, UsageError
 from kafkalog.codec.model import BATCH
-from kafkalog.codec.scanner import scan
+from kafkalog.codec.plain.scanner import scan
 from kafkalog.log import open_partition
 from kafkalog.recovery import Recovery, plan, recover, undo
 from kafkalog.recovery.act.journal import JOURNAL

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import kafkalog
-from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.log.directories.directory import is_log_dir
 from kafkalog.recovery import Recovery, plan, recover, undo
 from kafkalog.recovery.broker.node.sentences import start_sentences

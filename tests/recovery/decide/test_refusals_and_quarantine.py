@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog import KafkaLogError, Log, Producer
-from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.recovery import Recovery, recover, runs, undo
 from kafkalog.recovery.act.journal import JOURNAL
 from kafkalog.recovery.checks.verify import verify

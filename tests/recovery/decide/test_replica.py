@@ -8,7 +8,7 @@ import pytest
 
 import kafkalog
 from kafkalog.codec.model import BATCH
-from kafkalog.codec.scanner import scan
+from kafkalog.codec.plain.scanner import scan
 from kafkalog.recovery import plan
 from kafkalog.recovery.decide.ways import RecoveryWay
 from kafkalog.words.ways import needs_of

@@ -16,7 +16,7 @@ import kafkalog
 from kafkalog import RecoveryRefused
 from kafkalog.codec.encode import build_batch, build_end_transaction_marker
 from kafkalog.codec.encode.batch import ProducerState
-from kafkalog.codec.index_files import encode_producer_snapshot
+from kafkalog.codec.files.index_files import encode_producer_snapshot
 from kafkalog.codec.model import (
     BATCH,
     ControlType,
@@ -24,7 +24,7 @@ from kafkalog.codec.model import (
     Record,
     TimestampType,
 )
-from kafkalog.codec.scanner import scan
+from kafkalog.codec.plain.scanner import scan
 from kafkalog.recovery import Recovery, plan, recover, undo
 from kafkalog.recovery.damage.bit_repair import Proof
 from kafkalog.recovery.decide.ways import RecoveryWay

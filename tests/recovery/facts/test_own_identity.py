@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.text import MetaProperties, decode_meta_properties
+from kafkalog.codec.files.text import MetaProperties, decode_meta_properties
 from testkit.judging.trees import stamps
 from testkit.made.scenes import metadata_elsewhere
 from testkit.recorded.broker_dirs import brokers, own_copy

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kafkalog import FindingCode, RecoveryRefused, verify
-from kafkalog.codec.errors import StorageError
+from kafkalog.codec.common.errors import StorageError
 from kafkalog.recovery import Recovery, plan, recover, undo
 from kafkalog.recovery.run import recover_into
 from kafkalog.spark.fleet import _recover

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from kafkalog import open_partition
-from kafkalog.codec.index_files import decode_producer_snapshot
-from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.files.index_files import decode_producer_snapshot
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.disk.files import FileSource
 from kafkalog.recovery import Recovery, plan, recover
 from kafkalog.recovery.rebuilding import IndexRebuild, rebuild_indexes

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.model import BATCH
-from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.disk.files import FileSource
 from kafkalog.recovery import Recovery, plan, recover
 from testkit.recorded.fixture_data import broker_case

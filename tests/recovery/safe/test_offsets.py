@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.findings import FindingCode
 from testkit.made.offset_sequences import Sequence, batches_of, recorded
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from kafkalog import RecoveryRefused
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT as EPOCHS
-from kafkalog.codec.scanner import scan
+from kafkalog.codec.plain.scanner import scan
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.recovery import Recovery, plan, recover, undo
 from kafkalog.recovery.broker.manager import load_log_directory

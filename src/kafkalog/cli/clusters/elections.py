@@ -27,8 +27,8 @@ from kafkalog.cluster.kraft.metadata_log import QuorumTerm
 from kafkalog.cluster.questions.elections import ZooKeeperElections, departures, elections
 from kafkalog.cluster.questions.moment import NOW
 from kafkalog.cluster.zookeeper.timeline import LeaderChange, ZxidSpan
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.shapes import shaped
-from kafkalog.codec.errors import UsageError
 from kafkalog.log.directories.selection import Selection
 
 __all__ = ["command"]

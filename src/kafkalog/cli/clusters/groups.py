@@ -25,7 +25,7 @@ from kafkalog.cluster.groups.old_group_lines import as_group, old_group_line
 from kafkalog.cluster.questions.groups import ClusterGroups, Rebalance, groups
 from kafkalog.cluster.questions.moment import Moment
 from kafkalog.cluster.questions.offsets import ShareOffset
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.names import parse_java_long
 from kafkalog.log.directories.selection import Selection
 

@@ -26,7 +26,7 @@ from kafkalog.cluster.questions.effective import effective_settings
 from kafkalog.cluster.questions.metadata import metadata, metadata_history
 from kafkalog.cluster.questions.moment import NOW, Moment
 from kafkalog.cluster.rules.access_control import named
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.words.times import time_text
 

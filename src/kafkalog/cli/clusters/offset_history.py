@@ -11,7 +11,7 @@ from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.groups.group_lines import offset_line
 from kafkalog.cluster.groups.offset_history import OffsetChange, OffsetHistory
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.wording import counted
 
 __all__ = ["show_history"]
 

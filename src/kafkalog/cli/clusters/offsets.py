@@ -39,7 +39,7 @@ from kafkalog.cluster.questions.opening import split_zookeeper
 from kafkalog.cluster.questions.zookeeper_groups import old_consumers
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.codec.common.advice import Ask
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.log.directories.selection import Selection, is_glob
 
 __all__ = ["command"]

@@ -12,7 +12,7 @@ from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.cli.shapes.quorum_lines import quorum_lines
 from kafkalog.cluster.kraft.quorum import read_what_is_left
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 
 __all__ = ["command"]
 

@@ -20,7 +20,7 @@ from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import print_json
 from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.shapes.quorum_recover_lines import QuorumRecoverLine, plan_line, result_line
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.jobs.quorum.planned import QuorumPlan
 from kafkalog.jobs.quorum.request import QuorumRecovery, QuorumWay
 from kafkalog.jobs.quorum.run import plan_quorum, recover_quorum

@@ -12,8 +12,8 @@ from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.kraft.quorum import KnownVoter, LeftOut, Quorum, QuorumSurvivor
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.codec.common.shell import shell_line, shell_word
+from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import DELETED
-from kafkalog.codec.wording import counted
 from kafkalog.jobs.quorum.planned import DirectoryChange, QuorumPlan
 from kafkalog.jobs.quorum.run import QuorumResult
 from kafkalog.recovery.broker.node.sentences import node_sentences

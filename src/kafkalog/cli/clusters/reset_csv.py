@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 
 __all__ = ["reset_lines"]
 

@@ -16,8 +16,8 @@ from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.cluster.questions.chosen_names import chosen_names
 from kafkalog.cluster.records.replay import Until
-from kafkalog.codec.errors import UnknownName, UsageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.errors import UnknownName, UsageError
+from kafkalog.codec.common.findings import Finding
 from kafkalog.log import open_all
 from kafkalog.values.export import import_calls, schema_records
 from kafkalog.values.registry import Schema, SchemaReference, SchemaRegistry, context_of

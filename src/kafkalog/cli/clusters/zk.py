@@ -18,8 +18,8 @@ from kafkalog.cluster.zookeeper.kafka_nodes import chroots, shown_data
 from kafkalog.cluster.zookeeper.node_lines import znode_line
 from kafkalog.cluster.zookeeper.persistent_paths import missing_paths
 from kafkalog.cluster.zookeeper.tree import Node
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.unknown import unknown
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.unknown import unknown
 from kafkalog.words.escapes import text_of
 
 __all__ = ["command"]

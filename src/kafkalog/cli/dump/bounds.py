@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from kafkalog.cli.dump.options import Options
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import Finding
 from kafkalog.log import Partition
 from kafkalog.log.reading.consumer_view import READ_COMMITTED
 

@@ -11,7 +11,7 @@ from kafkalog.cli.dump.bounds import Bounds
 from kafkalog.cli.dump.records import Walk
 from kafkalog.cli.dump.redaction import Redaction
 from kafkalog.codec.columnar.schema import COLUMNS, record_schema
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.common.limits import MIB
 from kafkalog.codec.model import Record, RecordBatch
 from kafkalog.log import Partition, Segment
 from kafkalog.log.disk.process import processors

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkalog.cli.dump.bounds import Committed
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.unknown import not_known, unknown
 from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC
-from kafkalog.codec.unknown import not_known, unknown
 from kafkalog.log import Partition
 
 __all__ = ["committed_of"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from kafkalog.cli.dump.patterns import Pattern
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.model import Record, RecordBatch
 
 __all__ = ["ContentFilter"]

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from kafkalog.cli.dump.options import Options
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.wording import counted
 from kafkalog.codec.model import Record
-from kafkalog.codec.wording import counted
 from kafkalog.log import Partition
 from kafkalog.values.decoding import DecodedValue, ValueDecoder
 from kafkalog.values.masking import masked

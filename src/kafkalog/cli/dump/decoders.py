@@ -13,14 +13,14 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from kafkalog.codec.control import parse_control_key
-from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.model import Record
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     COORDINATOR_TOPICS,
     REMOTE_LOG_METADATA_TOPIC,
 )
+from kafkalog.codec.plain.control import parse_control_key
 from kafkalog.words.escapes import escape_controls, text_of
 
 __all__ = ["Decoder", "DecoderClasses", "PlainDecoder", "control_decoded", "data_decoder", "decoder_of", "decodes"]

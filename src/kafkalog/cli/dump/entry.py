@@ -23,8 +23,8 @@ from kafkalog.cli.dump.side_files import write_side_file
 from kafkalog.cli.dump.sources import Sources
 from kafkalog.cli.output import LineWriter, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.findings import Finding
 from kafkalog.log import Partition
 from kafkalog.log.disk.files import unreadable
 from kafkalog.log.reading.consumer_view import READ_COMMITTED, consumer_view

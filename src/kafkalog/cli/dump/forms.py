@@ -9,7 +9,7 @@ import click
 
 from kafkalog.cli.dump.kafka_indexes import is_index
 from kafkalog.cli.dump.options import Options
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 
 __all__ = ["Form", "decoded_topic", "form_of", "names_of", "refuse_meaningless"]
 

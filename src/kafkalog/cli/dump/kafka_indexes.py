@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 from kafkalog.cli.output import LineWriter
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY, each_slot
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import MIB
+from kafkalog.codec.files.index_files import OFFSET_ENTRY, TIME_ENTRY, each_slot
 from kafkalog.codec.model import NO_TIMESTAMP, RecordBatch
 from kafkalog.codec.names import FileKind, parse_segment_file
-from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.plain.records import decode_batch
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.disk.files import FileSource
 from kafkalog.words.escapes import escape_controls
 

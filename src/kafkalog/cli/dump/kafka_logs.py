@@ -22,15 +22,15 @@ from kafkalog.cli.dump.records import Walk
 from kafkalog.cli.dump.redaction import Redaction
 from kafkalog.cli.dump.sinks import heading_lines
 from kafkalog.cli.output import LineWriter
-from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.findings import Finding, FindingCode, StopReason
-from kafkalog.codec.framing import BATCH_CRC_START, LEGACY_CRC_START
-from kafkalog.codec.legacy import inner_messages
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.findings import Finding, FindingCode, StopReason
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec, LegacyHeader, Record, RecordBatch
-from kafkalog.codec.plain import PLAIN
-from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.plain.crc32c import crc32c
+from kafkalog.codec.plain.decoding import PLAIN
+from kafkalog.codec.plain.legacy import inner_messages
+from kafkalog.codec.plain.records import decode_batch
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.framing import BATCH_CRC_START, LEGACY_CRC_START
 from kafkalog.log import Partition, Segment
 from kafkalog.log.reading.record_filter import conditions_of
 from kafkalog.words.escapes import escape_controls

@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from kafkalog.cli.dump.decoders import Decoder, PlainDecoder, control_decoded
 from kafkalog.cli.dump.redaction import Redaction
-from kafkalog.codec.batch_fields import BATCH_FIELDS, OF_RECORDS, POSITION
-from kafkalog.codec.control import end_transaction_marker, parse_control_key
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.model import BatchHeader, Record, RecordBatch
+from kafkalog.codec.plain.control import end_transaction_marker, parse_control_key
+from kafkalog.codec.rules.batch_fields import BATCH_FIELDS, OF_RECORDS, POSITION
 from kafkalog.log.reading.batch_words import batch_words
 from kafkalog.values.json_values import exact_json
 from kafkalog.words.escapes import escape_controls

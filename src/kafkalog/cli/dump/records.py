@@ -14,10 +14,10 @@ from kafkalog.cli.dump.record_lines import batch_line, record_object
 from kafkalog.cli.dump.sinks import Sink, TextSink, heading_lines
 from kafkalog.cli.output import LineWriter, WritesBehind
 from kafkalog.cli.progress import ByteProgress
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Record
-from kafkalog.codec.thresholds import kernel_is_worth_it
+from kafkalog.codec.native.thresholds import kernel_is_worth_it
 from kafkalog.log import Partition, RecordReader, Segment
 from kafkalog.log.reading.batch_words import batch_words
 from kafkalog.log.reading.consumer_view import consumer_view

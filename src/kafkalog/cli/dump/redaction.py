@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.model import Header, Record
 
 __all__ = ["Redacted", "Redaction", "redacted_findings", "size_of"]

@@ -14,8 +14,8 @@ from kafkalog.cli.dump.records import Walk, json_lines, text_lines
 from kafkalog.cli.dump.redaction import Redaction
 from kafkalog.cli.dump.sinks import JsonSink, Sink, TextSink
 from kafkalog.cli.output import LineWriter
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.extras import needed
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.extras import needed
 from kafkalog.log import Partition
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from kafkalog.cli.dump.forms import Form
 from kafkalog.cli.dump.options import Options
 from kafkalog.cli.options.paths import log_directories, settings_in
 from kafkalog.cli.options.selection import selected
-from kafkalog.codec.errors import StorageError, UnknownName, UsageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.errors import StorageError, UnknownName, UsageError
+from kafkalog.codec.common.findings import Finding
 from kafkalog.jobs.undelete.listing import deleted
 from kafkalog.log import Partition, open_all
 from kafkalog.log.directories.deleted import deleted_partitions

@@ -12,8 +12,8 @@ from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import report_findings
 from kafkalog.cli.progress import ByteProgress, total_bytes
 from kafkalog.cli.shapes.compare_lines import group_line, partition_line, summary_line
-from kafkalog.codec.errors import UnknownName
-from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.common.errors import UnknownName
+from kafkalog.codec.common.findings import Finding, Severity
 from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC
 from kafkalog.copies.compare import compare
 from kafkalog.copies.comparison import Comparison

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.codec.common.shell import shell_line
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.wording import counted
 from kafkalog.copies.comparison import Comparison, CopyReport, PartitionComparison
 from kafkalog.inspect.group_losses import GroupLoss
 from kafkalog.words.escapes import escape_controls

@@ -17,12 +17,12 @@ from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.shapes.ls_lines import DeletedSegmentLine, LsLine, PartitionLine, SegmentLine
 from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import FindingJson
 from kafkalog.codec.common.shapes import shaped
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import FindingJson
+from kafkalog.codec.common.wording import counted
+from kafkalog.codec.files.text import LeaderEpochJson
 from kafkalog.codec.names import DirectoryState, may_be_cut
-from kafkalog.codec.text import LeaderEpochJson
-from kafkalog.codec.wording import counted
 from kafkalog.inspect.health import DirectoryHealth, PartitionHealth, health_of
 from kafkalog.log import LogDir, open_all
 from kafkalog.log.directories.deleted import deleted_segments

@@ -15,9 +15,9 @@ from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import print_json, report_findings
 from kafkalog.cli.shapes.remote_lines import rebuilt_line, segment_line, summary_line
 from kafkalog.cli.tables import Column, Kind, print_table, size_text
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC
-from kafkalog.codec.wording import counted
 from kafkalog.inspect.remote import RemoteView, inspect_remote
 from kafkalog.inspect.remote_rows import RemotePartition, RemoteRow
 from kafkalog.tiers.segments import RemoteSegmentState

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from kafkalog.cli.output import LineWriter
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.log.directories.outside import require_outside
 from kafkalog.log.disk.new_file import NewFile, require_replaceable
 

@@ -16,8 +16,8 @@ from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import remark
 from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.tables import Column, Kind, print_table, size_text
-from kafkalog.codec.findings import FindingJson
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.findings import FindingJson
+from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.retention import PartitionRetention, SegmentRetention, retention
 from kafkalog.log.directories.selection import Selection
 from kafkalog.words.times import time_text

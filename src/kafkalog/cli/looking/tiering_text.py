@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.wording import counted
 from kafkalog.tiers.tiering import LocalStart
 from kafkalog.words.escapes import escape_controls
 

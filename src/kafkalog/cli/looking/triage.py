@@ -15,7 +15,7 @@ from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import report_findings
 from kafkalog.cli.shapes.triage_lines import partition_line, refused_line, summary_line
-from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.common.errors import RecoveryRefused, StorageError
 from kafkalog.jobs.triage.run import triage
 from kafkalog.log.directories.selection import Selection
 from kafkalog.words.exit_codes import ExitCode, exit_code_of_findings, sentence_of

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.tables import MANY, Column, print_table, size_text
 from kafkalog.cluster.rules.departures import NO_LEADER
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.wording import counted
 from kafkalog.jobs.triage.outcome import PartitionTriage
 from kafkalog.jobs.triage.run import Triage
 from kafkalog.jobs.triage.unknown import UnknownPartition

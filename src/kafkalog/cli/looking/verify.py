@@ -17,10 +17,10 @@ from kafkalog.cli.output import behind_text, print_json, remark, report_findings
 from kafkalog.cli.progress import ByteProgress, total_bytes
 from kafkalog.cli.sentences import SentenceWriter, print_screen
 from kafkalog.cli.tables import Column, Kind, print_table, size_text
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import Severity
 from kafkalog.codec.common.shell import shell_option
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Severity
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.wording import counted
 from kafkalog.log.directories.commits import unfinished_commit
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.broker.start_question import StartQuestion

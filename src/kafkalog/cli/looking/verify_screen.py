@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
+from kafkalog.codec.common.finding_codes import Trait, codes_with
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.shell import shell_line
-from kafkalog.codec.finding_codes import Trait, codes_with
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at
 from kafkalog.log.disk.files import real
 from kafkalog.recovery.broker.node.sentences import start_sentences

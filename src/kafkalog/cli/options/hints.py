@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 
 __all__ = ["NO_BROKER", "group_tool_words", "refused_with_hints"]
 

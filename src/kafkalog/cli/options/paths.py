@@ -26,9 +26,9 @@ _COMMAS = re.compile(r"\s*,\s*")
 
 def settings_in(path: str | None) -> dict[str, str]:
     """The settings in a broker's or controller's properties file; none without one."""
-    from kafkalog.codec.errors import FormatError, UsageError
-    from kafkalog.codec.limits import DEFAULT_LIMITS
-    from kafkalog.codec.properties import decode_properties
+    from kafkalog.codec.common.errors import FormatError, UsageError
+    from kafkalog.codec.common.limits import DEFAULT_LIMITS
+    from kafkalog.codec.parsing.properties import decode_properties
     from kafkalog.log.disk.files import read_small
 
     if path is None:
@@ -60,7 +60,7 @@ def _partition_directories(settings: Mapping[str, str]) -> list[str]:
 
 
 def _usable(path: str, found: list[str]) -> tuple[str, ...]:
-    from kafkalog.codec.errors import UsageError
+    from kafkalog.codec.common.errors import UsageError
 
     if not found:
         raise UsageError(f"{path} names no log directory: it sets neither log.dirs nor log.dir; give PATH")
@@ -100,7 +100,7 @@ def properties_only_for(ctx: click.Context, use: str | None = None) -> None:
     """
     if ctx.params.get("server_properties") is None or ctx.meta.get(_SUPPLIED):
         return
-    from kafkalog.codec.errors import UsageError
+    from kafkalog.codec.common.errors import UsageError
 
     rest = "" if use is None else f", or its settings can be used with {use}"
     raise UsageError(f"--server-properties replaces PATH here{rest}: give one of them")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 from msgspec import Struct
 
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.shell import shell_option
-from kafkalog.codec.errors import UsageError
 
 if TYPE_CHECKING:
     from kafkalog.tiers.remote_tier import RemoteTier

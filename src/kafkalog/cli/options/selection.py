@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 import click
 
 from kafkalog.cli.options.numbers import PARTITION
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.findings import Finding
 from kafkalog.log.directories.selection import Selection, unreadable_names
 
 __all__ = ["selected", "selection_options", "topic_names"]

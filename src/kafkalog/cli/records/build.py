@@ -13,10 +13,10 @@ from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.numbers import PARTITION, PARTITION_COUNT
 from kafkalog.cli.options.paths import partition_directories, settings_in
 from kafkalog.cli.output import LineWriter, remark
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.extras import needed
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.extras import needed
+from kafkalog.codec.common.wording import counted
 from kafkalog.codec.model import Codec
-from kafkalog.codec.wording import counted
 from kafkalog.log.writing.config import LogConfig
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import exit_code_of_change

@@ -16,7 +16,7 @@ from kafkalog.cli.output import print_json, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import record_filter, request_fields, request_option
 from kafkalog.cli.tables import Column, Kind, print_table
-from kafkalog.codec.extras import needed
+from kafkalog.codec.common.extras import needed
 from kafkalog.log import ISOLATION_LEVELS, open_all
 from kafkalog.log.reading.consumer_view import READ_COMMITTED
 from kafkalog.tables.request import FORMATS, Export

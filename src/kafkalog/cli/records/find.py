@@ -17,9 +17,9 @@ from kafkalog.cli.options.remote import Remote, remote_options
 from kafkalog.cli.options.selection import selected, selection_options
 from kafkalog.cli.options.times import Timestamp
 from kafkalog.cli.tables import Column, Kind, print_table
-from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.findings import Finding, Severity
-from kafkalog.codec.insides import Insides
+from kafkalog.codec.common.errors import StorageError, UsageError
+from kafkalog.codec.common.findings import Finding, Severity
+from kafkalog.codec.plain.insides import Insides
 from kafkalog.log import ISOLATION_LEVELS, Partition, open_all
 from kafkalog.log.directories.locate import index_findings_of_offset, index_findings_of_time, locate, newest
 from kafkalog.log.directories.selection import Selection

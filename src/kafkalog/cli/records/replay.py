@@ -20,8 +20,8 @@ from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import request_fields, request_option
 from kafkalog.cli.shapes.replay_lines import plan_lines, result_lines
 from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.compression.specs import Codec
-from kafkalog.codec.errors import UsageError
 from kafkalog.log.disk.files import read_small
 from kafkalog.log.disk.process import processors
 from kafkalog.replay.request import Replay

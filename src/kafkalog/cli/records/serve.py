@@ -20,10 +20,10 @@ from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import TIME_METAVAR, Timestamp
 from kafkalog.cli.output import LineWriter, print_json, report_findings
 from kafkalog.cluster.coordinator_logs import coordinator_logs
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC
-from kafkalog.codec.wording import counted
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode
 

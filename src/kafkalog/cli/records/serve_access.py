@@ -9,10 +9,10 @@ import ssl
 import stat
 from collections.abc import Callable
 
-from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError, UsageError
-from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.codec.properties import decode_properties
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.errors import FormatError, RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.wording import counted
+from kafkalog.codec.parsing.properties import decode_properties
 from kafkalog.log.disk.files import read_small, status_of
 
 __all__ = ["Certificates", "check_access", "check_addresses", "users_of"]

@@ -15,8 +15,8 @@ from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import time_range_options
 from kafkalog.cli.output import remark
 from kafkalog.cli.tables import Column, Kind, print_table, size_text
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.top import top
 from kafkalog.inspect.top_groups import TopBy, TopGroup, TopQuestion
 from kafkalog.log.directories.selection import Selection

@@ -18,11 +18,11 @@ from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.settings import parse_settings, request_option
 from kafkalog.cli.shapes.compact_lines import CompactLine, compact_line
 from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.common.shell import shell_word
-from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import CLEANED, DELETED, SWAP
-from kafkalog.codec.wording import counted
 from kafkalog.jobs.compact.cleaning import CompactedPartition, CompactionPlan
 from kafkalog.jobs.compact.run import Compaction, CompactionResult, compact, compact_into, plan_compaction
 from kafkalog.log.directories.selection import Selection

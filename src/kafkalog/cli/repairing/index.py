@@ -18,9 +18,9 @@ from kafkalog.cli.progress import ByteProgress, RecoveryProgress, total_bytes
 from kafkalog.cli.repairing.plan_text import print_plan
 from kafkalog.cli.settings import parse_settings, request_option
 from kafkalog.cli.shapes.plan_lines import result_line
+from kafkalog.codec.common.finding_codes import Trait, codes_with
+from kafkalog.codec.common.findings import Finding, FindingCode, FindingJson
 from kafkalog.codec.common.shapes import shaped
-from kafkalog.codec.finding_codes import Trait, codes_with
-from kafkalog.codec.findings import Finding, FindingCode, FindingJson
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.selection import Selection

@@ -14,7 +14,7 @@ from kafkalog.cli.progress import ByteProgress, total_bytes
 from kafkalog.cli.repairing.merge_text import print_directory, print_partition
 from kafkalog.cli.settings import parse_settings, request_option
 from kafkalog.cli.shapes.merge_lines import PartitionLine, summary_line
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.copies.preview import merge_preview
 from kafkalog.jobs.merge.merge import merge_directories, merge_replicas
 from kafkalog.jobs.merge.request import Merge

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import Column, print_table
+from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
-from kafkalog.codec.wording import counted
 from kafkalog.copies.merge_result import CopyShare, MergedDirectory, MergeResult
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls

@@ -18,9 +18,9 @@ from kafkalog.cli.repairing.unplanned import Unplanned
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.settings import EVERY, given_words, planning_options, recovery_asked
 from kafkalog.cli.shapes.plan_lines import plan_line
+from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.shapes import shaped
-from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
-from kafkalog.codec.findings import Finding
 from kafkalog.log.directories.inventory import is_missing, missing_directory
 from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery import Plan

@@ -12,7 +12,7 @@ from kafkalog.cli.repairing.ways_text import DONE, is_done, print_ways, sentence
 from kafkalog.cli.sentences import SentenceWriter, print_screen
 from kafkalog.cli.tables import Column, Kind, print_table, size_text, text_width
 from kafkalog.codec.common.shell import shell_line
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.decide.actions import ActionKind
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import sentence_of_lost

@@ -22,7 +22,7 @@ from kafkalog.cli.repairing.result_text import print_result
 from kafkalog.cli.repairing.unplanned import Unplanned
 from kafkalog.cli.settings import EVERY, given_words, planning_options, recovery_asked, request_option
 from kafkalog.cli.shapes.plan_lines import result_line
-from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun, standing

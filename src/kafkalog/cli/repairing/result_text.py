@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kafkalog.cli.repairing.ways_text import sentence_of_damage_left, sentences_of_log_starts
 from kafkalog.cli.sentences import SentenceWriter
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.common.shell import shell_word
-from kafkalog.codec.findings import FindingCode
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.wording import counted
 from kafkalog.recovery import RecoveryResult
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.broker.node.sentences import node_sentences

@@ -14,8 +14,8 @@ from kafkalog.cli.options.times import Age
 from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.shapes.runs_lines import PurgeLine, RunsLine, run_line
 from kafkalog.cli.tables import Column, Kind, print_table
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.act.history import RunInfo, RunState, root_of_runs, runs, runs_of_each
 from kafkalog.recovery.act.purging import PurgeResult, purge, purgeable
 from kafkalog.recovery.facts.places import log_directories

@@ -13,7 +13,7 @@ from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.times import Age
 from kafkalog.cli.output import LineWriter, print_json
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.log.directories.directory import log_dirs_at
 from kafkalog.log.disk.files import exists
 from kafkalog.spark.leftovers import Leftover, clear_leftovers, leftovers

@@ -23,10 +23,10 @@ from kafkalog.cli.shapes.shared_lines import UnreadableLine
 from kafkalog.cli.shapes.undelete_lines import RemainsLine, RemainsOfDirectoryLine, put_back_line, taken_out_line
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.questions.chosen_names import chosen_names
+from kafkalog.codec.common.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.common.shell import shell_word
-from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.wording import counted
 from kafkalog.jobs.undelete.listing import deleted
 from kafkalog.jobs.undelete.remains import Remains
 from kafkalog.jobs.undelete.request import Undelete

@@ -6,9 +6,9 @@ import os
 
 from msgspec import Struct
 
+from kafkalog.codec.common.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.common.findings import Finding, FindingJson
 from kafkalog.codec.common.shapes import shaped
-from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
-from kafkalog.codec.findings import Finding, FindingJson
 from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery.decide.plan_json import ResultJson
 from kafkalog.words.exit_codes import sentence_of

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.common.shell import shell_line
-from kafkalog.codec.findings import FindingCode
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import lost_text, sentence_of_lost
 from kafkalog.recovery.decide.plan import Plan

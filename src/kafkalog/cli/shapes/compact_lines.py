@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field, structs
 
+from kafkalog.codec.common.findings import FindingJson
 from kafkalog.codec.common.shapes import shaped
-from kafkalog.codec.findings import FindingJson
 from kafkalog.jobs.compact.run import CompactionResult
 from kafkalog.recovery.decide.actions import ActionJson
 from kafkalog.recovery.facts.topic_facts import SettingsJson

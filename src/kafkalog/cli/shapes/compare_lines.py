@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import Struct, field, structs
 
 from kafkalog.cli.shapes.shared_lines import PlaceLine, UnreadableLine
+from kafkalog.codec.common.findings import FindingJson
 from kafkalog.codec.common.shapes import shaped
-from kafkalog.codec.findings import FindingJson
 from kafkalog.copies.comparison import Comparison, CopyReport, PartitionComparison
 from kafkalog.inspect.group_losses import GroupLoss
 

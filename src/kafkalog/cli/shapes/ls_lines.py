@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from kafkalog.codec.findings import FindingJson, StopReason
-from kafkalog.codec.insides import Insides
-from kafkalog.codec.text import LeaderEpochJson
+from kafkalog.codec.common.findings import FindingJson, StopReason
+from kafkalog.codec.files.text import LeaderEpochJson
+from kafkalog.codec.plain.insides import Insides
 from kafkalog.recovery.act.unfinished_business import StandingJson
 from kafkalog.tiers.tiering import TieringJson
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from kafkalog.cli.shapes.shared_lines import PlaceLine, UnreadableLine
-from kafkalog.codec.findings import FindingJson
+from kafkalog.codec.common.findings import FindingJson
 from kafkalog.copies.merge_result import MergedDirectory
 
 __all__ = ["Line", "PartitionLine", "summary_line"]

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from msgspec import Struct, field
 
 from kafkalog.cluster.kraft.quorum import KnownVoter, Quorum, QuorumSurvivor
+from kafkalog.codec.common.findings import FindingJson
 from kafkalog.codec.common.shapes import shaped
-from kafkalog.codec.findings import FindingJson
-from kafkalog.codec.kraft import VoterNode
-from kafkalog.codec.text import encode_uuid
+from kafkalog.codec.files.kraft import VoterNode
+from kafkalog.codec.files.text import encode_uuid
 
 __all__ = ["LeftOutLine", "Line", "quorum_lines"]
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from kafkalog.codec.common.findings import FindingJson
 from kafkalog.codec.common.shapes import shaped
-from kafkalog.codec.findings import FindingJson
-from kafkalog.codec.text import LeaderEpochJson
+from kafkalog.codec.files.text import LeaderEpochJson
 from kafkalog.inspect.remote import RemoteView
 from kafkalog.inspect.remote_rows import RemoteRow
 from kafkalog.tiers.segments import RemoteSegmentEvent

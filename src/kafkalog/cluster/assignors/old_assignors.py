@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from kafkalog.cluster.assignors.assignors import TopicPartition, spread
 from kafkalog.cluster.rules.java import java_sorted, string_hash
-from kafkalog.codec.errors import LimitExceeded, UsageError
+from kafkalog.codec.common.errors import LimitExceeded, UsageError
 
 __all__ = ["OldConsumer", "Owners", "old_range", "old_round_robin", "threads_of"]
 

@@ -25,9 +25,9 @@ from kafkalog.cluster.records.coordinator_records import (
 )
 from kafkalog.cluster.records.messages import Decoded
 from kafkalog.cluster.rules.java import coordinator_partition
-from kafkalog.codec.arguments import checked
-from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.findings import Severity
+from kafkalog.codec.common.arguments import checked
+from kafkalog.codec.common.errors import FormatError, UsageError
+from kafkalog.codec.common.findings import Severity
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
     PartitionName,

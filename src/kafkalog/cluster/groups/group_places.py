@@ -14,7 +14,7 @@ from msgspec import Struct
 from kafkalog.cluster.cross_check import KnownTopic
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.rules.java import coordinator_partition
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 
 __all__ = ["DEFAULT_PARTITIONS", "GroupPlaces", "partition_count", "refuse_other_count"]
 

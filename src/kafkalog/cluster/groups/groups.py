@@ -35,9 +35,9 @@ from kafkalog.cluster.records.consumer_protocol import (
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC, CoordinatorRecord
 from kafkalog.cluster.records.replay import Entry, Marker, Until, partitions_of, replay
 from kafkalog.cluster.rules.java import coordinator_partition
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.directories.partition import Partition
 
 __all__ = ["Group", "Groups", "Member", "read_groups"]

@@ -14,7 +14,7 @@ from kafkalog.cluster.assignors.assignors import Assignment
 from kafkalog.cluster.groups.groups import Group
 from kafkalog.cluster.groups.rederive import assignment_of
 from kafkalog.codec.common.advice import Advice, Ask, Sentence
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 
 __all__ = ["Growth"]
 

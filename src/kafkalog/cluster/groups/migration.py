@@ -16,7 +16,7 @@ from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.zookeeper.kafka_nodes import replicas_of
 from kafkalog.cluster.zookeeper.tree import Tree
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.log.disk.files import PathLike, scan_directory
 from kafkalog.log.writing.broker_directories import made_log_directory
 

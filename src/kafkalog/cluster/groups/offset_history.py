@@ -16,8 +16,8 @@ from kafkalog.cluster.groups.group_places import partition_count
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey, OffsetsState
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.records.replay import Entry, Marker, Until, partitions_of, replay
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.directories.partition import Partition
 
 __all__ = ["OffsetChange", "OffsetHistory", "read_offset_history"]

@@ -14,8 +14,8 @@ from msgspec import Struct
 from kafkalog.cluster.coordinator_logs import CoordinatorLogs, coordinator_logs
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.records.replay import Entry, Marker, Until, partitions_of, replay
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_PRODUCER_ID
 from kafkalog.log.directories.partition import Partition
 

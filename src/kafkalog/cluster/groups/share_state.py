@@ -17,8 +17,8 @@ from msgspec import Struct, field
 from kafkalog.cluster.records.coordinator_records import SHARE_GROUP_STATE_TOPIC
 from kafkalog.cluster.records.replay import Entry, Until, partitions_of, replay
 from kafkalog.cluster.rules.java import coordinator_partition
-from kafkalog.codec.findings import Finding, FindingCode
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.directories.partition import Partition
 
 __all__ = ["DELIVERY_STATES", "SharePartition", "StateBatch", "combined", "read_share_state"]

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct, field
 
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
-from kafkalog.codec.errors import KafkaLogError
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import KafkaLogError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
 from kafkalog.log.directories.inventory import Inventory
 from kafkalog.log.directories.partition import Partition

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.findings import Finding
 
 __all__ = ["PartitionChange", "partition_changes"]
 

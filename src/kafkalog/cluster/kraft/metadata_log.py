@@ -18,13 +18,13 @@ from msgspec.structs import replace
 
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_control, decode_metadata
-from kafkalog.codec.control import parse_control_key
-from kafkalog.codec.errors import FormatError, StorageError, UsageError
-from kafkalog.codec.finding_codes import Trait, codes_with
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import FormatError, StorageError, UsageError
+from kafkalog.codec.common.finding_codes import Trait, codes_with
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import ControlType
 from kafkalog.codec.names import QUORUM_STATE, kraft_snapshot_file, parse_kraft_snapshot_file
+from kafkalog.codec.plain.control import parse_control_key
 from kafkalog.log.directories.partition import Partition, open_segment
 from kafkalog.log.disk.files import read_small
 from kafkalog.log.reading.record_filter import RecordFilter

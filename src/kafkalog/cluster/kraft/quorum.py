@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct, field
 
 from kafkalog.cluster.kraft.quorum_log import QuorumLog, Term, read_quorum_log
-from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.kraft import VoterNode
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import StorageError, UsageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.wording import counted
+from kafkalog.codec.files.kraft import VoterNode
+from kafkalog.codec.files.text import encode_uuid
 from kafkalog.codec.names import META_PROPERTIES
-from kafkalog.codec.text import encode_uuid
-from kafkalog.codec.wording import counted
 from kafkalog.log.disk.files import PathLike
 
 __all__ = [

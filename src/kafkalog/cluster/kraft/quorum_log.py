@@ -27,10 +27,12 @@ from kafkalog.cluster.kraft.quorum_snapshots import (
 )
 from kafkalog.cluster.kraft.started_over import FirstBatches, StartedOver, metadata_before
 from kafkalog.cluster.records.framed_records import decode_metadata
-from kafkalog.codec.errors import FormatError, KafkaLogError, StorageError, UsageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.kraft import KRaftRecord, KRaftVersion, KRaftVoters, LeaderChange, VoterNode, kraft_record
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import FormatError, KafkaLogError, StorageError, UsageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.files.kraft import KRaftRecord, KRaftVersion, KRaftVoters, LeaderChange, VoterNode, kraft_record
+from kafkalog.codec.files.quorum_state import QuorumState, decode_quorum_state
+from kafkalog.codec.files.text import MetaProperties, decode_meta_properties, encode_uuid
 from kafkalog.codec.model import BatchHeader, Record, RecordBatch
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
@@ -38,9 +40,7 @@ from kafkalog.codec.names import (
     META_PROPERTIES,
     QUORUM_STATE,
 )
-from kafkalog.codec.quorum_state import QuorumState, decode_quorum_state
-from kafkalog.codec.records import decode_batch
-from kafkalog.codec.text import MetaProperties, decode_meta_properties, encode_uuid
+from kafkalog.codec.plain.records import decode_batch
 from kafkalog.log.directories.identities import refused_id
 from kafkalog.log.directories.partition import Partition, open_partition
 from kafkalog.log.disk.files import PathLike, exists, read_small, scan_directory

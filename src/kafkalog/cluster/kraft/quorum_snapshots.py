@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import Finding, FindingCode, StopReason
-from kafkalog.codec.kraft import (
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.findings import Finding, FindingCode, StopReason
+from kafkalog.codec.common.limits import Limits
+from kafkalog.codec.files.kraft import (
     KRaftRecord,
     KRaftVersion,
     KRaftVoters,
@@ -25,10 +26,9 @@ from kafkalog.codec.kraft import (
     VoterNode,
     kraft_record,
 )
-from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import BatchHeader, RecordBatch
 from kafkalog.codec.names import kraft_snapshot_file, parse_kraft_snapshot_file
-from kafkalog.codec.records import decode_batch
+from kafkalog.codec.plain.records import decode_batch
 from kafkalog.log.directories.partition import Partition, open_segment
 
 __all__ = ["LogEnd", "MetadataSnapshot", "control_records", "latest", "read_snapshots", "why_impossible"]

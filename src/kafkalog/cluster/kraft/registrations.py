@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.wording import counted
 
 __all__ = ["unregistered_brokers"]
 

@@ -14,9 +14,9 @@ from msgspec import Struct
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.kraft.quorum_snapshots import MetadataSnapshot
 from kafkalog.cluster.records.framed_records import decode_metadata
-from kafkalog.codec.limits import Limits
+from kafkalog.codec.common.limits import Limits
 from kafkalog.codec.model import BatchHeader, RecordBatch
-from kafkalog.codec.records import decode_batch
+from kafkalog.codec.plain.records import decode_batch
 from kafkalog.log.directories.partition import Partition
 
 __all__ = ["FirstBatches", "StartedOver", "metadata_before"]

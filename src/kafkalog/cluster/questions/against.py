@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from kafkalog.cluster.cross_check import KnownTopic, cross_check
 from kafkalog.cluster.transactions.producer_ids import not_given_out
 from kafkalog.cluster.transactions.producers import read_producers
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
 from kafkalog.log import open_all
 from kafkalog.log.disk.files import PathLike

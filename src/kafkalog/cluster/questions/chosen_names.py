@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from kafkalog.codec.errors import UnknownName
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.unknown import not_known, quoted, unknown
+from kafkalog.codec.common.errors import UnknownName
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.unknown import not_known, quoted, unknown
 from kafkalog.log.directories.selection import is_glob, matcher
 
 __all__ = ["WhyUnknown", "chosen_names"]

@@ -20,9 +20,9 @@ from kafkalog.cluster.zookeeper.configs import zookeeper_configs
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
 from kafkalog.cluster.zookeeper.tree import Tree
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.unknown import unknown_number
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.unknown import unknown_number
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike
 

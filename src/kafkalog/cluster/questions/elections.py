@@ -29,8 +29,8 @@ from kafkalog.cluster.zookeeper.departures import zookeeper_departures
 from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState, chroots
 from kafkalog.cluster.zookeeper.timeline import BrokerLife, ControllerTerm, LeaderChange, timeline
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import Finding
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike
 

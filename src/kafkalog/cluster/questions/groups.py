@@ -20,11 +20,11 @@ from kafkalog.cluster.questions.offsets import groups_in, refuse_without_logs
 from kafkalog.cluster.questions.opening import split_zookeeper
 from kafkalog.cluster.questions.zookeeper_groups import OldConsumers, old_consumers
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup
-from kafkalog.codec.arguments import check_fields
 from kafkalog.codec.common.advice import Advice, Ask, Sentence
-from kafkalog.codec.errors import UnknownName, UsageError
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.unknown import unknown
+from kafkalog.codec.common.arguments import check_fields
+from kafkalog.codec.common.errors import UnknownName, UsageError
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.unknown import unknown
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike

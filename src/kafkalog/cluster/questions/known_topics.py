@@ -19,8 +19,8 @@ from kafkalog.cluster.zookeeper import tree_at
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
 from kafkalog.cluster.zookeeper.moments import zxid_at
 from kafkalog.codec.common.advice import Advice, Ask
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import open_all
 from kafkalog.log.directories.partition import Partition

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from kafkalog.cluster.groups.offsets import CommittedOffset
 from kafkalog.codec.common.advice import Sentence
-from kafkalog.codec.errors import ReplicaError, StorageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.errors import ReplicaError, StorageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.log.directories.inventory import chosen_replica
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import PathLike, unreadable

@@ -16,7 +16,7 @@ from kafkalog.cluster.kraft.registrations import unregistered_brokers
 from kafkalog.cluster.questions.against import compared
 from kafkalog.cluster.questions.moment import NOW, Moment, metadata_offset, refuse_beyond_end
 from kafkalog.cluster.questions.opening import metadata_log, partition_names
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.findings import Finding
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike
 

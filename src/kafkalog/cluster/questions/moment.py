@@ -8,9 +8,9 @@ from kafkalog.cluster.kraft.metadata_log import MetadataLog, MetadataState
 from kafkalog.cluster.records.replay import Until
 from kafkalog.cluster.zookeeper import ZooKeeperDirectory
 from kafkalog.cluster.zookeeper.moments import zxid_at
-from kafkalog.codec.arguments import check_fields
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.arguments import check_fields
+from kafkalog.codec.common.errors import UsageError
 
 __all__ = ["NOW", "Moment", "metadata_offset", "reading_until", "refuse_beyond_end", "zookeeper_transaction"]
 

@@ -25,9 +25,9 @@ from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC,
 from kafkalog.cluster.rules.java import coordinator_partition
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.wording import counted
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike

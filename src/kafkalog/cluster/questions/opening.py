@@ -8,10 +8,10 @@ from kafkalog.cluster.cross_check import KnownTopic
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.zookeeper import ZooKeeperDirectory, open_zookeeper
 from kafkalog.codec.common.advice import Advice, Ask, Sentence
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.unknown import unknown
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
-from kafkalog.codec.unknown import unknown
 from kafkalog.log import Partition, open_all
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike

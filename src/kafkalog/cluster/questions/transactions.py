@@ -17,7 +17,7 @@ from kafkalog.cluster.transactions.transactions import (
     open_transactions,
     read_transactions,
 )
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike

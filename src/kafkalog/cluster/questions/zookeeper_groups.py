@@ -17,8 +17,8 @@ from kafkalog.cluster.zookeeper.kafka_nodes import chroots
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup, old_groups
 from kafkalog.cluster.zookeeper.tree import Tree
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import Finding, FindingCode
 
 __all__ = ["OldConsumers", "old_consumers"]
 

@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 from functools import lru_cache
 
-from kafkalog.codec.errors import FormatError, StorageError
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.errors import FormatError, StorageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.files.text import decode_offset_checkpoint
 from kafkalog.codec.names import CLEANER_OFFSET_CHECKPOINT, PartitionName
-from kafkalog.codec.text import decode_offset_checkpoint
 from kafkalog.log.disk.files import read_small
 from kafkalog.log.disk.unchanged import State, settled_state
 

@@ -18,7 +18,7 @@ from kafkalog.cluster.layout.consumer_protocol import (
     subscription_layout,
 )
 from kafkalog.cluster.records.messages import Decoded, decode
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.messages.message import Message
 
 __all__ = [

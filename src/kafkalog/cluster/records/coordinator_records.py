@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from kafkalog.cluster.layout.record_types import KeyedTypes, keyed_types
 from kafkalog.cluster.records.messages import Decoded, choose, decode, encode
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.messages.message import Message
 from kafkalog.codec.names import (
     CONSUMER_OFFSETS_TOPIC,

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from kafkalog.cluster.records.checkpoints import cleaned_until
 from kafkalog.cluster.records.coordinator_records import CoordinatorRecord, decode_record
-from kafkalog.codec.control import end_transaction_marker
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.limits import Limits
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import Limits
 from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, ControlType
+from kafkalog.codec.plain.control import end_transaction_marker
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.walk.missing import MissingOffsets, first_offset_of

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from kafkalog.cluster.layout import cluster_metadata, kraft_control, remote_log_metadata
 from kafkalog.cluster.records.messages import Decoded, choose, decode, encode
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.layout.primitives import LayoutError, UnsignedVarint
 from kafkalog.codec.messages.control import control_version
 from kafkalog.codec.messages.leaves import Input

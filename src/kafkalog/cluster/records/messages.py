@@ -13,7 +13,7 @@ from typing import Any
 from construct import ConstructError
 from msgspec import Struct
 
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.layout.primitives import LayoutError
 from kafkalog.codec.messages.field import Field
 from kafkalog.codec.messages.leaves import ELEMENTS, Input

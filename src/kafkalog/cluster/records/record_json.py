@@ -10,7 +10,7 @@ from kafkalog.cluster.records.coordinator_records import CoordinatorRecord
 from kafkalog.cluster.records.framed_records import FramedRecord, record_type_name
 from kafkalog.cluster.records.messages import Hook, json_of
 from kafkalog.cluster.rules.secrets import HIDDEN, hide_fields, is_secret_config
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.messages.field import Field
 
 __all__ = ["control_json", "coordinator_json", "framed_json"]

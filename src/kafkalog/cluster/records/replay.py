@@ -18,10 +18,10 @@ from msgspec import Struct
 from kafkalog.cluster.records.checkpoints import checkpoint_in
 from kafkalog.cluster.records.coordinator_records import CoordinatorRecord
 from kafkalog.cluster.records.entries import Entry, Marker, entries
-from kafkalog.codec.findings import Finding, FindingCode
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import CLEANER_OFFSET_CHECKPOINT
-from kafkalog.codec.wording import counted
 from kafkalog.log.directories.deleted import deleted_segments
 from kafkalog.log.directories.partition import Partition
 

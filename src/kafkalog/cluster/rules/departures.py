@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import UnknownName, UsageError
+from kafkalog.codec.common.errors import UnknownName, UsageError
 
 __all__ = ["MIN_ISR", "NO_LEADER", "UNCLEAN", "Departure", "departure_result", "refuse_unregistered"]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from kafkalog.cluster.transactions.producers import PartitionProducers
 from kafkalog.cluster.zookeeper.kafka_nodes import json_object
 from kafkalog.cluster.zookeeper.tree import Tree
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.names import parse_java_long
 
 __all__ = ["next_block_of_zookeeper", "not_given_out"]

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.index_files import read_producer_snapshot
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.files.index_files import read_producer_snapshot
 from kafkalog.codec.model import BatchHeader, ControlType, RecordBatch
 from kafkalog.codec.names import parse_segment_file
 from kafkalog.log.directories.partition import Partition

@@ -19,8 +19,8 @@ from kafkalog.cluster.records.replay import Entry, Until, partitions_of, replay
 from kafkalog.cluster.rules.java import coordinator_partition, hash_order, topic_partition_hash
 from kafkalog.cluster.transactions.lost_markers import Decided, Decision, Listed, decision_of, markers_of
 from kafkalog.cluster.transactions.producers import PartitionProducer, PartitionProducers
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.directories.partition import Partition
 
 __all__ = ["OpenTransaction", "TransactionState", "TransactionalId", "open_transactions", "read_transactions"]

@@ -15,11 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kafkalog.cluster.transactions.transactions import TransactionalId, TransactionState
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.index_files import ABORTED_TRANSACTION_VERSION
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.files.index_files import ABORTED_TRANSACTION_VERSION
 from kafkalog.codec.model import NO_END, AbortedTransaction, BatchHeader
-from kafkalog.codec.records import decode_batch
+from kafkalog.codec.plain.records import decode_batch
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.readable import OffsetAndTimestamp
 from kafkalog.log.reading.transactions import AbortedFilter, Transactions

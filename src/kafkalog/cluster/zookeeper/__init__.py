@@ -3,7 +3,7 @@
 Names are imported on first use; `tests/support/lazy_names.py` writes their table from the stub beside this file.
 """
 
-from kafkalog.codec.lazily import lazily
+from kafkalog.codec.common.lazily import lazily
 
 _NAMES = {
     ".directory": ["ZooKeeperDirectory", "open_zookeeper"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots, json_object
 from kafkalog.cluster.zookeeper.tree import Tree
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 
 __all__ = ["bad_cluster_ids", "cluster_id"]
 

@@ -7,7 +7,7 @@ import re
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.names import ZOOKEEPER_DIRECTORY
 from kafkalog.log.disk.files import PathLike, scan_directory
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from kafkalog.cluster.layout import zookeeper as layout
 from kafkalog.cluster.records.messages import decode
 from kafkalog.cluster.zookeeper.transaction import Transaction, parse_transaction
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.log.disk.files import FileSource
 
 __all__ = ["MAX_ENTRY_BYTES", "LogFileReader"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafkalog.cluster.zookeeper.directory import ZooKeeperDirectory
 from kafkalog.cluster.zookeeper.log_file import LogFileReader
 from kafkalog.cluster.zookeeper.replay import is_gap
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 
 __all__ = ["zxid_at"]
 

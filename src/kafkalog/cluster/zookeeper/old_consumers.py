@@ -22,7 +22,7 @@ from kafkalog.cluster.zookeeper.registered_consumers import (
     streams_by_topic,
 )
 from kafkalog.cluster.zookeeper.tree import Node, Tree
-from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.common.errors import FormatError, UsageError
 
 __all__ = ["OldGroup", "OldOffset", "consumer_of_thread", "old_groups"]
 

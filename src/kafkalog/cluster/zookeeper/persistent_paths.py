@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from kafkalog.cluster.zookeeper.brokers import broker_registration
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
 from kafkalog.cluster.zookeeper.tree import Tree
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.common.findings import Finding, FindingCode
 
 __all__ = ["PERSISTENT_PATHS", "least_version", "missing_paths"]
 

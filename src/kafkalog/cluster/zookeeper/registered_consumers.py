@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from kafkalog.cluster.rules.patterns import PatternError, from_java, matching
 from kafkalog.cluster.zookeeper.kafka_nodes import json_object
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.common.errors import FormatError
 from kafkalog.log.directories.topic_filter import topic_filter
 
 __all__ = ["ConsumerId", "RegisteredConsumer", "consumer_id", "is_client_id", "registered_consumer", "streams_by_topic"]

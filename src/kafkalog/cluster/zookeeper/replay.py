@@ -17,10 +17,10 @@ from kafkalog.cluster.zookeeper.log_file import LogFileReader
 from kafkalog.cluster.zookeeper.snapshot import Snapshot, read_snapshot
 from kafkalog.cluster.zookeeper.transaction import Transaction
 from kafkalog.cluster.zookeeper.tree import Tree
-from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.finding_codes import Trait, codes_with
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import FormatError, UsageError
+from kafkalog.codec.common.finding_codes import Trait, codes_with
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["Replay", "Replayer", "is_gap", "tree_at"]
 

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from kafkalog.cluster.layout import zookeeper as layout
 from kafkalog.cluster.records.messages import read
 from kafkalog.cluster.zookeeper.tree import OPEN_ACL, Acl, Node, Tree
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.compression import decompress
-from kafkalog.codec.errors import FormatError
 from kafkalog.codec.layout.primitives import bytes_left
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.messages.leaves import Input
 from kafkalog.codec.messages.message import Message
 from kafkalog.codec.model import Codec

@@ -17,7 +17,7 @@ from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState, chroots, cont
 from kafkalog.cluster.zookeeper.replay import Replayer
 from kafkalog.cluster.zookeeper.transaction import Transaction, TransactionType
 from kafkalog.cluster.zookeeper.tree import Tree
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.findings import Finding
 
 __all__ = ["BrokerLife", "ControllerTerm", "LeaderChange", "Timeline", "from_the_beginning", "timeline"]
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from kafkalog.cluster.layout import zookeeper as layout
 from kafkalog.cluster.records.messages import decode
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.common.errors import FormatError
 
 __all__ = ["Operation", "Transaction", "TransactionType", "parse_transaction"]
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.common.errors import RecoveryRefused
+from kafkalog.codec.files.text import OffsetCheckpointEntry, encode_offset_checkpoint
 from kafkalog.codec.names import CLEANER_OFFSET_CHECKPOINT
-from kafkalog.codec.text import OffsetCheckpointEntry, encode_offset_checkpoint
 from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
 from kafkalog.log.storage.java import JavaError, TooLargeError
 from kafkalog.log.storage.tree import Tree

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from msgspec import Struct
 
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.errors import FormatError, RecoveryRefused
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.common.errors import FormatError, RecoveryRefused
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import MIB
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_TOPIC,
@@ -26,7 +26,7 @@ from kafkalog.codec.names import (
     parse_partition_directory,
     parse_segment_file,
 )
-from kafkalog.codec.thresholds import together
+from kafkalog.codec.native.thresholds import together
 from kafkalog.jobs.compact.cleaner_checkpoint import CleanerCheckpoint
 from kafkalog.jobs.compact.steps import compaction_actions
 from kafkalog.log.directories.workers import Group, Workers

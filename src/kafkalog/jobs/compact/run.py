@@ -10,9 +10,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Struct
 
-from kafkalog.codec.arguments import check_fields
+from kafkalog.codec.common.arguments import check_fields
+from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.codec.common.options import Option
-from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.jobs.compact.cleaning import CompactionPlan, CompactionRules, plan_directory
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnProgress, Workers

@@ -12,13 +12,13 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.files.text import OffsetCheckpointEntry, decode_offset_checkpoint, encode_offset_checkpoint
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     LOG_START_OFFSET_CHECKPOINT,
 )
-from kafkalog.codec.text import OffsetCheckpointEntry, decode_offset_checkpoint, encode_offset_checkpoint
 from kafkalog.copies.cluster_memory import read_cluster_memory
 from kafkalog.copies.merge_copies import MergeCopies, MergedLog
 from kafkalog.copies.merge_result import MergedDirectory, MergedRange, MergeResult

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from kafkalog.codec.arguments import check_fields
+from kafkalog.codec.common.arguments import check_fields
 from kafkalog.codec.common.options import Option
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike

@@ -6,8 +6,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kafkalog.codec.errors import RecoveryRefused
-from kafkalog.codec.framing import first_batch_bytes
+from kafkalog.codec.common.errors import RecoveryRefused
+from kafkalog.codec.common.source import Source
+from kafkalog.codec.files.text import (
+    encode_leader_epochs,
+    encode_offset_checkpoint,
+    encode_partition_metadata,
+)
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
@@ -16,12 +21,7 @@ from kafkalog.codec.names import (
     FileKind,
     segment_file,
 )
-from kafkalog.codec.source import Source
-from kafkalog.codec.text import (
-    encode_leader_epochs,
-    encode_offset_checkpoint,
-    encode_partition_metadata,
-)
+from kafkalog.codec.rules.framing import first_batch_bytes
 from kafkalog.copies.merge_copies import MergeCopies, MergedLog
 from kafkalog.copies.merge_segments import Piece
 from kafkalog.log.directories.log_settings import LogSettings

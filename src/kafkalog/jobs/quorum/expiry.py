@@ -27,9 +27,9 @@ from kafkalog.cluster.rules.configuration import (
 )
 from kafkalog.cluster.transactions.transactions import TransactionState, read_transactions
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, DirectoryState, parse_java_long
-from kafkalog.codec.wording import counted
 from kafkalog.log.directories.directory import LogDir, open_log_dir
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.storage.retention import beyond_size

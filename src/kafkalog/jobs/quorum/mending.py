@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.names import QUORUM_STATE
 from kafkalog.jobs.quorum.metadata_tree import broken_snapshots
 

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
+from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.codec.encode.batch import build_control_batch
-from kafkalog.codec.errors import RecoveryRefused
-from kafkalog.codec.kraft import KRaftRecord, encode_kraft_value
+from kafkalog.codec.files.kraft import KRaftRecord, encode_kraft_value
+from kafkalog.codec.files.quorum_state import QuorumState, encode_quorum_state
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
     LEADER_EPOCH_CHECKPOINT,
@@ -25,7 +26,6 @@ from kafkalog.codec.names import (
     parse_segment_file,
     segment_file,
 )
-from kafkalog.codec.quorum_state import QuorumState, encode_quorum_state
 from kafkalog.jobs.quorum.request import QuorumRecovery, QuorumWay
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.storage.content import Content, Literal, Slice, join

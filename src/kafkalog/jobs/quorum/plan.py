@@ -13,8 +13,10 @@ from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.kraft.quorum import KnownVoter, Quorum, read_quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog, root_of_metadata
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.findings import FindingCode
-from kafkalog.codec.kraft import KRaftRecord, VoterNode
+from kafkalog.codec.common.findings import FindingCode
+from kafkalog.codec.common.wording import counted
+from kafkalog.codec.files.kraft import KRaftRecord, VoterNode
+from kafkalog.codec.files.quorum_state import QuorumState
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
     CLUSTER_METADATA_TOPIC,
@@ -22,8 +24,6 @@ from kafkalog.codec.names import (
     DirectoryState,
     parse_partition_directory,
 )
-from kafkalog.codec.quorum_state import QuorumState
-from kafkalog.codec.wording import counted
 from kafkalog.jobs.quorum.expiry import PREVENTION, expiry_of
 from kafkalog.jobs.quorum.mending import any_needs_mending
 from kafkalog.jobs.quorum.metadata_tree import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kafkalog.cluster.kraft.quorum import KnownVoter, Quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
-from kafkalog.codec.kraft import VoterNode
+from kafkalog.codec.files.kraft import VoterNode
 from kafkalog.jobs.quorum.expiry import Expiry
 from kafkalog.jobs.quorum.metadata_tree import NewMetadata
 from kafkalog.jobs.quorum.request import QuorumRecovery

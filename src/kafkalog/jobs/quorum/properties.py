@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.properties import property_line
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.parsing.properties import property_line
 
 __all__ = ["listener_lines", "log_dirs_line", "refuse_as_log_dir"]
 

@@ -8,11 +8,11 @@ from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.cluster.kraft.quorum import KnownVoter, Quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.errors import RecoveryRefused
-from kafkalog.codec.findings import FindingCode, Severity
-from kafkalog.codec.kraft import VoterNode
+from kafkalog.codec.common.errors import RecoveryRefused
+from kafkalog.codec.common.findings import FindingCode, Severity
+from kafkalog.codec.common.wording import counted
+from kafkalog.codec.files.kraft import VoterNode
 from kafkalog.codec.names import META_PROPERTIES, QUORUM_STATE
-from kafkalog.codec.wording import counted
 from kafkalog.jobs.quorum.mending import any_needs_mending
 from kafkalog.jobs.quorum.metadata_tree import NOBODY, broken_snapshots
 from kafkalog.jobs.quorum.request import QuorumRecovery, QuorumWay

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.jobs.quorum.expiry import refuse_settings
 from kafkalog.jobs.quorum.properties import refuse_as_log_dir
 

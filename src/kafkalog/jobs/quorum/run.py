@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Struct, structs
 
 from kafkalog.cluster.kraft.quorum_log import root_of_metadata
-from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.common.errors import RecoveryRefused
+from kafkalog.codec.files.text import encode_meta_properties, encode_uuid, meta_properties
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
-from kafkalog.codec.text import encode_meta_properties, encode_uuid, meta_properties
 from kafkalog.jobs.quorum.metadata_tree import content_elsewhere
 from kafkalog.jobs.quorum.plan import make_plan
 from kafkalog.jobs.quorum.planned import DirectoryChange, QuorumPlan

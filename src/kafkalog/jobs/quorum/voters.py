@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.errors import RecoveryRefused
-from kafkalog.codec.kraft import KRaftRecord, KRaftVersion, KRaftVoters, VoterEndpoint, VoterNode
-from kafkalog.codec.text import decode_uuid, encode_uuid
+from kafkalog.codec.common.errors import RecoveryRefused
+from kafkalog.codec.files.kraft import KRaftRecord, KRaftVersion, KRaftVoters, VoterEndpoint, VoterNode
+from kafkalog.codec.files.text import decode_uuid, encode_uuid
 from kafkalog.jobs.quorum.request import QuorumRecovery
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import StopReason
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.findings import StopReason
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.files.text import LeaderEpoch, PartitionMetadata, encode_leader_epochs, encode_partition_metadata
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, FileKind, PartitionName, segment_file
-from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, encode_leader_epochs, encode_partition_metadata
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition
 from kafkalog.recovery.facts.topic_facts import TopicFacts

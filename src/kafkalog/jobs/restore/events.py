@@ -17,12 +17,12 @@ from msgspec import Struct
 
 from kafkalog.cluster.records.framed_records import encode_remote_log_metadata
 from kafkalog.cluster.rules.java import signed
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.index_files import TIME_ENTRY, TimeEntry
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.files.index_files import TIME_ENTRY, TimeEntry
+from kafkalog.codec.files.text import LeaderEpoch, decode_uuid
 from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC, FileKind
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.text import LeaderEpoch, decode_uuid
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.directory import new_directory
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import PathLike

@@ -10,7 +10,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from kafkalog.codec.errors import FormatError, RecoveryRefused
+from kafkalog.codec.common.errors import FormatError, RecoveryRefused
+from kafkalog.codec.files.text import OffsetCheckpointEntry, decode_offset_checkpoint, encode_offset_checkpoint
 from kafkalog.codec.names import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -19,7 +20,6 @@ from kafkalog.codec.names import (
     parse_partition_directory,
     parse_segment_file,
 )
-from kafkalog.codec.text import OffsetCheckpointEntry, decode_offset_checkpoint, encode_offset_checkpoint
 from kafkalog.jobs.restore.beginning import Beginning, beginning_of, is_missed, local_logs, sound_end
 from kafkalog.log.directories.directory import LogDir, open_log_dir
 from kafkalog.log.directories.partition import Partition

@@ -10,7 +10,14 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from kafkalog.codec.findings import StopReason
+from kafkalog.codec.common.findings import StopReason
+from kafkalog.codec.files.text import (
+    OffsetCheckpointEntry,
+    PartitionMetadata,
+    encode_leader_epochs,
+    encode_offset_checkpoint,
+    encode_partition_metadata,
+)
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     LEADER_EPOCH_CHECKPOINT,
@@ -21,13 +28,6 @@ from kafkalog.codec.names import (
     PartitionName,
     parse_segment_file,
     segment_file,
-)
-from kafkalog.codec.text import (
-    OffsetCheckpointEntry,
-    PartitionMetadata,
-    encode_leader_epochs,
-    encode_offset_checkpoint,
-    encode_partition_metadata,
 )
 from kafkalog.jobs.restore.beginning import beginning_of, is_missed, local_logs
 from kafkalog.log.directories.directory import open_log_dir

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafkalog.codec.limits import Limits
+from kafkalog.codec.common.limits import Limits
 from kafkalog.copies.compare import compare
 from kafkalog.copies.comparison import CopyReport, PartitionComparison
 from kafkalog.jobs.triage.logs import ReplicaLog

@@ -18,9 +18,9 @@ from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.kraft.quorum import Quorum, best_first, read_quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.cluster.kraft.starts import Starts, possible_leaders
-from kafkalog.codec.errors import RecoveryRefused
-from kafkalog.codec.findings import Finding, FindingCode
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.errors import RecoveryRefused
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.wording import counted
 from kafkalog.jobs.triage.logs import BrokerDisks
 from kafkalog.jobs.triage.memory import ELECTION_COMMAND, Key, KnownReplicas, Memory
 from kafkalog.log.directories.partition import open_partition

@@ -12,8 +12,9 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import FormatError, StorageError
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.common.errors import FormatError, StorageError
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.files.text import LeaderEpoch, decode_leader_epochs
 from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
     DirectoryState,
@@ -21,7 +22,6 @@ from kafkalog.codec.names import (
     parse_partition_directory,
     parse_segment_file,
 )
-from kafkalog.codec.text import LeaderEpoch, decode_leader_epochs
 from kafkalog.copies.common_history import Lineage
 from kafkalog.copies.volumes import reason
 from kafkalog.log.directories.directory import LogDir

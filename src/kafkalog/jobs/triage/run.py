@@ -8,11 +8,11 @@ from functools import partial
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
-from kafkalog.codec.wording import counted
 from kafkalog.copies.common_history import Lineage
 from kafkalog.copies.volumes import Shelf, gather
 from kafkalog.jobs.triage.flaws import flaws_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.copies.volumes import Shelf
 from kafkalog.jobs.triage.kraft import kraft_memory
 from kafkalog.jobs.triage.memory import Memory

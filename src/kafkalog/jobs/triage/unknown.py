@@ -12,9 +12,9 @@ from contextlib import suppress
 
 from msgspec import Struct, field
 
-from kafkalog.codec.errors import FormatError, StorageError
+from kafkalog.codec.common.errors import FormatError, StorageError
+from kafkalog.codec.files.text import decode_partition_metadata
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, PARTITION_METADATA, DirectoryState
-from kafkalog.codec.text import decode_partition_metadata
 from kafkalog.jobs.triage.logs import BrokerDisks
 from kafkalog.jobs.triage.memory import Memory
 from kafkalog.log.directories.directory import LogDir

@@ -14,9 +14,9 @@ from kafkalog.cluster.zookeeper.departures import Known, partition_states, uncle
 from kafkalog.cluster.zookeeper.kafka_nodes import TopicNode, chroots, topic_nodes
 from kafkalog.cluster.zookeeper.removal import removal_order
 from kafkalog.cluster.zookeeper.starts import leaders_in_any_order, leaders_in_order
-from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.wording import counted
+from kafkalog.codec.common.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.wording import counted
 from kafkalog.jobs.triage.logs import BrokerDisks, unread
 from kafkalog.jobs.triage.memory import ELECTION_COMMAND, Key, KnownReplicas, Memory
 

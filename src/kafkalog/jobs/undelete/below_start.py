@@ -11,8 +11,9 @@ import os
 from collections.abc import Iterator, Sequence
 
 from kafkalog.codec.common.advice import Sentence
-from kafkalog.codec.errors import FormatError, StorageError
-from kafkalog.codec.findings import StopReason
+from kafkalog.codec.common.errors import FormatError, StorageError
+from kafkalog.codec.common.findings import StopReason
+from kafkalog.codec.files.text import decode_offset_checkpoint
 from kafkalog.codec.model import BatchHeader, RecordBatch
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
@@ -21,9 +22,8 @@ from kafkalog.codec.names import (
     parse_partition_directory,
     parse_segment_file,
 )
-from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.text import decode_offset_checkpoint
+from kafkalog.codec.plain.records import decode_batch
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.jobs.undelete.remains import (
     OnUnreadable,
     Remains,

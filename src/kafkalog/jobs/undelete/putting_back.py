@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.errors import RecoveryRefused, UsageError
-from kafkalog.codec.finding_codes import Trait, codes_with
+from kafkalog.codec.common.errors import RecoveryRefused, UsageError
+from kafkalog.codec.common.finding_codes import Trait, codes_with
+from kafkalog.codec.files.text import PartitionMetadata, encode_partition_metadata
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     DELETED,
@@ -22,7 +23,6 @@ from kafkalog.codec.names import (
     parse_partition_directory,
     parse_segment_file,
 )
-from kafkalog.codec.text import PartitionMetadata, encode_partition_metadata
 from kafkalog.jobs.undelete.remains import (
     Remains,
     RemainsKind,

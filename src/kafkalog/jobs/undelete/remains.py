@@ -19,8 +19,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kafkalog.codec.common.advice import Advice, Ask, Sentence
-from kafkalog.codec.errors import FormatError, StorageError
-from kafkalog.codec.findings import StopReason
+from kafkalog.codec.common.errors import FormatError, StorageError
+from kafkalog.codec.common.findings import StopReason
 from kafkalog.codec.model import BatchHeader, Codec, RecordBatch
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
@@ -33,8 +33,8 @@ from kafkalog.codec.names import (
     parse_segment_file,
     segment_file,
 )
-from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.plain.records import decode_batch
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.recovery.act.history import RunState, list_runs, root_of_runs

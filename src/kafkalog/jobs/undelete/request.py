@@ -9,10 +9,10 @@ from typing import Annotated, Self
 
 import msgspec
 
-from kafkalog.codec.arguments import check_fields
 from kafkalog.codec.common.advice import Ask, Sentence
+from kafkalog.codec.common.arguments import check_fields
+from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.codec.common.options import Option
-from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.facts.topic_ids import check_topic_id
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.codec.names import DELETED, FileKind
 from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.decide.actions import RecoveryAction

@@ -13,15 +13,15 @@ from contextlib import ExitStack
 from msgspec import Struct
 
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.common.errors import RecoveryRefused, StorageError
+from kafkalog.codec.common.source import Source
+from kafkalog.codec.files.text import PartitionMetadata, encode_partition_metadata
 from kafkalog.codec.names import (
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     FileKind,
     segment_file,
 )
-from kafkalog.codec.source import Source
-from kafkalog.codec.text import PartitionMetadata, encode_partition_metadata
 from kafkalog.jobs.undelete.remains import Remains, each_place, remains_in
 from kafkalog.jobs.undelete.request import Undelete
 from kafkalog.jobs.undelete.results import PutBack

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 
-from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.jobs.undelete.putting_back import nothing_in, plan_directory
 from kafkalog.jobs.undelete.request import Undelete
 from kafkalog.jobs.undelete.results import UndeletePlan, UndeleteResult, in_the_way

@@ -11,10 +11,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
-from kafkalog.codec.arguments import checked, shown
-from kafkalog.codec.errors import FormatError, StorageError, UsageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.arguments import checked, shown
+from kafkalog.codec.common.errors import FormatError, StorageError, UsageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.files.text import (
+    CleanShutdown,
+    MetaProperties,
+    decode_clean_shutdown,
+    decode_meta_properties,
+    decode_offset_checkpoint,
+)
 from kafkalog.codec.names import (
     BOOTSTRAP_CHECKPOINT,
     CLEAN_SHUTDOWN_FILE,
@@ -35,13 +42,6 @@ from kafkalog.codec.names import (
     is_of_confluent,
     parse_partition_directory,
     parse_segment_file,
-)
-from kafkalog.codec.text import (
-    CleanShutdown,
-    MetaProperties,
-    decode_clean_shutdown,
-    decode_meta_properties,
-    decode_offset_checkpoint,
 )
 from kafkalog.log.directories.partition import Partition, read_partition
 from kafkalog.log.directories.partition_listing import OF_CONFLUENT

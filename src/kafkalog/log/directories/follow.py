@@ -12,13 +12,13 @@ from itertools import zip_longest
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.findings import Finding, StopReason
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import StorageError, UsageError
+from kafkalog.codec.common.findings import Finding, StopReason
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.source import BufferSource, Source
 from kafkalog.codec.model import BATCH, AbortedTransaction, RecordBatch
 from kafkalog.codec.names import SWAP
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import BufferSource, Source
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.inventory import Inventory, open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource, PathLike

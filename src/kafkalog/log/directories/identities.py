@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import KafkaLogError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.errors import KafkaLogError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.files.text import MetaProperties, decode_meta_properties
 from kafkalog.codec.names import META_PROPERTIES, DirectoryState, PartitionName
-from kafkalog.codec.text import MetaProperties, decode_meta_properties
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import absolute, read_small

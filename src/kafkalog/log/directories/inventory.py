@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from kafkalog.codec.arguments import checked
-from kafkalog.codec.errors import ReplicaError, StorageError, UsageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.arguments import checked
+from kafkalog.codec.common.errors import ReplicaError, StorageError, UsageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import LOST_AND_FOUND, DirectoryState, PartitionName, parse_partition_directory
 from kafkalog.log.directories.directory import LogDir, Wants, every, is_partition_dir, log_dirs_at, open_log_dir
 from kafkalog.log.directories.identities import are_copies_of_one, identity_findings

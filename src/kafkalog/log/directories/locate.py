@@ -9,15 +9,15 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import Limits
 from kafkalog.codec.derive import FixedLayout
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY, OffsetEntry, TimeEntry
-from kafkalog.codec.insides import Insides, look_inside
-from kafkalog.codec.limits import Limits
+from kafkalog.codec.files.index_files import OFFSET_ENTRY, TIME_ENTRY, OffsetEntry, TimeEntry
 from kafkalog.codec.model import NO_TIMESTAMP, BatchHeader, RecordBatch
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.plain.insides import Insides, look_inside
+from kafkalog.codec.plain.records import decode_batch
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.partition import Look, Partition, first_since
 from kafkalog.log.directories.side_files import read_side_file
 from kafkalog.log.disk.files import FileSource, NotRegularFileError

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.names import parse_java_long
 
 __all__ = ["LogSettings"]

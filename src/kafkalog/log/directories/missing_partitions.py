@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 
 __all__ = ["missing_directories"]

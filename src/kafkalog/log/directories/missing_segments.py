@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from kafkalog.codec.findings import Finding, FindingCode, Unread
+from kafkalog.codec.common.findings import Finding, FindingCode, Unread
 from kafkalog.codec.names import FileKind, segment_file
 
 __all__ = ["missing_segments"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
 
 __all__ = ["require_outside"]

@@ -13,11 +13,16 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from kafkalog.codec.arguments import checked
-from kafkalog.codec.errors import FormatError, KafkaLogError, UsageError
-from kafkalog.codec.extras import needed
-from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
-from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
+from kafkalog.codec.common.arguments import checked
+from kafkalog.codec.common.errors import FormatError, KafkaLogError, UsageError
+from kafkalog.codec.common.extras import needed
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB, Limits
+from kafkalog.codec.files.text import (
+    LeaderEpoch,
+    PartitionMetadata,
+    decode_offset_checkpoint,
+)
 from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch
 from kafkalog.codec.names import (
     LOG_START_OFFSET_CHECKPOINT,
@@ -27,13 +32,8 @@ from kafkalog.codec.names import (
     parse_partition_directory,
     parse_segment_file,
 )
-from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.text import (
-    LeaderEpoch,
-    PartitionMetadata,
-    decode_offset_checkpoint,
-)
+from kafkalog.codec.plain.records import decode_batch
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.partition_listing import PartitionListing, reason_of
 from kafkalog.log.directories.time_search import Look, first_since, looking_for_timestamp
 from kafkalog.log.disk.files import (

@@ -7,9 +7,10 @@ import os
 import stat
 from functools import lru_cache
 
-from kafkalog.codec.errors import FormatError, StorageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.limits import Limits
+from kafkalog.codec.common.errors import FormatError, StorageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import Limits
+from kafkalog.codec.files.text import LeaderEpoch, PartitionMetadata, decode_leader_epochs, decode_partition_metadata
 from kafkalog.codec.model import NO_END
 from kafkalog.codec.names import (
     CLEANED,
@@ -27,7 +28,6 @@ from kafkalog.codec.names import (
     parse_segment_file,
     segment_file,
 )
-from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, decode_leader_epochs, decode_partition_metadata
 from kafkalog.log.disk.files import Entry, NotRegularFileError, read_small, unreadable, what_it_is
 from kafkalog.log.disk.remote_file import RemoteEntry
 from kafkalog.log.walk.segment import Segment

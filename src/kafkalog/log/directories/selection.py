@@ -10,10 +10,10 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import UnknownName, UsageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.errors import UnknownName, UsageError
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.unknown import quoted, unknown
 from kafkalog.codec.names import parse_partition_directory
-from kafkalog.codec.unknown import quoted, unknown
 
 __all__ = ["ALL", "Selection", "is_glob", "matcher", "unreadable_names"]
 

@@ -11,10 +11,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.source import Source, used_end
 from kafkalog.codec.derive import FixedLayout
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.index_files import (
+from kafkalog.codec.files.index_files import (
     ABORTED_TRANSACTION,
     OFFSET_ENTRY,
     TIME_ENTRY,
@@ -23,7 +25,14 @@ from kafkalog.codec.index_files import (
     read_producer_snapshot,
     time_entry_increases,
 )
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.files.quorum_state import decode_quorum_state, encode_quorum_state
+from kafkalog.codec.files.text import (
+    decode_clean_shutdown,
+    decode_leader_epochs,
+    decode_meta_properties,
+    decode_offset_checkpoint,
+    decode_partition_metadata,
+)
 from kafkalog.codec.model import MAX_SEQUENCE, AbortedTransaction, ProducerEntry
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
@@ -38,15 +47,6 @@ from kafkalog.codec.names import (
     REPLICATION_OFFSET_CHECKPOINT,
     FileKind,
     parse_segment_file,
-)
-from kafkalog.codec.quorum_state import decode_quorum_state, encode_quorum_state
-from kafkalog.codec.source import Source, used_end
-from kafkalog.codec.text import (
-    decode_clean_shutdown,
-    decode_leader_epochs,
-    decode_meta_properties,
-    decode_offset_checkpoint,
-    decode_partition_metadata,
 )
 from kafkalog.log.disk.files import FileSource, read_small
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BatchHeader, RecordBatch
-from kafkalog.codec.records import decode_batch
+from kafkalog.codec.plain.records import decode_batch
 from kafkalog.log.reading.readable import OffsetAndTimestamp, ReadablePartition
 from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.on_damage import raised

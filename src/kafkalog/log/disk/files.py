@@ -16,9 +16,9 @@ from operator import attrgetter
 from types import TracebackType
 from typing import Self
 
-from kafkalog.codec.errors import LimitExceeded, StorageError
-from kafkalog.codec.findings import Finding, FindingCode
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.common.errors import LimitExceeded, StorageError
+from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.limits import MIB
 from kafkalog.log.disk.remote import storage_of
 from kafkalog.log.disk.remote_file import MissingFileError, RemoteEntry, RemoteFile
 

@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Iterator
 
-from kafkalog.codec.errors import StorageError
+from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.names import TEMPORARY
 from kafkalog.log.disk.process import OwnProcess
 

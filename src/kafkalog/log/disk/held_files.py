@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
-from kafkalog.codec.errors import StorageError
+from kafkalog.codec.common.errors import StorageError
 from kafkalog.log.disk.files import FileSource, open_regular
 from kafkalog.log.disk.process import OwnProcess
 from kafkalog.log.disk.remote import storage_of

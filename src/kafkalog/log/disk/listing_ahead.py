@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkalog.codec.limits import KIB
+from kafkalog.codec.common.limits import KIB
 from kafkalog.log.disk.looked_at import in_threads, looked_at
 from kafkalog.log.disk.remote import storage_of
 

@@ -13,7 +13,7 @@ import stat
 import threading
 from functools import cached_property
 
-from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.common.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import NotRegularFileError, what_it_is

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import TypeVar
 
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.common.limits import MIB
 from kafkalog.log.disk.remote_file import RemoteEntry
 
 __all__ = ["AT_A_TIME", "LookedAt", "in_threads", "looked_at", "looking_once"]

@@ -9,7 +9,7 @@ from secrets import token_hex
 from types import TracebackType
 from typing import Self
 
-from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.log.disk import fs
 
 __all__ = ["NewFile", "require_replaceable"]

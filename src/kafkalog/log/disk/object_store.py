@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.extras import how_to_install
-from kafkalog.codec.limits import KIB
+from kafkalog.codec.common.errors import StorageError, UsageError
+from kafkalog.codec.common.extras import how_to_install
+from kafkalog.codec.common.limits import KIB
 from kafkalog.log.disk.looked_at import LookedAt, in_threads, looked_at
 from kafkalog.log.disk.remote_file import Content, MissingFileError, RemoteEntry, RemoteFile, is_uri, mount
 from kafkalog.log.disk.store_retries import RETRIES, RETRY_SECONDS, Retries, ShortReadError

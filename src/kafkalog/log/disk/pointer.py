@@ -16,10 +16,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kafkalog.codec.common.advice import Advice, Ask, Sentence
-from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.files.text import decode_leader_epochs
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, QUARANTINE_POINTER, FileKind
-from kafkalog.codec.text import decode_leader_epochs
 from kafkalog.log.disk.files import FileSource, read_small, status_of
 from kafkalog.log.disk.remote import storage_of
 from kafkalog.log.disk.remote_file import MissingFileError

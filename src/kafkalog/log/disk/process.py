@@ -10,7 +10,7 @@ import os
 import threading
 from types import TracebackType
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 
 __all__ = ["OwnLock", "OwnProcess", "processors"]
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import StorageError
+from kafkalog.codec.common.errors import StorageError
 
 __all__ = [
     "Content", "MissingFileError", "RemoteEntry", "RemoteFile", "Storage", "is_mounted", "is_uri", "mount", "mounted",

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 
 __all__ = ["RETRIES", "RETRY_SECONDS", "Retries", "ShortReadError"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafkalog.codec.batch_fields import BATCH_FIELDS, POSITION
 from kafkalog.codec.model import BatchHeader, RecordBatch
+from kafkalog.codec.rules.batch_fields import BATCH_FIELDS, POSITION
 
 __all__ = ["batch_words"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import pyarrow
 
-    from kafkalog.codec.findings import Finding
+    from kafkalog.codec.common.findings import Finding
     from kafkalog.log.reading.readable import ReadablePartition
 
 __all__ = ["ColumnDecoding", "ReadColumns"]

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from kafkalog.codec.arguments import checked
+from kafkalog.codec.common.arguments import checked
+from kafkalog.codec.common.errors import LimitExceeded, StorageError, UsageError
+from kafkalog.codec.common.findings import Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.encode.convert import down_convert
-from kafkalog.codec.errors import LimitExceeded, StorageError, UsageError
-from kafkalog.codec.fetch_result import ErrorCode, MessageSetSend
-from kafkalog.codec.findings import Severity
-from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
+from kafkalog.codec.files.fetch_result import ErrorCode, MessageSetSend
 from kafkalog.codec.model import BATCH, NO_PARTITION_LEADER_EPOCH, Record, RecordBatch
-from kafkalog.codec.records import iter_records
-from kafkalog.codec.scanner import Scanner, scan
+from kafkalog.codec.plain.records import iter_records
+from kafkalog.codec.plain.scanner import Scanner, scan
 from kafkalog.log.disk.files import open_regular
 from kafkalog.log.reading.consumer_view import Reset
 from kafkalog.log.reading.sending import send, send_file

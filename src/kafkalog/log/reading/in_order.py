@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import StorageError
+from kafkalog.codec.common.errors import StorageError
 from kafkalog.log.disk.process import OwnProcess
 
 __all__ = ["InOrder", "Work"]

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_END, AbortedTransaction, RecordBatch
 from kafkalog.codec.names import FileKind
 from kafkalog.log.disk.files import FileSource

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.log.reading.readable import ReadablePartition
 
 __all__ = ["EARLIEST", "LATEST", "offsets_before"]

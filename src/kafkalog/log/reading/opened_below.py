@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from kafkalog.codec.errors import FormatError, StorageError
-from kafkalog.codec.index_files import read_producer_snapshot
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import FormatError, StorageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.files.index_files import read_producer_snapshot
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import parse_segment_file
 from kafkalog.log.disk.files import FileSource

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.walk.segment import Segment
 
 if TYPE_CHECKING:
-    from kafkalog.codec.findings import Finding
+    from kafkalog.codec.common.findings import Finding
     from kafkalog.log.reading.transactions import Transactions
 
 __all__ = [

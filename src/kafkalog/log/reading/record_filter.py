@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from kafkalog.codec.arguments import check_fields
+from kafkalog.codec.common.arguments import check_fields
 from kafkalog.log.reading.readable import READ_UNCOMMITTED, check_isolation_level
 from kafkalog.log.walk.batch_filter import BatchFilter, Codecs, ProducerIds, batch_filter
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from kafkalog.codec.findings import Finding, StopReason
-from kafkalog.codec.handed_back import HandedBack
-from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
+from kafkalog.codec.common.findings import Finding, StopReason
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import Record, RecordBatch
-from kafkalog.codec.records import decode_batch
+from kafkalog.codec.native.handed_back import HandedBack
+from kafkalog.codec.plain.records import decode_batch
 from kafkalog.log.reading.consumer_view import (
     BatchSelection,
     ConsumerView,

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kafkalog.codec.errors import StorageError
+from kafkalog.codec.common.errors import StorageError
 
 __all__ = ["send", "send_file", "send_some"]
 

@@ -13,11 +13,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Fault
-from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_END, AbortedTransaction, RecordBatch
-from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, Verdict
-from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET, Verdict
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.disk.held_files import HeldFiles
 from kafkalog.log.reading.consumer_view import REPORTED_AND_READ, BatchSelection, ConsumerView

@@ -12,15 +12,15 @@ from msgspec.structs import replace
 
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import COPY, record_schema
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION
-from kafkalog.codec.limits import KIB, MIB, Limits
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import KIB, MIB, Limits
 from kafkalog.codec.model import BATCH, NO_END, Codec
 from kafkalog.codec.names import without_surrogates
-from kafkalog.codec.plain import PLAIN
-from kafkalog.codec.record_shape import SMALLEST_RECORD
-from kafkalog.codec.thresholds import kernel_is_worth_it
+from kafkalog.codec.native.thresholds import kernel_is_worth_it
+from kafkalog.codec.plain.decoding import PLAIN
+from kafkalog.codec.rules.framing import BATCH_MAGIC, MAGIC_POSITION
+from kafkalog.codec.rules.record_shape import SMALLEST_RECORD
 from kafkalog.log.disk.held_files import HeldFiles
 from kafkalog.log.reading.consumer_view import (
     ConsumerView,

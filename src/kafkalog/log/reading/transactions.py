@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from kafkalog.codec.control import end_transaction_marker
-from kafkalog.codec.errors import FormatError, StorageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.index_files import ABORTED_TRANSACTION, ABORTED_TRANSACTION_VERSION, each_slot
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import FormatError, StorageError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.files.index_files import ABORTED_TRANSACTION, ABORTED_TRANSACTION_VERSION, each_slot
 from kafkalog.codec.model import (
     BATCH,
     CONTROL_FLAG,
@@ -33,7 +32,8 @@ from kafkalog.codec.model import (
     RecordBatch,
 )
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.records import decode_batch
+from kafkalog.codec.plain.control import end_transaction_marker
+from kafkalog.codec.plain.records import decode_batch
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.storage.producers.state import Marker
 from kafkalog.log.walk.segment import Segment

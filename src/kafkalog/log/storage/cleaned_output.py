@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.limits import KIB, MIB
+from kafkalog.codec.common.limits import KIB, MIB
 from kafkalog.codec.model import RecordBatch
 from kafkalog.log.storage.java import OffsetOverflowError
 from kafkalog.log.storage.log_file import LogBatch

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from kafkalog.codec.source import Source, next_data, reads_into
+from kafkalog.codec.common.source import Source, next_data, reads_into
 
 __all__ = [
     "Content",

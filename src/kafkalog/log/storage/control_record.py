@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from kafkalog.codec.control import CONTROL_KEY, END_MARKER
 from kafkalog.codec.model import ControlType, EndTransactionMarker
+from kafkalog.codec.plain.control import CONTROL_KEY, END_MARKER
 from kafkalog.log.storage.java import (
     BufferUnderflowError,
     IllegalArgumentError,

@@ -8,11 +8,11 @@ import stat
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.framing import first_batch_bytes
-from kafkalog.codec.limits import DEFAULT_LIMITS, MIB
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB
+from kafkalog.codec.common.source import BufferSource, Source
 from kafkalog.codec.names import is_seen_by_java
-from kafkalog.codec.source import BufferSource, Source
-from kafkalog.codec.thresholds import headers_are_worth_it
+from kafkalog.codec.native.thresholds import headers_are_worth_it
+from kafkalog.codec.rules.framing import first_batch_bytes
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import (
     FileSource,

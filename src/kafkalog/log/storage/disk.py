@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from kafkalog.codec.source import Source
+from kafkalog.codec.common.source import Source
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderTable

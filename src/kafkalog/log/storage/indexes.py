@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kafkalog.codec.index_files import ABORTED_TRANSACTION, OFFSET_ENTRY, TIME_ENTRY, each_slot
+from kafkalog.codec.files.index_files import ABORTED_TRANSACTION, OFFSET_ENTRY, TIME_ENTRY, each_slot
 from kafkalog.codec.model import NO_TIMESTAMP, AbortedTransaction
-from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
+from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.java import (
     CorruptIndexError,

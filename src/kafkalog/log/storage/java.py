@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import re
 
+from kafkalog.codec.common.errors import PortableError
 from kafkalog.codec.common.java_map import JavaHashMap
-from kafkalog.codec.errors import PortableError
 from kafkalog.codec.model import to_int64 as int64
 from kafkalog.codec.names import parse_java_long
 

@@ -10,8 +10,8 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from functools import lru_cache
 
+from kafkalog.codec.files.text import LeaderEpoch, encode_leader_epochs
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, TEMPORARY
-from kafkalog.codec.text import LeaderEpoch, encode_leader_epochs
 from kafkalog.log.storage.checkpoint_file import read_checkpoint
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.java import IllegalArgumentError, JavaIOError, KafkaStorageError, parse_int, parse_long

@@ -9,14 +9,11 @@ import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from kafkalog.codec import legacy
+from kafkalog.codec.common.errors import FormatError, StorageError
+from kafkalog.codec.common.findings import FindingCode
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, KIB
+from kafkalog.codec.common.source import Source, Window
 from kafkalog.codec.compression import decompress
-from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.errors import FormatError, StorageError
-from kafkalog.codec.execution import RawRecord
-from kafkalog.codec.findings import FindingCode
-from kafkalog.codec.framing import BATCH_CRC_START, LEGACY_CRC_START, MAGIC_END, MAGIC_POSITION, SMALLEST_MESSAGE
-from kafkalog.codec.limits import DEFAULT_LIMITS, KIB
 from kafkalog.codec.model import (
     BATCH,
     LAST_CODEC,
@@ -31,8 +28,11 @@ from kafkalog.codec.model import (
     TimestampType,
     batch_header_of,
 )
-from kafkalog.codec.plain import PLAIN
-from kafkalog.codec.source import Source, Window
+from kafkalog.codec.plain import legacy
+from kafkalog.codec.plain.crc32c import crc32c
+from kafkalog.codec.plain.decoding import PLAIN
+from kafkalog.codec.rules.execution import RawRecord
+from kafkalog.codec.rules.framing import BATCH_CRC_START, LEGACY_CRC_START, MAGIC_END, MAGIC_POSITION, SMALLEST_MESSAGE
 from kafkalog.log.storage.control_record import read_marker
 from kafkalog.log.storage.java import (
     CorruptRecordError,

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kafkalog.codec.errors import PortableError
+from kafkalog.codec.common.errors import PortableError
 from kafkalog.codec.model import BatchHeader
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.log_file import LogBatch

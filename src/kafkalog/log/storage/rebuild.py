@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH
-from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
+from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET
 from kafkalog.log.storage.indexes import OffsetIndex, TimeIndex, TimestampOffset, TransactionIndex
 from kafkalog.log.storage.java import OffsetOverflowError, int64
 from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache

@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kafkalog.codec.errors import PortableError
+from kafkalog.codec.common.errors import PortableError
 from kafkalog.codec.model import AnyHeader, RecordBatch, to_int32
 from kafkalog.codec.names import FileKind, segment_file
-from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
+from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.indexes import OffsetIndex, TimeIndex, TimestampOffset, TransactionIndex
 from kafkalog.log.storage.java import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSet
 from typing import TYPE_CHECKING, Any
 
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.source import Source
 from kafkalog.codec.names import TEMPORARY, FileKind, is_seen_by_java, parse_segment_file, segment_file
-from kafkalog.codec.source import Source
 from kafkalog.log.storage.content import (
     Content,
     ContentSource,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, MutableMapping
 from typing import TYPE_CHECKING, Protocol
 
-from kafkalog.codec.source import Source
+from kafkalog.codec.common.source import Source
 from kafkalog.log.storage.content import Content, ContentSource, Literal, Part, Zeros, join
 from kafkalog.log.storage.java import FullIndexError, IllegalArgumentError, JavaIOError
 

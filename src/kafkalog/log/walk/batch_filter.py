@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from kafkalog.codec.arguments import shown
-from kafkalog.codec.codec_names import as_codec
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.arguments import shown
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.encode.codec_names import as_codec
 from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, NO_PRODUCER_ID, TRANSACTIONAL_FLAG, AnyHeader, Codec
 
 if TYPE_CHECKING:

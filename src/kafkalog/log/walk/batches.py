@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
-from kafkalog.codec.framing import first_batch_bytes
-from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB, Limits
+from kafkalog.codec.common.source import Source
+from kafkalog.codec.common.wording import counted
 from kafkalog.codec.model import BATCH, RecordBatch
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import Source
-from kafkalog.codec.thresholds import headers_are_worth_it, kernel_is_worth_it
-from kafkalog.codec.wording import counted
+from kafkalog.codec.native.thresholds import headers_are_worth_it, kernel_is_worth_it
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.framing import first_batch_bytes
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.disk.held_files import HeldFiles
 from kafkalog.log.walk.batch_filter import BatchFilter

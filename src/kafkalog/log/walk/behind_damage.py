@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from kafkalog.codec.finding_codes import Trait, codes_with
-from kafkalog.codec.findings import Finding, FindingCode, Unread
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.finding_codes import Trait, codes_with
+from kafkalog.codec.common.findings import Finding, FindingCode, Unread
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.wording import counted
 from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, LAST_CODEC, NO_TIMESTAMP, BatchHeader, RecordBatch
-from kafkalog.codec.records import decode_batch
-from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, out_of_place
-from kafkalog.codec.wording import counted
+from kafkalog.codec.plain.records import decode_batch
+from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET, out_of_place
 from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.missing import first_offset_of
 from kafkalog.log.walk.segment import Segment

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.finding_codes import Trait, codes_with
-from kafkalog.codec.findings import Finding
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.finding_codes import Trait, codes_with
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.source import Source
 from kafkalog.codec.model import AnyHeader, RecordBatch
-from kafkalog.codec.rules import Continuity, Verdict, highest_offset
-from kafkalog.codec.scanner import offsets_behind
-from kafkalog.codec.source import Source
+from kafkalog.codec.plain.scanner import offsets_behind
+from kafkalog.codec.rules.batches import Continuity, Verdict, highest_offset
 from kafkalog.log.walk.ending import EndOfWalk, FinishedWalk, end_of_walk
 from kafkalog.log.walk.resync import Expected, Resync
 

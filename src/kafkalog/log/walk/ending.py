@@ -12,11 +12,11 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason, outline_of
-from kafkalog.codec.framing import header_bytes
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity, StopReason, outline_of
+from kafkalog.codec.common.source import Source, zeros_end
 from kafkalog.codec.model import RecordBatch
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import Source, zeros_end
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.framing import header_bytes
 from kafkalog.log.walk.resync import Expected, Resync
 
 __all__ = ["EndOfWalk", "FinishedWalk", "end_of_walk", "ends_below"]

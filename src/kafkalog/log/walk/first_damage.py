@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.source import Source
 from kafkalog.codec.model import RecordBatch
-from kafkalog.codec.rules import Continuity
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import Source
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.batches import Continuity
 from kafkalog.log.walk.batches import large_log_scanner
 from kafkalog.log.walk.cursor import sound_parts
 

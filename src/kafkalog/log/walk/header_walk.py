@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.codec.framing import MAGIC_POSITION, SMALLEST_MESSAGE
-from kafkalog.codec.limits import KIB
+from kafkalog.codec.common.limits import KIB
+from kafkalog.codec.common.source import Source
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, NO_END, AnyHeader, BatchHeader
-from kafkalog.codec.plain import PLAIN
-from kafkalog.codec.rules import Continuity, Verdict
-from kafkalog.codec.scanner import Scanner, offsets_behind
-from kafkalog.codec.source import Source
-from kafkalog.codec.thresholds import kernel_is_worth_it
+from kafkalog.codec.native.thresholds import kernel_is_worth_it
+from kafkalog.codec.plain.decoding import PLAIN
+from kafkalog.codec.plain.scanner import Scanner, offsets_behind
+from kafkalog.codec.rules.batches import Continuity, Verdict
+from kafkalog.codec.rules.framing import MAGIC_POSITION, SMALLEST_MESSAGE
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.walk.segment import Segment
 
@@ -83,7 +83,7 @@ def _by_compiled_code(
     """Yield each span with the offset that should come after it, as far as compiled code can go."""
     import numpy as np
 
-    from kafkalog.codec.buffer_pool import Block
+    from kafkalog.codec.common.buffer_pool import Block
     from kafkalog.codec.native import functions
     from kafkalog.codec.native.tables import Walk
 

@@ -10,10 +10,10 @@ from bisect import bisect_right
 
 from msgspec.structs import replace
 
-from kafkalog.codec.index_files import OFFSET_ENTRY, OffsetEntry
-from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, Limits
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import Source
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, KIB, Limits
+from kafkalog.codec.common.source import Source
+from kafkalog.codec.files.index_files import OFFSET_ENTRY, OffsetEntry
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.walk.narrowing import is_worth_it, narrowed
 

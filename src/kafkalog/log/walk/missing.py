@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.index_files import TIME_ENTRY
-from kafkalog.codec.legacy import first_offset
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.source import Source
+from kafkalog.codec.files.index_files import TIME_ENTRY
 from kafkalog.codec.model import BatchHeader, RecordBatch
-from kafkalog.codec.plain import PLAIN
-from kafkalog.codec.source import Source
+from kafkalog.codec.plain.decoding import PLAIN
+from kafkalog.codec.plain.legacy import first_offset
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafkalog.codec.limits import KIB
+from kafkalog.codec.common.limits import KIB
 from kafkalog.log.disk.files import FileSource
 
 __all__ = ["is_worth_it", "narrowed"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 
-from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.errors import FormatError, UsageError
+from kafkalog.codec.common.findings import Finding
 
 __all__ = ["ON_DAMAGE", "RAISE", "SKIP", "STOP", "check_on_damage", "raised", "warn_of_loss"]
 

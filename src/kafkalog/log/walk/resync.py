@@ -23,14 +23,14 @@ from itertools import chain, takewhile
 
 from msgspec import Struct
 
-from kafkalog.codec.crc32c import crc32c
-from kafkalog.codec.findings import StopReason
-from kafkalog.codec.framing import BATCH_CRC_START, MAGIC_POSITION, SMALLEST_MESSAGE, entry_size
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.findings import StopReason
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.source import Source, Window, next_data
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, AnyHeader, BatchHeader, RecordBatch
-from kafkalog.codec.rules import NO_OFFSET_LIMIT
-from kafkalog.codec.scanner import Scanner, offset_behind
-from kafkalog.codec.source import Source, Window, next_data
+from kafkalog.codec.plain.crc32c import crc32c
+from kafkalog.codec.plain.scanner import Scanner, offset_behind
+from kafkalog.codec.rules.batches import NO_OFFSET_LIMIT
+from kafkalog.codec.rules.framing import BATCH_CRC_START, MAGIC_POSITION, SMALLEST_MESSAGE, entry_size
 
 __all__ = ["Expected", "Resync"]
 

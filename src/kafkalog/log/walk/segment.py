@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.disk.files import FileSource, NotRegularFileError
 from kafkalog.log.walk.lookup import indexed_position, start_position
 from kafkalog.log.walk.missing import was_emptied

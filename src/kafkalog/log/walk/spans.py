@@ -11,15 +11,15 @@ from typing import overload
 
 from msgspec.structs import replace
 
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION
-from kafkalog.codec.index_files import OFFSET_ENTRY, OffsetEntry
-from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, KIB, MIB, Limits
+from kafkalog.codec.common.source import BufferSource, Source
+from kafkalog.codec.files.index_files import OFFSET_ENTRY, OffsetEntry
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, NO_END, BatchHeader
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.plain import PLAIN
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import BufferSource, Source
+from kafkalog.codec.plain.decoding import PLAIN
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.framing import BATCH_MAGIC, MAGIC_POSITION
 from kafkalog.log.disk.files import FileSource, NotRegularFileError
 from kafkalog.log.disk.remote_file import MissingFileError
 from kafkalog.log.walk.header_walk import Span, joined_spans

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from kafkalog.codec.findings import Finding, Severity, StopReason
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.findings import Finding, Severity, StopReason
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import (
     NO_TIMESTAMP,
     Codec,
@@ -18,8 +18,8 @@ from kafkalog.codec.model import (
 )
 from kafkalog.codec.native import functions, library
 from kafkalog.codec.native.tables import HeaderColumn
-from kafkalog.codec.rules import Verdict, gap
-from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.batches import Verdict, gap
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.log.walk.ending import ends_below

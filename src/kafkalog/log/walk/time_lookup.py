@@ -13,13 +13,13 @@ from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.findings import StopReason
-from kafkalog.codec.index_files import TIME_ENTRY, TimeEntry, each_slot, time_entry_increases
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.findings import StopReason
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.files.index_files import TIME_ENTRY, TimeEntry, each_slot, time_entry_increases
 from kafkalog.codec.model import NO_TIMESTAMP
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.rules import ends_reading
-from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.batches import ends_reading
 from kafkalog.log.disk.files import FileSource, NotRegularFileError
 from kafkalog.log.disk.remote_file import MissingFileError
 from kafkalog.log.disk.unchanged import settled_state

@@ -9,8 +9,9 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.errors import FormatError, UsageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.files.text import decode_partition_metadata
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     PARTITION_METADATA,
@@ -18,7 +19,6 @@ from kafkalog.codec.names import (
     PartitionName,
     parse_partition_directory,
 )
-from kafkalog.codec.text import decode_partition_metadata
 from kafkalog.log.directories.directory import (
     existing_log_directory,
     is_log_dir,

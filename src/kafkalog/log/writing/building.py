@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from kafkalog.codec.columnar.schema import TYPES
+from kafkalog.codec.common.errors import KafkaLogError, UsageError
 from kafkalog.codec.encode.columns import DEFAULT_BATCH_BYTES, build_batches, record_columns
-from kafkalog.codec.errors import KafkaLogError, UsageError
 from kafkalog.codec.model import Codec
-from kafkalog.codec.scanner import scan
+from kafkalog.codec.plain.scanner import scan
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.writing.choosing_partitions import Partitioner

@@ -6,20 +6,20 @@ from __future__ import annotations
 
 import os
 
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.files.text import (
+    NEW_CLEAN_SHUTDOWN,
+    OffsetCheckpointEntry,
+    decode_offset_checkpoint,
+    encode_clean_shutdown,
+    encode_offset_checkpoint,
+)
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLEANER_OFFSET_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     PartitionName,
-)
-from kafkalog.codec.text import (
-    NEW_CLEAN_SHUTDOWN,
-    OffsetCheckpointEntry,
-    decode_offset_checkpoint,
-    encode_clean_shutdown,
-    encode_offset_checkpoint,
 )
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import read_small

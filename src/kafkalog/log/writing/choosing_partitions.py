@@ -9,8 +9,8 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
-from kafkalog.codec.arguments import shown
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.arguments import shown
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.log.writing.partitioners import legacy_partition, partition_for_key
 
 __all__ = ["PARTITIONERS", "ByKey", "Partitioner", "StickyPartitions", "by_key", "random_number"]

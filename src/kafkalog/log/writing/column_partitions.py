@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.log.writing.choosing_partitions import Partitioner, by_key
 from kafkalog.log.writing.partitioners import murmur2
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.log.directories.outside import require_outside
 from kafkalog.log.disk.new_file import NewFile
 

@@ -6,7 +6,7 @@ import os
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.names import CLEANED, parse_segment_file
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.storage.cleaning.cleanable_log import CleanableLog, dirty_part

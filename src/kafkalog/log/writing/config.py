@@ -6,10 +6,10 @@ import re
 
 from msgspec import Struct
 
-from kafkalog.codec.arguments import check_fields
-from kafkalog.codec.errors import UsageError
-from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.common.arguments import check_fields
+from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.limits import MIB
+from kafkalog.codec.files.index_files import OFFSET_ENTRY, TIME_ENTRY
 from kafkalog.codec.model import BATCH, TimestampType
 from kafkalog.log.storage.cleaning.offset_map import SLOT_BYTES
 

@@ -9,12 +9,11 @@ from dataclasses import replace
 
 from msgspec import Struct
 
-from kafkalog.codec.codec_names import as_codec
-from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.encode import ProducerState, build_batch, build_messages
 from kafkalog.codec.encode.batch import NO_PRODUCER
+from kafkalog.codec.encode.codec_names import as_codec
 from kafkalog.codec.encode.record_checks import check_record
-from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.model import (
     BATCH,
     NO_TIMESTAMP,
@@ -25,8 +24,9 @@ from kafkalog.codec.model import (
     RecordBatch,
     TimestampType,
 )
-from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scanner import scan
+from kafkalog.codec.plain.crc32c import crc32c
+from kafkalog.codec.plain.records import decode_batch
+from kafkalog.codec.plain.scanner import scan
 from kafkalog.log.writing.config import LogConfig
 
 __all__ = ["Appendable", "NewRecord", "Stamp", "assign", "build", "parse_batch", "taken_over"]

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_TIMESTAMP
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.log.directories.partition import Partition

@@ -12,10 +12,9 @@ from contextlib import AbstractContextManager, contextmanager
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.findings import Severity
-from kafkalog.codec.framing import SMALLEST_MESSAGE
-from kafkalog.codec.index_files import (
+from kafkalog.codec.common.errors import FormatError, UsageError
+from kafkalog.codec.common.findings import Severity
+from kafkalog.codec.files.index_files import (
     ABORTED_TRANSACTION,
     OFFSET_ENTRY,
     TIME_ENTRY,
@@ -38,6 +37,7 @@ from kafkalog.codec.names import (
     parse_segment_file,
     segment_file,
 )
+from kafkalog.codec.rules.framing import SMALLEST_MESSAGE
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import FileSource, scan_directory, status_of

@@ -10,9 +10,10 @@ from itertools import chain
 from types import TracebackType
 from typing import Self
 
-from kafkalog.codec.arguments import checked
-from kafkalog.codec.errors import FormatError, StorageError, UsageError
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.common.arguments import checked
+from kafkalog.codec.common.errors import FormatError, StorageError, UsageError
+from kafkalog.codec.common.limits import MIB
+from kafkalog.codec.files.text import LeaderEpoch, PartitionMetadata, encode_partition_metadata
 from kafkalog.codec.model import (
     MAX_SEQUENCE,
     NO_SEQUENCE,
@@ -28,7 +29,6 @@ from kafkalog.codec.names import (
     FileKind,
     PartitionName,
 )
-from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, encode_partition_metadata
 from kafkalog.log.directories.directory import existing_log_directory
 from kafkalog.log.directories.partition import OffsetAndTimestamp, Partition, read_partition
 from kafkalog.log.disk import fs

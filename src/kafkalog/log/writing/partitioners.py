@@ -5,7 +5,7 @@ code (`DefaultPartitioner`, `ByteArrayPartitioner`).
 
 from __future__ import annotations
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 
 __all__ = ["java_hash_code", "legacy_partition", "murmur2", "partition_for_key"]
 

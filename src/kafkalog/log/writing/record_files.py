@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from kafkalog.codec.columnar.schema import TYPES
-from kafkalog.codec.errors import FormatError, StorageError, UsageError
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.common.errors import FormatError, StorageError, UsageError
+from kafkalog.codec.common.limits import MIB
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.writing.record_places import of_file
 

@@ -7,10 +7,10 @@ from functools import cache
 
 from msgspec.structs import replace
 
-from kafkalog.codec.framing import first_batch_bytes
+from kafkalog.codec.common.source import Source
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.source import Source
+from kafkalog.codec.rules.framing import first_batch_bytes
 from kafkalog.log.disk.files import scan_directory
 from kafkalog.log.disk.one_file import OneFile
 from kafkalog.log.storage.java import JavaError

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import uuid
 
-from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.errors import FormatError, UsageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.files.text import decode_partition_metadata, decode_uuid, encode_uuid
 from kafkalog.codec.names import (
     PARTITION_METADATA,
     DirectoryState,
     PartitionName,
     parse_partition_directory,
 )
-from kafkalog.codec.text import decode_partition_metadata, decode_uuid, encode_uuid
 from kafkalog.log.disk.files import NotRegularFileError, read_small, scan_directory
 from kafkalog.log.disk.remote_file import MissingFileError
 

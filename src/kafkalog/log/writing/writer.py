@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from kafkalog.codec.arguments import checked
-from kafkalog.codec.codec_names import as_codec
+from kafkalog.codec.common.arguments import checked
+from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.encode import ProducerState, build_end_transaction_marker
 from kafkalog.codec.encode.batch import NO_PRODUCER
-from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.encode.codec_names import as_codec
 from kafkalog.codec.model import (
     BatchHeader,
     Codec,
@@ -25,7 +25,7 @@ from kafkalog.codec.names import (
     CLEANER_OFFSET_CHECKPOINT,
     DELETED,
 )
-from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
+from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET
 from kafkalog.log.disk import fs
 from kafkalog.log.reading.transactions import marker_of
 from kafkalog.log.storage import retention

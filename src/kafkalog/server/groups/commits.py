@@ -19,8 +19,8 @@ from kafkalog.cluster.groups.groups import Group, Groups, read_groups
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.records.replay import Until
 from kafkalog.cluster.rules.java import coordinator_partition
-from kafkalog.codec.errors import FormatError, RecoveryRefused, UsageError
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.errors import FormatError, RecoveryRefused, UsageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.log.directories.directory import refuse_inside
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk import fs

@@ -11,7 +11,7 @@ from copy import copy
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import KafkaLogError
+from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.log.walk.sliced import Sliced
 from kafkalog.server.answers import Answer, Change, Later, Polled
 from kafkalog.server.catalog import Served

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafkalog.cluster.groups.groups import Group as RecordedGroup
-from kafkalog.codec.errors import KafkaLogError
+from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.server.catalog import Served
 from kafkalog.server.error_codes import Code, brief
 from kafkalog.server.groups.commits import Commit, Commits, TooManyCommitsError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog.codec.errors import KafkaLogError
+from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.server.catalog import Served
 from kafkalog.server.error_codes import Code
 from kafkalog.server.served_log import ServedLog, epoch_end

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kafkalog.codec.errors import KafkaLogError
+from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.log.reading.readable import OffsetAndTimestamp
 from kafkalog.log.walk.sliced import Sliced, run_slices
 from kafkalog.server.catalog import Served

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from threading import Lock
 
 from kafkalog.cluster.transactions.producers import PartitionProducer, read_producers
-from kafkalog.codec.errors import KafkaLogError
+from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.log.walk.sliced import Sliced
 from kafkalog.server.catalog import Served
 from kafkalog.server.error_codes import Code, brief

@@ -5,10 +5,10 @@ from __future__ import annotations
 from threading import Lock
 
 from kafkalog.cluster.kraft.quorum_log import QuorumLog, read_quorum_log
-from kafkalog.codec.errors import KafkaLogError
+from kafkalog.codec.common.errors import KafkaLogError
+from kafkalog.codec.files.quorum_state import NO_DIRECTORY
+from kafkalog.codec.files.text import encode_uuid
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
-from kafkalog.codec.quorum_state import NO_DIRECTORY
-from kafkalog.codec.text import encode_uuid
 from kafkalog.server.catalog import Served
 from kafkalog.server.error_codes import Code
 from kafkalog.server.wire import Fields, Request

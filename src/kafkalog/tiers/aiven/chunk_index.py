@@ -16,9 +16,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB
 from kafkalog.codec.compression import decompress
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.limits import DEFAULT_LIMITS, MIB
 from kafkalog.codec.model import Codec
 from kafkalog.tiers.aiven.json_fields import natural, text
 

@@ -11,9 +11,9 @@ import hmac
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalog.codec.errors import FormatError, StorageError, UsageError
-from kafkalog.codec.extras import needed
-from kafkalog.codec.limits import KIB
+from kafkalog.codec.common.errors import FormatError, StorageError, UsageError
+from kafkalog.codec.common.extras import needed
+from kafkalog.codec.common.limits import KIB
 from kafkalog.log.disk.files import read_small
 from kafkalog.tiers.aiven.manifest import WrappedKey
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from kafkalog.codec.common.errors import FormatError, StorageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, KIB
 from kafkalog.codec.compression import decompress
-from kafkalog.codec.errors import FormatError, StorageError
-from kafkalog.codec.limits import DEFAULT_LIMITS, KIB
 from kafkalog.codec.model import Codec
 from kafkalog.log.disk.remote_file import RemoteFile
 from kafkalog.tiers.aiven.encryption import SegmentCipher

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.common.errors import FormatError
 
 __all__ = ["flag", "natural", "object_of", "text"]
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kafkalog.codec.errors import FormatError, KafkaLogError, StorageError
-from kafkalog.codec.limits import DEFAULT_LIMITS, KIB
+from kafkalog.codec.common.errors import FormatError, KafkaLogError, StorageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, KIB
 from kafkalog.codec.names import FileKind
 from kafkalog.log.disk.files import FileSource, scan_directory
 from kafkalog.log.disk.remote_file import RemoteFile

@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.text import LeaderEpoch
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.files.text import LeaderEpoch
 from kafkalog.tiers.aiven.chunk_index import ChunkIndex, read_chunk_index
 from kafkalog.tiers.aiven.json_fields import flag, natural, object_of, text
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 import kafkalog
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.model import CONTROL_FLAG, NO_END, BatchHeader
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
-from kafkalog.codec.rules import MAGICS
+from kafkalog.codec.rules.batches import MAGICS
 from kafkalog.log.reading.records import RecordReader
 from testkit.recorded.fixture_data import recovery_families
 

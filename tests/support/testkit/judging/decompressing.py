@@ -8,7 +8,7 @@ import random
 import numpy as np
 
 from kafkalog.codec.columnar.decompressed import Decompressed, decompress_together
-from kafkalog.codec.limits import DEFAULT_LIMITS, MIB
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB
 from kafkalog.codec.model import Codec
 
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kafkalog.codec import thresholds
 from kafkalog.codec.columnar.assembler import NO_END, ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import COPY, TYPES, VIEW, record_schema
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.headers.message_runs import MessageRun
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.model import RecordBatch
-from kafkalog.codec.source import BufferSource
+from kafkalog.codec.native import thresholds
 from kafkalog.log.reading.slices import Damage, Slice, SliceReader
 
 SCHEMAS = {layout: record_schema(TYPES, layout) for layout in (COPY, VIEW)}

@@ -6,14 +6,14 @@ from typing import Any
 
 from construct import Construct, ConstructError, Container
 
-from kafkalog.codec.execution import FAULT_OF_LEAF, MessageContent, RawRecord, RecordFault
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.common.findings import FindingCode
+from kafkalog.codec.common.limits import Limits
 from kafkalog.codec.layout import legacy_message, record_batch
 from kafkalog.codec.layout.attributes import ATTRIBUTES_V0, ATTRIBUTES_V1, ATTRIBUTES_V2
 from kafkalog.codec.layout.primitives import LayoutError, Varint
-from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1, BatchHeader, LegacyHeader
 from kafkalog.codec.parsing.reference import parse
+from kafkalog.codec.rules.execution import FAULT_OF_LEAF, MessageContent, RawRecord, RecordFault
 
 __all__ = ["REFERENCE", "ReferenceExecution"]
 

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkalog.codec import BatchHeader, Codec, FormatError, Record, RecordBatch, decode_batch, scan
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.compression import compress, decompress
-from kafkalog.codec.execution import Execution
-from kafkalog.codec.legacy import first_offset
-from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.codec.plain import PLAIN
+from kafkalog.codec.plain.decoding import PLAIN
+from kafkalog.codec.plain.legacy import first_offset
+from kafkalog.codec.rules.execution import Execution
 from testkit.made.batches import BATCH, fix_crc, patch
 from testkit.made.generated import Generated
 

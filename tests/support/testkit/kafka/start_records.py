@@ -9,11 +9,11 @@ from typing import Any
 from kafkalog.cluster.layout import cluster_metadata
 from kafkalog.cluster.records.framed_records import FramedRecord, encode_framed
 from kafkalog.cluster.records.messages import Decoded
+from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.encode.batch import build_batch
 from kafkalog.codec.model import BatchHeader, Record, TimestampType
-from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import BufferSource
+from kafkalog.codec.plain.records import decode_batch
+from kafkalog.codec.plain.scanner import Scanner
 
 __all__ = ["append_metadata", "partition_change", "with_first_value"]
 

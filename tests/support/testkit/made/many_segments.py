@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import kafkalog
-from kafkalog.codec.text import encode_uuid
+from kafkalog.codec.files.text import encode_uuid
 from kafkalog.jobs.restore.events import rebuild_remote_metadata
 from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.reading import mounted

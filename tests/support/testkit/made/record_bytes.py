@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.layout.record_batch import RECORD
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD
+from kafkalog.codec.plain.crc32c import crc32c
 
 Fields = tuple[int, int, int, bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from kafkalog.codec.model import BatchHeader, Codec, RecordBatch
-from kafkalog.codec.scanner import scan
+from kafkalog.codec.plain.scanner import scan
 from testkit.recorded.broker_dirs import brokers
 
 __all__ = ["KINDS", "SIZE", "segment"]

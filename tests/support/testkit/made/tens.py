@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, Record, TimestampType
-from kafkalog.codec.scanner import scan
+from kafkalog.codec.plain.scanner import scan
 
 __all__ = ["AT", "flip", "log_of_tens", "ten"]
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from kafkalog.cli.dump.kcat.serdes import unpack
 from kafkalog.cli.dump.redaction import size_of
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.model import Record
 from kafkalog.words.escapes import text_of
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.common.errors import FormatError, UsageError
 
 __all__ = ["serdes", "unpack"]
 

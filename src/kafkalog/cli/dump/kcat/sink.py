@@ -12,7 +12,7 @@ from kafkalog.cli.dump.kcat.serdes import serdes
 from kafkalog.cli.dump.options import Options
 from kafkalog.cli.dump.redaction import Redaction
 from kafkalog.cli.output import LineWriter
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.model import Record, RecordBatch
 from kafkalog.log import Partition, Segment
 from kafkalog.words.escapes import escape_controls

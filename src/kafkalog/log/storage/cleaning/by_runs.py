@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.columnar.decompressed import OpenedBatches, opened_batches
+from kafkalog.codec.common.buffer_pool import Block
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB
 from kafkalog.codec.compression import compress
 from kafkalog.codec.encode.put_headers import put_headers
-from kafkalog.codec.framing import BATCH_MAGIC
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.limits import DEFAULT_LIMITS, MIB
 from kafkalog.codec.model import (
     BATCH,
     CODEC_MASK,
@@ -34,6 +33,7 @@ from kafkalog.codec.model import (
 )
 from kafkalog.codec.native.functions import gather, kept_records
 from kafkalog.codec.native.tables import HeaderColumn, KeptBatch, RetainedBatch, Table, empty_table
+from kafkalog.codec.rules.framing import BATCH_MAGIC
 from kafkalog.log.storage.cleaned_output import STRETCH, CleanedOutput
 from kafkalog.log.storage.cleaning.batch_retention import BatchRetention
 from kafkalog.log.storage.cleaning.cleaned_transactions import CleanedTransactions

@@ -12,9 +12,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.names import CLEANED, SWAP, FileKind, segment_file
-from kafkalog.codec.thresholds import kernel_is_worth_it
+from kafkalog.codec.native.thresholds import kernel_is_worth_it
 from kafkalog.log.storage.cleaned_output import CleanedOutput
 from kafkalog.log.storage.cleaning.batch_retention import BatchRetention, CleanedCounts
 from kafkalog.log.storage.cleaning.cleanable_log import CleanableLog, Dirty

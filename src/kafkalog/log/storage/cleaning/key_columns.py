@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.columnar.decompressed import OpenedBatches
-from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.buffer_pool import Block
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.native.functions import choose_records, move_keys, put_keys
 from kafkalog.codec.native.tables import ROW_BYTES, KeyMap, RetainedBatch, empty_table
 from kafkalog.log.storage.cleaning.offset_map import FULL, SLOT_BYTES, OffsetMap

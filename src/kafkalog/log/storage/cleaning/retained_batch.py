@@ -8,13 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.compression import compress
 from kafkalog.codec.encode import ProducerState, build_raw_batch, empty_batch
 from kafkalog.codec.encode.records import write_records
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.execution import RawRecord
-from kafkalog.codec.legacy import read_legacy
-from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import (
     BATCH,
     DELETE_HORIZON_FLAG,
@@ -31,9 +29,11 @@ from kafkalog.codec.model import (
     RecordBatch,
     TimestampType,
 )
-from kafkalog.codec.plain import PLAIN
-from kafkalog.codec.records import records_payload
-from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
+from kafkalog.codec.plain.decoding import PLAIN
+from kafkalog.codec.plain.legacy import read_legacy
+from kafkalog.codec.plain.records import records_payload
+from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET
+from kafkalog.codec.rules.execution import RawRecord
 from kafkalog.log.storage.java import IllegalArgumentError, IllegalStateError, int64
 from kafkalog.log.storage.log_file import LogBatch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
+from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET
 from kafkalog.log.storage.segment import LogSegment
 
 __all__ = ["segment_groups"]

@@ -6,8 +6,12 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from kafkalog.codec.errors import FormatError
-from kafkalog.codec.index_files import ABORTED_TRANSACTION_VERSION, encode_producer_snapshot, read_producer_snapshot
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.files.index_files import (
+    ABORTED_TRANSACTION_VERSION,
+    encode_producer_snapshot,
+    read_producer_snapshot,
+)
 from kafkalog.codec.model import AbortedTransaction, ProducerEntry
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.indexes import TransactionIndex

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kafkalog.codec.index_files import ABORTED_TRANSACTION, ABORTED_TRANSACTION_VERSION, each_slot
+from kafkalog.codec.common.source import Source
+from kafkalog.codec.files.index_files import ABORTED_TRANSACTION, ABORTED_TRANSACTION_VERSION, each_slot
 from kafkalog.codec.model import AbortedTransaction
-from kafkalog.codec.source import Source
 
 __all__ = ["listed_aborted"]
 

@@ -12,8 +12,8 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.framing import BATCH_MAGIC
 from kafkalog.codec.model import AnyHeader, BatchHeader, ProducerEntry
+from kafkalog.codec.rules.framing import BATCH_MAGIC
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.listed_producers import ListedProducers

@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
 
+from kafkalog.codec.common.source import Source
 from kafkalog.codec.names import DELETED, FileKind, parse_segment_file, segment_file
-from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
-from kafkalog.codec.source import Source
+from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.java import offset_of
 

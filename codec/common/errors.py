@@ -1,0 +1,194 @@
+"""Exceptions of the library. Bad data under examination is a `Finding`, not an exception (see `findings`)."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from kafkalog.codec.common.advice import Advice, Ask, Sentence, said
+
+if TYPE_CHECKING:
+    from kafkalog.codec.common.findings import Finding
+
+__all__ = [
+    "FormatError",
+    "KafkaLogError",
+    "LimitExceeded",
+    "PortableError",
+    "RecoveryRefused",
+    "ReplicaError",
+    "StorageError",
+    "UnknownName",
+    "UsageError",
+]
+
+
+class PortableError(Exception):
+    """Exception that keeps all its attributes when it is pickled or copied, whatever its constructor requires. Python
+    would call the constructor with the message alone, and a `multiprocessing.Pool` would then wait forever.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[PortableError], arguments: tuple[Any, ...], state: dict[str, Any]) -> PortableError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(state)
+    return error
+
+
+class KafkaLogError(PortableError):
+    """Base class of all exceptions that the library raises on purpose."""
+
+    directories: tuple[str, ...] = ()
+    """log directories that it is about; empty if unknown"""
+
+    @property
+    def sentence(self) -> str:
+        """Message with its advice kept as a value (`Sentence`), or the plain message if it has no advice."""
+        told = self.args[0] if len(self.args) == 1 else None
+        return told if isinstance(told, Sentence) else str(self)
+
+    def concerning(self, *directories: str) -> Self:
+        """Set the log directories that the exception is about, unless they are known; return the exception itself."""
+        self.directories = self.directories or directories
+        return self
+
+    def worded(self, words: Callable[[Advice], str]) -> str:
+        """Return the message, with its advice put into words by `words`."""
+        return str(said(self.sentence, words))
+
+
+class UsageError(KafkaLogError, ValueError):
+    """A mistake of the caller: an option, argument or path that makes no sense."""
+
+
+class UnknownName(UsageError):
+    """A topic, partition, group or broker that the caller named does not exist."""
+
+    findings: tuple[Finding, ...] = ()
+    """why it may exist although it was not found; empty if it certainly does not"""
+
+
+class ReplicaError(UsageError):
+    """A partition is in several directories and `replica` does not choose one of them."""
+
+    def __init__(self, before: str, replica: str, after: str) -> None:
+        super().__init__(Sentence(f"{before} ", Advice("{}", Ask.REPLICA_IS, {"replica": replica}), f" {after}"))
+
+
+class FormatError(KafkaLogError):
+    """Bytes that the caller asked to parse do not have the expected format. `position` counts bytes from the start of
+    `source` (a file name, or None for a buffer). `field` is the path of the field in the declaration. `code` is the
+    finding code that a scan would report for these bytes. `finding` is the finding if damage ended the reading of a
+    log, otherwise None.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        position: int | None = None,
+        field: str | None = None,
+        source: str | None = None,
+        code: str | None = None,
+        finding: Finding | None = None,
+    ) -> None:
+        self.message = message
+        self.finding = finding
+        self.position = position
+        self.field = field
+        self.source = source
+        self.code = code
+        where = "".join(
+            [
+                f"{source}: " if source else "",
+                message,
+                f" (field {field})" if field else "",
+                f" at byte {position}" if position is not None else "",
+            ]
+        )
+        super().__init__(where)
+
+
+class LimitExceeded(FormatError):
+    """A bound of `Limits` was exceeded; `limit` is the name of its field."""
+
+    def __init__(self, message: str, *, limit: str, position: int | None = None, source: str | None = None) -> None:
+        self.limit = limit
+        super().__init__(message, position=position, source=source, code="limit_exceeded")
+
+
+class StorageError(KafkaLogError, OSError):
+    """An I/O error, with `errno`, `strerror` and `filename` of the operating system's error."""
+
+    @classmethod
+    def wrap(cls, error: OSError, doing: str) -> StorageError:
+        """Return a `StorageError` with errno and file of `error`, and a message that begins with `doing`, the action
+        that failed.
+        """
+        wrapped = cls(error.errno, f"{doing}: {error.strerror or error}", error.filename)
+        wrapped.__cause__ = error
+        return wrapped
+
+    @classmethod
+    def became_shorter(cls, position: int, path: str | None = None) -> StorageError:
+        """Return the error for a file that now ends at `position`, although it was longer when it was listed."""
+        what = f"the file became shorter while it was read, at byte {position}"
+        return cls(errno.ESTALE, what) if path is None else cls(errno.ESTALE, what, path)
+
+    def __str__(self) -> str:
+        """File name and message, without the error number."""
+        if not self.strerror:
+            return super().__str__()
+        return self.strerror if self.filename is None else f"{self.filename}: {self.strerror}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        arguments = OSError.__reduce__(self)[1]  # those of the operating system are not in `args`
+        return _restored, (type(self), arguments, self.__dict__)
+
+
+class RecoveryRefused(KafkaLogError):
+    """A recovery was refused and nothing was changed. The message says why; its advice says what would allow it.
+    `report` is the `ResultJson` of a recovery that had a plan, otherwise None. `is_unreadable` is True if something
+    could also not be read, which is worse than the refusal.
+    """
+
+    is_unreadable = False
+    each: tuple[RecoveryRefused, ...] = ()
+    """one error for each refused directory, if several were refused"""
+    reports: tuple[Any, ...] = ()
+    """reports of all directories for which there is a plan, if several were given"""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str = "refused",
+        report: Any = None,
+        advice: Sequence[Advice] = (),
+    ) -> None:
+        self.message = message
+        self.reason = reason
+        self.report = report
+        self.advice = tuple(advice)
+        super().__init__(Sentence.joined("; ", [message, *map(Sentence, advice)]))
+
+    def about(self, directory: str) -> RecoveryRefused:
+        """Return this error with the log directory named, unless the message already names it."""
+        message = self.message if directory in str(self) else Sentence(f"{directory}: ", self.message)
+        named = RecoveryRefused(message, reason=self.reason, report=self.report, advice=self.advice)
+        named.is_unreadable, named.directories = self.is_unreadable, (directory,)
+        return named
+
+    @classmethod
+    def of_several(cls, each: Sequence[RecoveryRefused]) -> RecoveryRefused:
+        """Return one error for all refused directories; the only one unchanged if there is just one."""
+        if len(each) == 1:
+            return each[0]
+        sentences = [refusal.sentence for refusal in each]
+        refused = cls(Sentence.joined("; ", sentences), reason=each[0].reason, report=each[0].report)
+        refused.is_unreadable, refused.each = any(refusal.is_unreadable for refusal in each), tuple(each)
+        return refused

@@ -1,0 +1,61 @@
+"""Errors about names that do not exist, with the name that was probably meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafkalog.codec.common.errors import UnknownName
+
+__all__ = ["nearest", "not_known", "quoted", "unknown", "unknown_number"]
+
+_LONGEST_COMPARED = 300
+"""in characters; Kafka's topics have at most 249"""
+_MOST_COMPARED = 20_000
+_LONGEST_SHOWN = 120
+_MOST_LISTED = 20
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name most similar to `name`, or most similar apart from case; None if none is similar."""
+    if len(name) > _LONGEST_COMPARED:
+        return None
+    from difflib import get_close_matches
+
+    names = [each for each in sorted(set(known))[:_MOST_COMPARED] if len(each) <= _LONGEST_COMPARED]
+    matches = get_close_matches(name, names, n=1)
+    if matches:
+        return matches[0]
+    folded = {each.casefold(): each for each in names}
+    matches = get_close_matches(name.casefold(), folded, n=1)
+    return folded[matches[0]] if matches else None
+
+
+def quoted(name: str) -> str:
+    """Return a name in quotes for a sentence, truncated if it is very long."""
+    return f"'{name}'" if len(name) <= _LONGEST_SHOWN else f"'{name[:_LONGEST_SHOWN]}…'"
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
+    """Return the error for a name that is not among the known ones: `there is no topic 'ordes'; did you mean
+    'orders'?`.
+    """
+    return UnknownName(f"there is no {kind} {quoted(name)}{_hint(name, known)}")
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    like = nearest(name, known)
+    return "" if like is None else f"; did you mean {quoted(like)}?"
+
+
+def not_known(kind: str, name: str, why: str, known: Iterable[str] = ()) -> UnknownName:
+    """Return the error for a name that was not found where it was looked up: `nothing is known of group 'g': …`."""
+    return UnknownName(f"nothing is known of {kind} {quoted(name)}: {why}{_hint(name, known)}")
+
+
+def unknown_number(kind: str, number: int, known: Iterable[int]) -> UnknownName:
+    """Return the error for a number that is not among the known ones: `there is no broker 9; there are 1, 2, 3`."""
+    existing = sorted(set(known))
+    if not existing:
+        return UnknownName(f"there is no {kind} {number}")
+    listed = ", ".join(map(str, existing[:_MOST_LISTED])) + (", …" if len(existing) > _MOST_LISTED else "")
+    return UnknownName(f"there is no {kind} {number}; there {'is' if len(existing) == 1 else 'are'} {listed}")

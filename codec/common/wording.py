@@ -1,0 +1,40 @@
+"""Numbers and times in sentences."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from kafkalog.codec.common.sentinels import NO_TIMESTAMP
+
+__all__ = ["NEWER", "counted", "moment_text", "plural"]
+
+NEWER = "newer than this program"
+"""Text about something that is damaged, or from a later version of Kafka."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun: `1 record`, `2 records`, `0 sound batches`, `3 log directories`."""
+    return f"{count} {plural(count, noun)}"
+
+
+def plural(count: int, noun: str) -> str:
+    """Return the singular or plural of `noun` for `count`."""
+    if count == 1:
+        return noun
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}{'es' if noun.endswith(('ch', 's', 'x')) else 's'}"
+
+
+def moment_text(milliseconds: int) -> str:
+    """Return date and time in UTC to the second. Return "none" for -1, Kafka's "no timestamp", and the number itself if
+    it is beyond the calendar.
+    """
+    if milliseconds == NO_TIMESTAMP:
+        return "none"
+    try:
+        return (_EPOCH + timedelta(milliseconds=milliseconds)).strftime("%Y-%m-%d %H:%M:%SZ")
+    except OverflowError:
+        return str(milliseconds)

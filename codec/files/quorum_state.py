@@ -1,0 +1,99 @@
+"""`quorum-state`: one JSON line with a KRaft node's election state (`FileQuorumStateStore`)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from construct import Construct
+from msgspec import Struct
+
+from kafkalog.codec.common.errors import FormatError, LimitExceeded, UsageError
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.derive import fields_of, names_of
+from kafkalog.codec.files.text import decode_uuid
+from kafkalog.codec.layout.text_files import QUORUM_STATE_V0, QUORUM_STATE_V1
+from kafkalog.codec.layout.text_values import Decimal, UuidText, VoterIds
+
+__all__ = ["QuorumState", "decode_quorum_state", "encode_quorum_state"]
+
+NO_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAA"
+NO_NODE = -1
+_LAYOUTS = {0: QUORUM_STATE_V0, 1: QUORUM_STATE_V1}
+_VOTER = "voterId"
+
+
+class QuorumState(Struct, frozen=True):
+    """Election state. `current_voters`, `cluster_id` and `applied_offset` are in version 0 only, the directory in
+    version 1 only.
+    """
+
+    data_version: int
+    leader_id: int
+    leader_epoch: int
+    voted_id: int = NO_NODE
+    voted_directory_id: str = NO_DIRECTORY
+    current_voters: tuple[int, ...] = ()
+    cluster_id: str = ""
+    applied_offset: int = 0
+
+
+def _value(leaf: Construct, value: Any) -> Any:
+    """Return the value of a declared field. Raises `ValueError`, `TypeError`, `KeyError` or `FormatError` if it is of
+    another type.
+    """
+    if isinstance(leaf, Decimal):
+        leaf.text_for(value)
+        return value
+    if isinstance(leaf, VoterIds):
+        if not isinstance(value, list):
+            raise TypeError
+        return tuple(_value(Decimal(32), voter[_VOTER]) for voter in value)
+    if not isinstance(value, str):
+        raise TypeError
+    if isinstance(leaf, UuidText):
+        decode_uuid(value)
+    return value
+
+
+def decode_quorum_state(data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS) -> QuorumState:
+    """Decode a `quorum-state` of version 0 or 1. Raises `FormatError`, or `LimitExceeded` if it is larger than
+    `limits.checkpoint_bytes`.
+    """
+    if len(data) > limits.checkpoint_bytes:
+        raise LimitExceeded("a quorum-state is too large", limit="checkpoint_bytes", source=source)
+    try:
+        members = json.loads(data)
+        version = members["data_version"]
+        layout = _LAYOUTS[version]
+        values = {name: _value(leaf, members[name]) for name, _doc, leaf in fields_of(layout)}
+    except (ValueError, KeyError, TypeError, RecursionError, FormatError):
+        raise FormatError("a quorum-state cannot be read", source=source, code="checkpoint_invalid") from None
+    return QuorumState(
+        data_version=values["data_version"],
+        leader_id=values["leaderId"],
+        leader_epoch=values["leaderEpoch"],
+        voted_id=values["votedId"],
+        voted_directory_id=values.get("votedDirectoryId", NO_DIRECTORY),
+        current_voters=values.get("currentVoters", ()),
+        cluster_id=values.get("clusterId", ""),
+        applied_offset=values.get("appliedOffset", 0),
+    )
+
+
+def encode_quorum_state(state: QuorumState) -> bytes:
+    """Encode a `quorum-state`, without a final newline. Raises `UsageError` for an unknown version."""
+    if state.data_version not in _LAYOUTS:
+        raise UsageError(f"quorum-state version {state.data_version}")
+    values = {
+        "clusterId": state.cluster_id,
+        "leaderId": state.leader_id,
+        "leaderEpoch": state.leader_epoch,
+        "votedId": state.voted_id,
+        "votedDirectoryId": state.voted_directory_id,
+        "appliedOffset": state.applied_offset,
+        "currentVoters": [{_VOTER: voter} for voter in state.current_voters],
+        "data_version": state.data_version,
+    }
+    chosen = {name: values[name] for name in names_of(_LAYOUTS[state.data_version])}
+    return json.dumps(chosen, separators=(",", ":"), ensure_ascii=False).encode()

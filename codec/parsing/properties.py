@@ -1,0 +1,120 @@
+"""Java properties, the format of `meta.properties`: decoded and encoded as `java.util.Properties` does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from kafkalog.codec.common.errors import FormatError
+
+__all__ = ["decode_properties", "encode_properties", "parse_properties", "property_line"]
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_BLANK = " \t\f"
+_READ = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_WRITTEN = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f", "=": "\\=", ":": "\\:", "#": "\\#",
+            "!": "\\!"}  # fmt: skip
+_HEX = re.compile(r"[0-9a-fA-F]{4}")
+
+
+def _continues(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Yield lines without comments and empty lines. A line that ends in an odd number of backslashes continues in the
+    next.
+    """
+    held: list[str] = []
+    for natural in _LINE_END.split(text):
+        line = natural.lstrip(_BLANK)
+        if not held and (not line or line[0] in "#!"):
+            continue
+        if _continues(line):
+            held.append(line[:-1])
+            continue
+        yield "".join([*held, line])
+        held = []
+    if held:
+        yield "".join(held)
+
+
+def _unescape(text: str) -> str:
+    out: list[str] = []
+    position = 0
+    while position < len(text):
+        character = text[position]
+        position += 1
+        if character == "\\" and position < len(text):
+            character = text[position]
+            position += 1
+            if character == "u":
+                digits = _HEX.match(text, position)
+                if digits is None:
+                    raise FormatError("a \\u without four digits", code="meta_properties_invalid")
+                character = chr(int(digits.group(), 16))
+                position = digits.end()
+            else:
+                character = _READ.get(character, character)
+        out.append(character)
+    return "".join(out)
+
+
+def _key_end(line: str) -> int:
+    position = 0
+    while position < len(line) and line[position] not in "=:" + _BLANK:
+        position += 2 if line[position] == "\\" else 1
+    return min(position, len(line))
+
+
+def decode_properties(data: bytes) -> dict[str, str]:
+    """Decode ISO-8859-1 bytes to names and values in file order. The last value of a repeated name counts. Raises
+    `FormatError` for a broken escape.
+    """
+    return parse_properties(data.decode("latin-1"))
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Return names and values of decoded text, in file order. The last value of a repeated name counts. Raises
+    `FormatError` for a broken escape.
+    """
+    properties: dict[str, str] = {}
+    for line in _logical_lines(text):
+        end = _key_end(line)
+        value = line[end:].lstrip(_BLANK)
+        if value[:1] in ("=", ":"):
+            value = value[1:].lstrip(_BLANK)
+        properties[_unescape(line[:end])] = _unescape(value)
+    return properties
+
+
+def _escape(text: str, every_space: bool) -> str:
+    out: list[str] = []
+    for number, character in enumerate(text):
+        if character == " ":
+            out.append("\\ " if every_space or number == 0 else " ")
+        elif character in _WRITTEN:
+            out.append(_WRITTEN[character])
+        elif " " < character < "\x7f":
+            out.append(character)
+        else:
+            units = character.encode("utf-16-be", "surrogatepass").hex().upper()
+            out += [f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4)]
+    return "".join(out)
+
+
+def encode_properties(properties: Mapping[str, str], comments: Sequence[str] = ()) -> bytes:
+    """Encode comment lines (given without `#`), then one line for each property, in their order."""
+    lines = [f"#{comment}" for comment in comments]
+    lines += [f"{_escape(name, True)}={_escape(value, False)}" for name, value in properties.items()]
+    return "".join(f"{line}\n" for line in lines).encode("latin-1", "replace")
+
+
+def property_line(name: str, value: str) -> str:
+    """Return a property as a line for people, with escapes only for characters that a reader would misunderstand."""
+    kept = {"=", ":", "#", "!"}
+    parts = [
+        each if each in kept or (each == " " and number) else _escape(each, every_space=True)
+        for number, each in enumerate(value)
+    ]
+    return f"{name}={''.join(parts)}"

@@ -1,0 +1,198 @@
+"""Decode the records of a batch as a consumer gets them, or find the first reason why they cannot be decoded. The rules
+are those of `DefaultRecordBatch` (v2) and `AbstractLegacyRecordBatch` (v0, v1). A broker's recovery never looks inside:
+a batch with a valid checksum may still hold records that cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity, outline_of
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.compression import decompress
+from kafkalog.codec.compression._errors import too_large
+from kafkalog.codec.model import (
+    BATCH,
+    NO_SEQUENCE,
+    BatchHeader,
+    Codec,
+    Header,
+    Record,
+    RecordBatch,
+    TimestampType,
+    increment_sequence,
+    record_of,
+    to_int64,
+)
+from kafkalog.codec.plain.decoding import PLAIN
+from kafkalog.codec.plain.legacy import read_legacy
+from kafkalog.codec.rules.execution import Execution, RawRecord, RecordFault
+
+__all__ = [
+    "DecodedBatch",
+    "decode_batch",
+    "decode_payload",
+    "iter_records",
+    "open_payload",
+    "record_finding",
+    "records_of",
+    "records_payload",
+    "stored_records",
+]
+
+_INT64 = 2**63
+
+
+class DecodedBatch(Struct, frozen=True):
+    """Records before the first fault, and the fault; `finding` is None if all were decoded. In a compressed batch the
+    finding's position is the start of the batch, and its detail has the position in the decompressed bytes.
+    """
+
+    records: tuple[Record, ...]
+    finding: Finding | None = None
+
+
+def records_payload(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> bytes | memoryview:
+    """Return the record bytes of a v2 batch, decompressed. Raises `FormatError` if they cannot be decompressed or
+    exceed `limits.decompressed_batch_bytes`.
+    """
+    if batch.header.codec == Codec.NONE:
+        if len(batch.data) - BATCH.size > limits.decompressed_batch_bytes:
+            raise too_large("none", limits, len(batch.data) - BATCH.size)
+        return batch.payload
+    return decompress(batch.header.codec, batch.payload, limits)
+
+
+def decode_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN) -> DecodedBatch:
+    """Decode all records of a batch, control records included. Bad data never raises: records before the first fault
+    are returned with a finding.
+
+    * `batch`: from `scan` or a reader
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    * `execution`: what decodes records; the results do not depend on it
+    """
+    if not isinstance(batch.header, BatchHeader):
+        return DecodedBatch(*read_legacy(batch, limits, execution))
+    raw, finding = stored_records(batch, batch.header, limits=limits, execution=execution)
+    return DecodedBatch(tuple(records_of(batch.header, raw)), finding)
+
+
+def stored_records(
+    batch: RecordBatch, header: BatchHeader, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN
+) -> tuple[Sequence[RawRecord], Finding | None]:
+    """Decode the records of a v2 batch as they are stored: with deltas instead of offsets and times. Also return the
+    finding about the first fault, or None. `header` is used instead of the batch's own.
+    """
+    payload, unreadable = open_payload(batch, limits)
+    if unreadable is not None or payload is None:
+        return (), unreadable
+    return _stored(batch, header, payload, limits, execution)
+
+
+def _stored(
+    batch: RecordBatch, header: BatchHeader, payload: bytes | memoryview, limits: Limits, execution: Execution
+) -> tuple[Sequence[RawRecord], Finding | None]:
+    raw, problem = execution.records(payload, header.records_count, limits)
+    return raw, None if problem is None else record_finding(batch, len(raw), problem)
+
+
+def decode_payload(
+    batch: RecordBatch, payload: bytes | memoryview, limits: Limits, execution: Execution
+) -> DecodedBatch:
+    """Decode the record bytes that `open_payload` returned for a v2 batch. Raises `TypeError` for a batch of another
+    magic.
+    """
+    header = batch.header
+    if not isinstance(header, BatchHeader):
+        raise TypeError("a v2 batch is needed")
+    raw, finding = _stored(batch, header, payload, limits, execution)
+    return DecodedBatch(tuple(records_of(header, raw)), finding)
+
+
+def open_payload(batch: RecordBatch, limits: Limits) -> tuple[bytes | memoryview | None, Finding | None]:
+    """Return the decompressed record bytes of a v2 batch, and a finding. The bytes are None if the batch holds no
+    records, or if they cannot be decompressed, which the finding then explains.
+    """
+    header = batch.header
+    count = header.records_count if isinstance(header, BatchHeader) else -1
+
+    def fault(code: FindingCode, detail: str) -> tuple[None, Finding]:
+        return None, _inside(batch, code, batch.position, detail)
+
+    if count == 0:
+        return None, None
+    if count < 0:
+        return fault(FindingCode.RECORDS_COUNT_INVALID, f"{count} records")
+    if count > limits.records_per_batch:
+        return fault(
+            FindingCode.LIMIT_EXCEEDED,
+            f"{count} records, more than the {limits.records_per_batch} of records_per_batch: in Python "
+            f"limits=Limits(records_per_batch={count}) reads them",
+        )
+    try:
+        return records_payload(batch, limits), None
+    except FormatError as error:
+        return fault(FindingCode(error.code or FindingCode.DECOMPRESSION_FAILED), error.message)
+
+
+def record_finding(batch: RecordBatch, done: int, problem: RecordFault) -> Finding:
+    """Return the finding about the fault after the first `done` records of a v2 batch."""
+    count = batch.header.records_count if isinstance(batch.header, BatchHeader) else 0
+    if batch.header.codec == Codec.NONE:
+        position = batch.position + BATCH.size + problem.position
+        detail = f"record {done} of {count}"
+    else:
+        position = batch.position
+        detail = f"record {done} of {count}, byte {problem.position} of the decompressed records"
+    return _inside(batch, problem.code, position, detail)
+
+
+def _inside(batch: RecordBatch, code: FindingCode, position: int, detail: str) -> Finding:
+    header = batch.header
+    first, last, outline = header.first_offset, header.last_offset, outline_of(header)
+    return Finding(code, Severity.ERROR, position, first, detail, last_offset=last, batch=outline)
+
+
+def _headers(stored: tuple[tuple[bytes, bytes | None], ...]) -> tuple[Header, ...]:
+    return tuple([Header(key.decode("utf-8", "surrogateescape"), value) for key, value in stored])
+
+
+def records_of(header: BatchHeader, raw: Sequence[RawRecord]) -> Iterator[Record]:
+    """Convert stored records of a v2 batch to those that a consumer gets."""
+    kind = header.timestamp_type
+    base_offset, base_timestamp, base_sequence = header.base_offset, header.base_timestamp, header.base_sequence
+    append_time = header.max_timestamp if kind is TimestampType.LOG_APPEND_TIME else None
+    epoch = header.partition_leader_epoch
+    for _attributes, timestamp_delta, offset_delta, key, value, headers in raw:
+        offset, moment = base_offset + offset_delta, base_timestamp + timestamp_delta
+        if not (-_INT64 <= offset < _INT64 and -_INT64 <= moment < _INT64):
+            offset, moment = to_int64(offset), to_int64(moment)
+        yield record_of(
+            offset,
+            moment if append_time is None else append_time,
+            kind,
+            key,
+            value,
+            _headers(headers) if headers else (),
+            NO_SEQUENCE if base_sequence < 0 else increment_sequence(base_sequence, offset_delta),
+            epoch,
+        )
+
+
+def iter_records(
+    batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN
+) -> tuple[Record, ...]:
+    """Decode all records of a batch, control records included. Raises `FormatError` if one cannot be decoded.
+
+    * `batch`: from `scan` or a reader
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    * `execution`: what decodes records; the results do not depend on it
+    """
+    decoded = decode_batch(batch, limits=limits, execution=execution)
+    if decoded.finding is not None:
+        finding = decoded.finding
+        raise FormatError(finding.detail, position=finding.position, code=finding.code)
+    return decoded.records

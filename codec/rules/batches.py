@@ -1,0 +1,254 @@
+"""Rules about batches that a valid checksum does not prove. Base offset, length, leader epoch and magic of a v2 batch
+lie outside its checksum, so "the last valid CRC" is weaker than "the last valid batch". Plain and compiled scans apply
+these rules; no violation ends a scan. `headers.continuity` applies them to many batches at a time.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from kafkalog.codec.common.finding_codes import Trait, codes_with
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.wording import NEWER
+from kafkalog.codec.compression.specs import LAST_CODECS
+from kafkalog.codec.model import (
+    LAST_CODEC,
+    NO_PARTITION_LEADER_EPOCH,
+    AnyHeader,
+    BatchHeader,
+    RecordBatch,
+)
+
+__all__ = [
+    "LAST_LEGACY_CODEC", "MAGICS", "MAX_RELATIVE_OFFSET", "NO_OFFSET_LIMIT", "Continuity", "Verdict", "ends_reading",
+    "gap", "highest_offset", "is_displaced", "out_of_place",
+]  # fmt: skip
+
+MAX_RELATIVE_OFFSET = 2**31 - 1
+"""Highest distance of an offset from its segment's base: indexes store it as int32."""
+NO_OFFSET_LIMIT = 2**63 - 1
+"""Offset that no record can have: the bound if there is no later segment."""
+MAGICS = frozenset({0, 1, 2})
+LAST_LEGACY_CODEC = LAST_CODECS[1]
+"""Highest compression id of magic 0 and 1 that a consumer can decompress."""
+_INFORMATION = codes_with(Trait.NORMAL)
+"""Codes of findings that also appear in a log without a fault."""
+
+
+def unknown_magic(magic: int) -> str:
+    """Return the detail of a finding about a magic above 2. It may be a damaged byte or a later format."""
+    return f"magic {magic}: a damaged byte, or a format that is {NEWER}, which knows 0 to 2"
+
+
+def ends_reading(header: AnyHeader, base_offset: int) -> bool:
+    """Whether consumers cannot read past a batch of the segment with this base offset, although its checksum is valid:
+    its magic is unknown, or its last offset is too high for the segment's indexes.
+    """
+    return header.magic not in MAGICS or header.last_offset - base_offset > MAX_RELATIVE_OFFSET
+
+
+def out_of_place(magic: int, first: int, last: int, base_offset: int) -> tuple[FindingCode, str] | None:
+    """Return the code and detail that show why a batch with offsets `first` to `last` (inclusive) cannot be in the
+    segment with this base offset; None if it can.
+    """
+    if magic not in MAGICS:
+        return FindingCode.MAGIC_UNKNOWN, unknown_magic(magic)
+    if last < first or first < 0:
+        return FindingCode.LAST_OFFSET_DELTA_INVALID, f"offsets {first} to {last}"
+    if last < base_offset:
+        return FindingCode.OFFSET_BELOW_SEGMENT, f"offset {last} in a segment that begins at {base_offset}"
+    if last >= NO_OFFSET_LIMIT:
+        return FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {last} in a segment that begins at {base_offset}"
+    return None
+
+
+def _wrong_with(header: AnyHeader) -> list[tuple[FindingCode, str]]:
+    """Return code and detail of everything that one header shows to be wrong without its neighbors."""
+    problems = []
+    magic, codec = header.magic, header.codec
+    if magic not in MAGICS:
+        problems.append((FindingCode.MAGIC_UNKNOWN, unknown_magic(magic)))
+    if codec > (LAST_CODEC if magic >= 2 else LAST_LEGACY_CODEC):
+        problems.append((FindingCode.CODEC_UNKNOWN, f"compression id {codec} in magic {magic}"))
+    if isinstance(header, BatchHeader):
+        delta, count = header.last_offset_delta, header.records_count
+        if delta < 0:
+            problems.append((FindingCode.LAST_OFFSET_DELTA_INVALID, f"last offset delta {delta}"))
+        if count < 0 or count > delta + 1 >= 1:
+            problems.append((FindingCode.RECORDS_COUNT_INVALID, f"{count} records"))
+    return problems
+
+
+class Verdict(enum.Enum):
+    """How readers treat a batch whose size and checksum are right."""
+
+    KEEP = "keep"
+    REPEATS = "repeats"
+    """its last offset is below the expected one, so it is skipped"""
+    DISPLACED = "displaced"
+    """its base offset, which no checksum covers, was changed after it was written; its records are sound"""
+    STOP = "stop"
+    """no consumer reads past it"""
+
+
+def is_displaced(first: Any, delta: Any, expected: Any, following: Any) -> Any:
+    """Whether a batch has a wrong base offset: it does not begin at `expected`, but the next batch begins right after
+    the offsets that it would have there. Works on numbers and on columns of them. Compaction leaves gaps, but later
+    offsets do not fill them. The copy of a batch that is there twice is followed by an offset that continues from the
+    original.
+    """
+    return (first != expected) & (delta >= 0) & (following == expected + delta + 1)
+
+
+def gap(before: int, first: int) -> tuple[FindingCode, str]:
+    """Return code and detail of the finding for missing offsets between `before` and `first` (both exclusive)."""
+    return FindingCode.OFFSET_GAP, f"offsets {before + 1} to {first - 1} are not there"
+
+
+def highest_offset(base_offset: int, next_segment: int | None) -> int:
+    """Return the highest offset that a batch of this segment can have: the indexes bound it, and the base offset of the
+    next segment if that is known.
+    """
+    most = base_offset + MAX_RELATIVE_OFFSET
+    return most if next_segment is None else min(most, next_segment - 1)
+
+
+def _offsets_taken(header: AnyHeader) -> int | None:
+    """Number of offsets that a batch covers; None for a wrapper, whose first offset is inside it."""
+    if isinstance(header, BatchHeader):
+        return header.last_offset_delta + 1
+    return None if header.codec else 1
+
+
+class Continuity:
+    """State of a scan for the rules about order: the expected next offset and the highest leader epoch so far. Pass it
+    the segment's batches in order. The expected offset is one more than the highest so far; at first it is the
+    segment's base offset. It is None at the start of a scan elsewhere and after damage: the next batch is then accepted
+    with any offset.
+    """
+
+    def __init__(
+        self, base_offset: int | None = None, *, next_segment: int | None = None, begins: bool = True,
+        expected: int | None = None,
+    ) -> None:  # fmt: skip
+        self.base_offset = base_offset
+        """base offset of the segment; None if unknown"""
+        self.next_segment = next_segment
+        """base offset of the next segment; None if there is none"""
+        self.last_offset = None if expected is None else expected - 1
+        """last offset of the previous batch; None if unknown"""
+        self.leader_epoch = NO_PARTITION_LEADER_EPOCH
+        """highest leader epoch so far; -1 before the first"""
+        self.expected = base_offset if begins and expected is None else expected
+        """offset that should come next; None if any is accepted"""
+        self.behind: int | None = None
+        """base offset of the header after the next batch, if the scan already has it; otherwise None"""
+        self.verdict = Verdict.KEEP
+        """verdict about the last batch that was checked"""
+
+    def goes_on(self) -> None:
+        """Accept any offset and epoch next: there was damage before it."""
+        self.last_offset = self.expected = None
+        self.leader_epoch = NO_PARTITION_LEADER_EPOCH
+
+    def took(self, last_offset: int) -> None:
+        """Record that sound batches up to `last_offset` (inclusive) were read."""
+        self.last_offset = last_offset
+        self.expected = last_offset + 1
+
+    def is_next(self, header: AnyHeader) -> bool:
+        """Whether a batch begins at the expected offset, or any is accepted. Then the headers after it need not be
+        read.
+        """
+        return self.expected is None or header.first_offset == self.expected
+
+    def judge(self, header: AnyHeader, following: int | None, second: int | None = None) -> Verdict:
+        """Return the verdict about the next batch. `following` and `second` are the base offsets of the two headers
+        after it, or None if unknown. Changes nothing.
+        """
+        last, expected = header.last_offset, self.expected
+        if header.magic not in MAGICS or (self.base_offset is not None and ends_reading(header, self.base_offset)):
+            return Verdict.STOP
+        if expected is None:
+            return Verdict.KEEP
+        taken = _offsets_taken(header)
+        if taken is not None and header.first_offset != expected:
+            if self.is_between(header, following):
+                return Verdict.DISPLACED
+            has_room = self.may_hide(header, following) and following is not None and expected + taken <= following
+            if has_room and second is not None and following is not None and following < second <= last:
+                return Verdict.DISPLACED
+            reaches_over = self.next_segment is not None and last >= self.next_segment
+            if reaches_over and header.first_offset > expected and taken > 0:
+                return Verdict.DISPLACED
+        return Verdict.REPEATS if last < expected else Verdict.KEEP
+
+    def is_between(self, header: AnyHeader, following: int | None) -> bool:
+        """Whether a batch does not begin at the expected offset, but the next one begins right after where this one
+        would then end. False if one of these offsets is unknown.
+        """
+        taken, expected = _offsets_taken(header), self.expected
+        if taken is None or expected is None or following is None:
+            return False
+        return bool(is_displaced(header.first_offset, taken - 1, expected, following))
+
+    def check(self, batch: RecordBatch, following: int | None = None, second: int | None = None) -> list[Finding]:
+        """Return the findings about the next batch, set `verdict`, and advance the expected offset. `following` and
+        `second` are the base offsets of the two headers after it, or None if unknown.
+        """
+        header, position = batch.header, batch.position
+        first, last = header.first_offset, header.last_offset
+        self.verdict = self.judge(header, following, second)
+        findings = [Finding(code, Severity.ERROR, position, last, detail) for code, detail in _wrong_with(header)]
+        if self.verdict is Verdict.DISPLACED:
+            return [*findings, self._displaced(header, position, following)]
+        for code, detail in self._against_others(header, first, last):
+            severity = Severity.INFO if code in _INFORMATION else Severity.ERROR
+            findings.append(Finding(code, severity, position, first, detail))
+        if self.verdict is Verdict.KEEP and self.may_hide(header, following):
+            detail = f"offset {first} where {self.expected} should come, and {following} follows: no consumer gets what"
+            detail += f" comes after it and lies below {first}; no checksum covers its base offset, which may be wrong"
+            findings.append(Finding(FindingCode.OFFSET_DISPLACED, Severity.WARNING, position, first, detail))
+        self.leader_epoch = max(self.leader_epoch, header.partition_leader_epoch)
+        self.last_offset = last
+        self.expected = last + 1 if self.expected is None else max(self.expected, last + 1)
+        return findings
+
+    def may_hide(self, header: AnyHeader, following: int | None) -> bool:
+        """Whether the offset after this batch falls into the gap before it: the two are swapped, or one base offset is
+        wrong. A consumer drops records below its next offset (`CompletedFetch`), so it would not get the records of the
+        following batch. One header does not decide which it is. If a second one comes after the first and is still not
+        above this batch, this batch's offset is wrong.
+        """
+        return self.expected is not None and following is not None and self.expected <= following < header.first_offset
+
+    def _against_others(self, header: AnyHeader, first: int, last: int) -> list[tuple[FindingCode, str]]:
+        """Return code and detail of everything that does not fit the segment or the batches before."""
+        problems = []
+        base, before, epoch = self.base_offset, self.last_offset, header.partition_leader_epoch
+        if base is not None and first < base:
+            problems.append((FindingCode.OFFSET_BELOW_SEGMENT, f"offset {first} in a segment that begins at {base}"))
+        if base is not None and last - base > MAX_RELATIVE_OFFSET:
+            problems.append((FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {last} in a segment that begins at {base}"))
+        if self.next_segment is not None and last >= self.next_segment:
+            detail = f"offset {last}, but the next segment begins at {self.next_segment}"
+            problems.append((FindingCode.SEGMENT_OVERLAP, detail))
+        if before is not None and first <= before:
+            problems.append((FindingCode.OFFSET_NOT_INCREASING, f"offset {first} after {before}"))
+        elif before is not None and first != before + 1 and isinstance(header, BatchHeader):
+            problems.append(gap(before, first))
+        if NO_PARTITION_LEADER_EPOCH != epoch < self.leader_epoch:
+            detail = f"leader epoch {epoch} after {self.leader_epoch}"
+            problems.append((FindingCode.LEADER_EPOCH_DECREASES, detail))
+        return problems
+
+    def _displaced(self, header: AnyHeader, position: int, following: int | None) -> Finding:
+        expected = self.expected or 0
+        detail = f"offset {header.first_offset} where {expected} should come"
+        if following == expected + (_offsets_taken(header) or 0) or self.may_hide(header, following):
+            detail += f", and {following} follows: its base offset, which no checksum covers, is wrong"
+        else:
+            detail += f", beyond the next segment, which begins at {self.next_segment}"
+        self.took(expected + (_offsets_taken(header) or 0) - 1)
+        return Finding.of(FindingCode.OFFSET_DISPLACED, position, expected, detail)

@@ -1,0 +1,52 @@
+"""Sizes and positions that a scan of a log needs first (`Records`, `FileLogInputStream`). Every entry of every magic
+begins with an offset and the number of bytes after these two fields, and has its magic at the same position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkalog.codec.common.errors import StorageError
+from kafkalog.codec.common.source import Source
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD, MESSAGE_V0, MESSAGE_V1
+from kafkalog.codec.rules.record_shape import CONTENT, CONTENT_LENGTH
+
+__all__ = [
+    "BATCH_CRC_START", "BATCH_MAGIC", "LEGACY_CRC_START", "MAGIC_END", "MAGIC_POSITION", "SMALLEST_MESSAGE",
+    "entry_size", "first_batch_bytes", "header_bytes",
+]  # fmt: skip
+
+BATCH_MAGIC = 2
+"""Magic of record batches; lower ones are those of messages."""
+MAGIC_POSITION = BATCH.position("magic")
+MAGIC_END = BATCH.end("magic")
+"""Position after the magic. A header is examined only if more bytes than this are left."""
+BATCH_CRC_START = BATCH.end("crc")
+LEGACY_CRC_START = MESSAGE_V0.end("crc")
+SMALLEST_MESSAGE = MESSAGE_V0.size - LOG_OVERHEAD.size + len(CONTENT) * CONTENT_LENGTH.size
+"""Bytes after the size field of the smallest v0 message: its header and two lengths."""
+
+_SIZE = LOG_OVERHEAD.reader("size")
+
+
+def entry_size(buffer: bytes | memoryview, position: int) -> int:
+    """Return the size in bytes that the entry at `position` claims, which may be any number. Its first 12 bytes must be
+    in the buffer.
+    """
+    return _SIZE(buffer, position) + LOG_OVERHEAD.size
+
+
+def header_bytes(magic: int) -> int:
+    """Return the size of an entry's header in bytes. A magic above 1 is treated as that of record batches."""
+    return {0: MESSAGE_V0.size, 1: MESSAGE_V1.size}.get(magic, BATCH.size)
+
+
+def first_batch_bytes(open_log: Callable[[], Source]) -> int:
+    """Return the size in bytes that a log's first batch claims; at least that of a header, which is also the result if
+    the log cannot be read.
+    """
+    try:
+        head = open_log().read(0, LOG_OVERHEAD.size)
+    except StorageError:
+        return BATCH.size
+    return max(entry_size(head, 0) if len(head) == LOG_OVERHEAD.size else 0, BATCH.size)
