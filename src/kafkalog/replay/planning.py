@@ -168,7 +168,10 @@ def plan_replay(request: Replay | PathLike, *paths: PathLike, jobs: int = 1) -> 
         topics=tuple(planned),
         commits=commits.committed if commits is not None else (),
         damaged=tuple({finding.file: finding for finding in reversed(damaged)}.values()),
-        findings=(*inventory.all_unreadable, *coordinator.findings, *(commits.findings if commits is not None else ())),
+        findings=(
+            *options.select.of_unreadable(inventory.all_unreadable), *coordinator.findings,
+            *(commits.findings if commits is not None else ()),
+        ),
         problem=cluster.problem,
     )
 

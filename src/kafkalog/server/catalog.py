@@ -82,7 +82,7 @@ class Catalog:
         self._logs: dict[tuple[str, int], ServedLog] = {}
         self._complaint = ""
         inventory = settled(*self._paths, tolerant=True, limits=limits)
-        self.findings = list(inventory.all_unreadable)
+        self.findings = chosen.of_unreadable(inventory.all_unreadable)
         for finding in inventory.findings:
             if finding.code is FindingCode.RUN_UNFINISHED:
                 complain(f"{finding.file}: {finding.detail}; what is served is half done")

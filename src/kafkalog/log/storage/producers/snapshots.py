@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from collections.abc import Iterable, Iterator
 
 from kafkalog.codec.common.source import Source
-from kafkalog.codec.names import DELETED, FileKind, segment_file
+from kafkalog.codec.names import DELETED, FileKind, parse_segment_file, segment_file
+from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.java import offset_of
 
-__all__ = ["Snapshots"]
+__all__ = ["Snapshots", "snapshot_offsets", "within_reach"]
 
 _SUFFIX = FileKind.PRODUCER_SNAPSHOT.value
 _ENDING = _SUFFIX.removeprefix(".")
+
+
+def snapshot_offsets(names: Iterable[str]) -> Iterator[int]:
+    """Yield the offsets of the producer snapshots among file names. The log ended there when they were written."""
+    for name in names:
+        parsed = parse_segment_file(name)
+        if parsed is not None and parsed.kind is FileKind.PRODUCER_SNAPSHOT and not parsed.pending:
+            yield parsed.base_offset
+
+
+def within_reach(last_base: int, offsets: Iterable[int]) -> list[int]:
+    """Return the offsets at which a log may have ended whose last segment begins at `last_base`: those further ahead
+    than a segment can reach are damage themselves.
+    """
+    return [offset for offset in offsets if last_base <= offset <= last_base + MAX_RELATIVE_OFFSET + 1]
 
 
 class Snapshots:
