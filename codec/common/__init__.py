@@ -1,1 +1,1 @@
-"""Small helpers that import nothing else of the codec: errors, findings, limits, arguments, sources of bytes, memory."""
+"""Small helpers that import nothing else of the codec: errors, findings, limits, arguments, byte sources, memory."""
