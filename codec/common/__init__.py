@@ -1,1 +1,1 @@
-"""Small helpers that import nothing else of the codec: advice as a value, shell words, the order of a Java map."""
+"""Small helpers that import nothing else of the codec: errors, findings, limits, arguments, byte sources, memory."""

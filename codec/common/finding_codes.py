@@ -118,7 +118,7 @@ class FindingCode(enum.StrEnum):
     SNAPSHOT_INVALID = "snapshot_invalid"
     """a producer snapshot that cannot be read"""
     SNAPSHOT_MISMATCH = "snapshot_mismatch"
-    """a producer snapshot lists producers or transactions that contradict the log"""
+    """a producer snapshot lists producers or transactions that contradict the log, or was written beyond its end"""
     CHECKPOINT_INVALID = "checkpoint_invalid"
     """a text checkpoint that cannot be read"""
     PARTITION_METADATA_INVALID = "partition_metadata_invalid"
@@ -546,6 +546,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             Severity.ERROR,
             Family.SIDE_FILE,
             traits=Trait.REBUILT,
+            also={Severity.WARNING: "it was written beyond the end of the log, so that the log's end is lost"},
             advice="A broker trusts it: readers of committed data may stop early, or get records of open "
             "transactions. The recovery below rebuilds it.",
         ),

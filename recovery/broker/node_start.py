@@ -392,7 +392,9 @@ class _Start:
         replay = self._replay(loaded, leader)
         is_dropped = any(each.kind is ConsequenceKind.METADATA_LOG_DROPPED for each in loaded.consequences)
         if self._leads and is_dropped:
-            self._goes_back(loaded)
+            self._goes_back(loaded, "what came after it, if anything, is lost")
+        elif self._leads and loaded.end < loaded.written_end:
+            self._goes_back(loaded, f"it went to {loaded.written_end}: look for a newer copy of it before")
         if replay.is_empty and self._leads:
             replay = self._begun_anew(replay, bootstrap)
         elif self._leads:
@@ -614,13 +616,13 @@ class _Start:
             ends(Part.METADATA_REPLAY, "contradiction", file, found.exception, found.message, detail=detail)
         )
 
-    def _goes_back(self, loaded: LoadedMetadata) -> None:
-        """Add the consequence that the only voter's metadata goes back to its snapshot.
+    def _goes_back(self, loaded: LoadedMetadata, what: str) -> None:
+        """Add the consequence that the only voter's metadata goes back; `what` says from where.
 
         On a node that is a broker too, the partitions show whether something is lost. On a controller alone nothing
         shows it.
         """
-        detail = f"the only voter's metadata goes back to offset {loaded.end}: what came after it, if anything, is lost"
+        detail = f"the only voter's metadata goes back to offset {loaded.end}; {what}"
         is_alone = self.role is Role.CONTROLLER
         kind = ConsequenceKind.METADATA_GOES_BACK if is_alone else ConsequenceKind.METADATA_MAY_GO_BACK
         self.consequences.append(StartConsequence(kind, detail, loaded.directory))
@@ -667,6 +669,7 @@ class _Start:
                 directories, image, node, self.release, self.context.explained,
                 {root: identifier for root, identifier in identity.directory_ids if root in online},
                 list_partitions(self.files, online, states=(DirectoryState.DELETE, DirectoryState.STRAY)),
+                False if len(online) < len(self.files.roots) else True if self.files.are_all else None,
             )  # fmt: skip
             self._note(start_consequences, faults)
             if image is not None and (self._leads or self._is_led):

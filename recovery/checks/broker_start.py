@@ -64,9 +64,11 @@ def broker_start(
     if result.outcome == StartResult.LOADED and node.never_starts:
         last = node.answers[-1]
         start = BrokerStart(str(StartResult.START_FAILS), last.exception, last.message, node)
-    of_node = findings_for(node, path, together)
-    if result.outcome == StartResult.LOADED or of_node:
-        return start, [*of_node, *findings_of_starting_over(path)]
+    findings = findings_for(node, path, together)
+    if result.outcome == StartResult.LOADED:
+        return start, [*findings, *findings_of_starting_over(path)]
+    if findings:
+        return start, findings
     end = "not start" if result.outcome == StartResult.START_FAILS else "take the directory offline"
     detail = f"Kafka 4.1 would {end}: {result.exception}: {result.message}"
     return start, [Finding.of(FindingCode.BROKER_REFUSES, None, None, detail, path)]

@@ -56,9 +56,13 @@ def read_only_finding(root: str, facts: TopicFacts) -> list[Finding]:
 
 
 def _partitions(facts: TopicFacts, roots: Sequence[str]) -> list[tuple[str, int]]:
-    """The broker's partitions in directories other than these; empty if one of these has no directory id."""
+    """The broker's partitions in directories other than these; one of these without a directory id may hold all that
+    are assigned.
+    """
     known = {directory_id_of(root) for root in roots}
-    return [] if None in known else sorted(key for key, each in facts.assigned.items() if each not in known)
+    unassigned = facts.unassigned - facts.live_partitions()
+    assigned = () if None in known else (key for key, each in facts.assigned.items() if each not in known)
+    return sorted({*assigned, *unassigned})
 
 
 def _told(

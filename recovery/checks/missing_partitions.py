@@ -16,7 +16,7 @@ from kafkalog.codec.names import (
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.missing_partitions import missing_directories
 from kafkalog.log.disk.files import scan_directory
-from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of
+from kafkalog.recovery.facts.topic_facts import TopicFacts
 
 __all__ = ["missing_partitions", "missing_partitions_of"]
 
@@ -57,6 +57,6 @@ def missing_partitions(
         for directory in (*own_names, *(each.name for each in beside))
         if (name := parse_partition_directory(directory)) is not None
     }
-    own = directory_id_of(root)
-    assigned = {key for key, each in facts.assigned.items() if own is not None and each == own}
-    return list(islice(missing_directories(there, names.keys(), checkpoints, assigned), _MOST))
+    elsewhere = "" if facts.registered else ", or it is in a log directory that was not given"
+    placed = facts.placed_in(root)
+    return list(islice(missing_directories(there, names.keys(), checkpoints, placed, elsewhere), _MOST))

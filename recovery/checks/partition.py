@@ -30,6 +30,7 @@ from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource, ListedSource, real, unreadable
 from kafkalog.log.reading.ahead import ahead
 from kafkalog.log.storage.producers.snapshot_check import OpenWithoutGap, SnapshotCheck
+from kafkalog.log.storage.producers.snapshots import snapshot_offsets, within_reach
 from kafkalog.log.walk.behind_damage import tell_what_is_behind
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.log.walk.ending import ends_below
@@ -171,6 +172,7 @@ class _PartitionVerifier:
             if path not in self._snapshots:  # else it was read for the comparison
                 self._snapshot(path)
         self._compare_snapshots()
+        self._snapshot_beyond_end()
         told = {finding.file for finding in self.partition.findings if finding.code is FindingCode.TEMPORARY_FILE}
         for path in self.partition.unfinished:
             if path in told:
@@ -487,6 +489,18 @@ class _PartitionVerifier:
                 problem = f"the transaction of producer {min(unlisted)} is open in the log, and not listed as open"
             if problem is not None:
                 self._found(FindingCode.SNAPSHOT_MISMATCH, problem, path)
+
+    def _snapshot_beyond_end(self) -> None:
+        """Report that the log was longer, if a snapshot was written beyond its end."""
+        segments, end = self.partition.segments, self.report.offset_reached
+        if not (segments and self._is_live) or end is None:
+            return
+        names = {os.path.basename(path): path for path in self.partition.snapshots}
+        last = max(within_reach(segments[-1].base_offset, snapshot_offsets(names)), default=end)
+        if last > end:
+            path = next(path for name, path in names.items() if last in snapshot_offsets([name]))
+            detail = f"written when the log ended at {last}, and it ends at {end}: its end is lost"
+            self._found(FindingCode.SNAPSHOT_MISMATCH, detail, path, end, Severity.WARNING)
 
     def _snapshot(self, path: str) -> None:
         try:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.wording import counted
-from kafkalog.recovery.broker.node.answer import NodeStart
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart
 from kafkalog.recovery.decide.ways import Measured
 
 __all__ = ["first_names", "lost_beside", "lost_text", "records_text", "sentence_of_lost"]
@@ -61,6 +61,9 @@ def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list
     missing = (each.file for each in findings if each.code is FindingCode.PARTITION_MISSING and each.file is not None)
     absent = sorted({os.path.basename(file) for file in missing} - told)
     words = [f"all or part of {first_names(lost)} by the start after it"] if lost else []
+    kinds = {each.kind for start in starts for answer in start.answers for each in answer.consequences}
+    if kinds & {ConsequenceKind.METADATA_GOES_BACK, ConsequenceKind.METADATA_MAY_GO_BACK}:
+        words.append("the end of the metadata log, if it had more")
     return [*words, f"what was in {first_names(absent)}, of which there is no directory here"] if absent else words
 
 

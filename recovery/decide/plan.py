@@ -58,7 +58,13 @@ from kafkalog.recovery.decide.deleted_data import note_of_deleted
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory
 from kafkalog.recovery.decide.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.decide.plan_json import BrokerForecastJson, PartitionPlanJson, PlanJson
-from kafkalog.recovery.decide.refusals import WRITTEN_BESIDE, Decision, refusal_in_every_mode, refusal_of
+from kafkalog.recovery.decide.refusals import (
+    WRITTEN_BESIDE,
+    Decision,
+    refusal_in_every_mode,
+    refusal_of,
+    written_through,
+)
 from kafkalog.recovery.decide.ways import RecoveryWay, recommended
 from kafkalog.recovery.decide.ways_json import way_json
 from kafkalog.recovery.facts.own_identity import directories_that_name
@@ -275,6 +281,8 @@ def plan_of(
     ways = compared.ways
     if kafka.is_loaded or not rules.mode.spec.is_as_broker:
         ways = _with_refusals(ways, rules.mode, refusal_in_every_mode(survey, actions, rules.facts), refused)
+        by_start = written_through(kafka.tree) if kafka.is_loaded else None
+        ways = [replace(way, refusal=way.refusal or by_start) if way.spec.is_start else way for way in ways]
     unknown = _why_not_predicted(survey, kafka)
     if unknown is not None:
         broker = replace(broker, outcome=None, exception=None, message=unknown)

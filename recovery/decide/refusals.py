@@ -34,7 +34,7 @@ from kafkalog.recovery.safe.result import SafeResult
 
 __all__ = [
     "CHECKPOINTS", "KEPT_BY_A_RUN", "REFUSALS", "WRITTEN_BESIDE", "Decision", "refusal_in_every_mode", "refusal_of",
-    "refuse_unsafe",
+    "refuse_unsafe", "written_through",
 ]  # fmt: skip
 
 CHECKPOINTS = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT})
@@ -80,8 +80,8 @@ def _link_in_the_way(decision: Decision) -> str | None:
 
 def _through_a_link(decision: Decision) -> str | None:
     if decision.own is not None:
-        return _written_through(decision.own.tree)
-    return _written_through(decision.kafka.tree) if decision.kafka.is_loaded else None
+        return written_through(decision.own.tree)
+    return written_through(decision.kafka.tree) if decision.kafka.is_loaded else None
 
 
 def _every_partition_declined(decision: Decision) -> str | None:
@@ -183,7 +183,7 @@ def refusal_in_every_mode(survey: Survey, actions: Sequence[RecoveryAction], fac
 
 def refuse_unsafe(survey: Survey, actions: Sequence[RecoveryAction], after: Tree) -> None:
     """Raise `RecoveryRefused` if acting could change bytes that are not the directory's own."""
-    why = _dangling_checkpoint(survey) or _written_through(after) or _not_its_own(survey, actions)
+    why = _dangling_checkpoint(survey) or written_through(after) or _not_its_own(survey, actions)
     if why is not None:
         raise RecoveryRefused(why, reason="special")
 
@@ -196,11 +196,15 @@ def _dangling_checkpoint(survey: Survey) -> str | None:
     return None
 
 
-def _written_through(after: Tree) -> str | None:
+def written_through(after: Tree) -> str | None:
+    """Why the tree that a way leaves cannot be made: a broker would write through a dangling link. None if it can."""
     path = after.written_through()
     if path is None:
         return None
-    return f"{path} is a dangling symbolic link, through which a broker would write: remove it"
+    return (
+        f"{path} is a dangling symbolic link, through which a broker would write: bring back what it points to, or "
+        "remove it"
+    )
 
 
 def _inside(survey: Survey, actions: Sequence[RecoveryAction], facts: TopicFacts) -> str | None:

@@ -12,10 +12,10 @@ from dataclasses import field
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.files.index_files import OFFSET_ENTRY, each_slot, offset_entry_increases
-from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LEADER_EPOCH_CHECKPOINT, FileKind, parse_segment_file
-from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET
+from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LEADER_EPOCH_CHECKPOINT, FileKind
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile
+from kafkalog.log.storage.producers.snapshots import snapshot_offsets, within_reach
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.safe.normalize import Checkpoints
 from kafkalog.tiers.tiering import LocalStart, Tiering
@@ -54,9 +54,8 @@ def written(
         point = points.recovery_points.get(key, 0)
         if CLEAN_SHUTDOWN_FILE in tree.files and point >= last:  # that of a clean stop is the log's end
             epochs = [epoch for epoch in epochs if epoch <= point]
-        known = [point, *_snapshots(names), *epochs]
-        # what lies further ahead than a segment can reach is damage itself
-        found.end = max([found.end, last, *(each for each in known if last <= each <= last + MAX_RELATIVE_OFFSET + 1)])
+        known = [point, *snapshot_offsets(names), *epochs]
+        found.end = max([found.end, last, *within_reach(last, known)])
         found.begins = max(found.begins, begins)
         found.local_start = tiering.of(key, names, begins, epochs, found.end)
         found.lost_start += [] if found.local_start.lost is None else [found.local_start.lost]
@@ -84,13 +83,6 @@ def _end_by_index(tree: Tree, directory: str) -> int:
             break
         last = entry[0], entry[1]
     return 0 if last is None else base + last[0] + 1
-
-
-def _snapshots(names: Iterable[str]) -> Iterator[int]:
-    for name in names:
-        parsed = parse_segment_file(name)
-        if parsed is not None and parsed.kind is FileKind.PRODUCER_SNAPSHOT and not parsed.pending:
-            yield parsed.base_offset
 
 
 def _epoch_starts(tree: Tree, directory: str) -> Iterator[int]:

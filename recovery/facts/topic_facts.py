@@ -68,7 +68,9 @@ class TopicFacts:
     compacted: frozenset[str] = frozenset()
     """topics whose settings in the metadata make them compacted"""
     assigned: Mapping[tuple[str, int], str] = field(default_factory=dict)
-    """(topic, partition) -> id of the log directory that holds this broker's replica"""
+    """(topic, partition) -> id of the log directory that holds this broker's replica, if the metadata names it"""
+    unassigned: frozenset[tuple[str, int]] = frozenset()
+    """(topic, partition) of this broker's other replicas, such as all before `metadata.version` 3.7"""
     tiering: Tiering = NO_TIERING
     """which logs have a remote part"""
     node_id: int | None = None
@@ -127,6 +129,19 @@ class TopicFacts:
                 strays.append(directory)
         return sorted(strays)
 
+    def placed_in(self, root: str) -> frozenset[tuple[str, int]]:
+        """Return the replicas that a start creates in the log directory `root` if no log directory has them.
+
+        Those that the metadata does not assign count for the first of `roots`, unless the broker has registered log
+        directories that are not among `roots`.
+        """
+        own = directory_id_of(root)
+        assigned = {key for key, each in self.assigned.items() if own is not None and each == own}
+        if self.broker_epoch is None or not self.roots or os.path.abspath(root) != os.path.abspath(self.roots[0]):
+            return frozenset(assigned)
+        has_all = self.registered <= {directory_id_of(each) for each in self.roots}
+        return frozenset(assigned | self.unassigned if has_all else assigned)
+
     def live_partitions(self) -> frozenset[tuple[str, int]]:
         """Topic-partitions with a live directory in one of `roots`. Directories that cannot be listed are skipped."""
         partitions: set[tuple[str, int]] = set()
@@ -166,6 +181,7 @@ def read_topic_facts(roots: Iterable[str]) -> TopicFacts:
 
 
 def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
+    from kafkalog.cluster.kraft.metadata_image import MIGRATING, UNASSIGNED
     from kafkalog.cluster.kraft.metadata_log import MetadataLog
     from kafkalog.cluster.rules.configuration import dynamic_of_broker
     from kafkalog.log.directories.partition import open_partition
@@ -178,6 +194,12 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
     registered = None if node_id is None else image.brokers.get(node_id)
     broker = dynamic_of_broker(image.configs, node_id)
     configs = {name: image.configs.get(f"topic:{name}", {}) for name in image.topics}
+    placed = {
+        (name, number): dict(zip(partition.replicas, partition.directories, strict=False)).get(node_id, MIGRATING)
+        for name, topic in image.topics.items()
+        for number, partition in topic.partitions.items()
+        if node_id is not None and node_id in partition.replicas
+    }
     return TopicFacts(
         configs={name: known for name, values in configs.items() if (known := LogSettings.known_to_topics(values))},
         broker_configs=LogSettings.known_to_topics(broker),
@@ -194,14 +216,8 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
             for name, topic in image.topics.items()
             for number, partition in topic.partitions.items()
         },
-        assigned={
-            (name, number): partition.directories[partition.replicas.index(node_id)]
-            for name, topic in image.topics.items()
-            for number, partition in topic.partitions.items()
-            if node_id is not None
-            and node_id in partition.replicas
-            and len(partition.directories) == len(partition.replicas)
-        },
+        assigned={key: directory for key, directory in placed.items() if directory not in (MIGRATING, UNASSIGNED)},
+        unassigned=frozenset(key for key, directory in placed.items() if directory in (MIGRATING, UNASSIGNED)),
         compacted=frozenset(
             name for name, values in configs.items() if COMPACT in (values.get("cleanup.policy") or "")
         ),

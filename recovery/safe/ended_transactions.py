@@ -17,7 +17,7 @@ from kafkalog.codec.files.index_files import read_producer_snapshot
 from kafkalog.codec.model import NO_END, AbortedTransaction, ProducerEntry, RecordBatch
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.codec.plain.scanner import Scanner
-from kafkalog.log.storage.producers.evidence import Evidence, are_same, ended_since, lost_markers, opened_of
+from kafkalog.log.storage.producers.evidence import Claim, Evidence, claims_of, ended_since, opened_of
 from kafkalog.log.storage.producers.listed_aborted import listed_aborted
 from kafkalog.log.storage.tree import Tree
 
@@ -89,8 +89,8 @@ def _that_tell_more(original: Tree, rebuilt: Tree, directory: str, spans: Sequen
     is_another_list = False
     for span in spans:
         derived, listed = _listed(rebuilt, directory, span), _listed(original, directory, span)
-        if derived is not None and listed is not None and not are_same(derived, listed):
-            is_another_list = is_another_list or lost_markers(derived, listed) is not None
+        if derived is not None and listed is not None:
+            is_another_list = is_another_list or bool(claims_of(derived, listed))
         entries, opened = _entries(original, directory, span[1]), _entries(rebuilt, directory, span[1]) or ()
         if entries is not None and (is_another_list or ended_since(opened_of(opened), entries, span[1])):
             offsets.append(span[1])
@@ -105,17 +105,18 @@ def _with_indexes(
 
     Of a segment whose last batches are lost it is unknown whether another segment followed, with an index of its own.
     """
-    tree, markers, end = rebuilt.copy(), [], concerned[-1][1]
+    tree, end = rebuilt.copy(), concerned[-1][1]
+    claims: list[Claim] = []
     if any(first < behind <= last + 1 for _base, behind in concerned for first, last in lost):
         return None
     for span in concerned:
         derived, listed = _listed(rebuilt, directory, span), _listed(original, directory, span)
-        only_listed = None if derived is None or listed is None else lost_markers(derived, listed)
-        if only_listed is None:
+        more = None if derived is None or listed is None else claims_of(derived, listed)
+        if more is None:
             return None
-        markers += only_listed
+        claims += more
         _put(tree, original, f"{directory}/{segment_file(span[0], FileKind.TRANSACTION_INDEX)}")
-    evidence = Evidence(_entries(original, directory, end) or (), end, markers)
+    evidence = Evidence(_entries(original, directory, end) or (), end, claims)
     if not evidence.holds_in(_batches(rebuilt, directory, end)) or (evidence.is_a_segment_short and not lost):
         return None
     return tree

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from kafkalog.log.directories.selection import Selection
+from kafkalog.replay import Replay, plan_replay
+from kafkalog.server.catalog import Catalog
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -34,6 +38,34 @@ def test_it_exists_and_the_code_is_4(root: Path, words: tuple[str, ...]) -> None
     assert finished.code == 4, finished.err
     assert "orders-23-0" in finished.err
     assert "there is no" not in finished.err
+
+
+def a_directory(path: Path) -> None:
+    path.mkdir()
+
+
+def a_link_to_nothing(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, a_directory, a_link_to_nothing])
+def test_every_reader_names_a_partition_without_a_readable_log(make: Callable[[Path], None], tmp_path: Path) -> None:
+    """`find`, `top` and `retention` gave the records of all others, and exit code 0."""
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    logs = sorted((root / "orders-23-0").glob("*.log"))
+    for path in logs:
+        path.unlink()
+        make(path)
+    for words in (["find", "--time", "latest"], ["dump"], ["top"], ["retention"], ["ls"], ["verify"]):
+        for select, named in (([], True), (["--topic", "orders-23"], True), (["--topic", "clicks-42"], False)):
+            finished = kafkalog(words[0], root, *words[1:], *select)
+            told = [path for path in logs if f"({path})" in finished.err]
+            assert (words, finished.code in (1, 4), told) == (words, named, logs if named else [])
+    served = Catalog([root], chosen=Selection.of(["orders-23"])).findings
+    planned = plan_replay(Replay(select=Selection.of(["orders-23", "clicks-42"])), root).findings
+    for findings in (served, planned):
+        assert [each.file for each in findings if each.file is not None] == [str(path) for path in logs]
+    assert Catalog([root], chosen=Selection.of(["clicks-42"])).findings == []
 
 
 @pytest.mark.parametrize("command", ["ls", "verify"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,37 @@ def test_replicas_on_a_broker_that_does_not_exist(broker: Path) -> None:
     assert (found.code, found.severity) == (FindingCode.METADATA_INCONSISTENT, Severity.ERROR)
     assert f"broker 4711 leads or is in sync for 1 partition ({name})" in (found.detail or "")
     assert "4711" in kafkalog("metadata", broker).err
+
+
+def damaged_log(metadata: Path) -> None:
+    log = max(path for path in metadata.glob("*.log") if path.stat().st_size)
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    log.write_bytes(data)
+
+
+def damaged_snapshot(metadata: Path) -> None:
+    snapshot = max(metadata.glob("*.checkpoint"))
+    data = bytearray(snapshot.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    snapshot.write_bytes(data)
+
+
+def cut_snapshot(metadata: Path) -> None:
+    snapshot = max(metadata.glob("*.checkpoint"))
+    snapshot.write_bytes(snapshot.read_bytes()[:-100])
+
+
+@pytest.mark.parametrize("damage", [damaged_log, damaged_snapshot, cut_snapshot])
+def test_every_question_to_the_metadata_tells_its_damage(damage: Callable[[Path], None], broker: Path) -> None:
+    """`elections` and `metadata --history` were silent about a snapshot that `metadata` calls incomplete."""
+    questions = (["metadata"], ["metadata", "--history"], ["elections"])
+    assert [kafkalog(*words, "--json", broker).code for words in questions] == [0, 0, 0]
+    for path in (broker / METADATA).iterdir():
+        path.chmod(0o600)
+    damage(broker / METADATA)
+    found = [kafkalog(*words, "--json", broker) for words in questions]
+    assert found[0].code == 1
+    assert [(each.code, sorted(each.err.splitlines())) for each in found] == [
+        (found[0].code, sorted(found[0].err.splitlines()))
+    ] * len(questions)

@@ -77,6 +77,32 @@ def test_a_lost_directory_and_a_lost_identity(broker: RealBroker) -> None:
     broker.stop()
 
 
+@pytest.mark.parametrize("directories", [1, 2])
+@pytest.mark.parametrize("version", ["3.9.1", "4.4.0"])
+def test_what_is_gone_is_made_again_without_directory_ids(
+    version: str, directories: int, kafka_of: Callable[[str], KafkaOracle], tmp_path: Path
+) -> None:
+    kafka_of(version)
+    with RealBroker(version, tmp_path / "broker", directories=directories) as broker:
+        broker.metadata_version = "3.6"
+        broker.start()
+        broker.create("orders", PARTITIONS)
+        record = {"ts": 1_700_000_000_000, "v": base64.b64encode(b"order").decode()}
+        broker.client("produce", topic="orders", records=[{"partition": n, **record} for n in range(PARTITIONS)])
+        broker.stop()
+        name = names(broker.log_dir)[0]
+        shutil.rmtree(broker.log_dir / name)
+        for path in broker.log_dir.glob("*-offset-checkpoint"):
+            path.unlink()
+        told = kafkalog("verify", *broker.log_dirs)
+        assert (told.code, f"has them): {name}" in " ".join(told.out.split())) == (1, True)
+        broker.start()
+        found = broker.records("orders", PARTITIONS)
+        assert [key for key, each in found.items() if not each["end"]] == [name]
+        assert names(broker.log_dir)[0] == name
+        broker.stop()
+
+
 def test_what_is_built_into_both_is_read(broker: RealBroker, tmp_path: Path) -> None:
     there = [names(each) for each in broker.log_dirs]
     assert all(there)

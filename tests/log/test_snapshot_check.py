@@ -136,3 +136,21 @@ def test_runs_are_compared_as_batches_are(change: Callable[[Path], None], root: 
                 open_many.run(run)
     assert (one.problem, one.is_confirmed) == (many.problem, many.is_confirmed)
     assert open_one.producers == open_many.producers == OPEN
+
+
+def test_a_snapshot_beyond_the_end_of_the_log_shows_that_the_end_is_lost(root: Path) -> None:
+    """The checkpoints are gone too, as in a copy that was put together from two moments."""
+    folder = root / PARTITION
+    log = max(path for path in folder.glob("*.log") if path.stat().st_size)
+    with FileSource(str(log)) as source:
+        batch = list(Scanner(source))[-1]
+    end = batch.header.base_offset
+    log.write_bytes(log.read_bytes()[: batch.position])
+    for path in root.glob("*-offset-checkpoint"):
+        path.unlink()
+    told = [each for each in verify(root).findings if each.code is FindingCode.SNAPSHOT_MISMATCH]
+    assert [(each.file, each.offset, each.severity) for each in told] == [(str(snapshot(root, END)), end, "warning")]
+    (lost,) = plan(root)[0].choice.own_by_partition[PARTITION].lost
+    assert (lost.first, lost.last) == (end, END - 1)
+    snapshot(root, END).rename(snapshot(root, END + 2**32))
+    assert not [each for each in verify(root).findings if each.code is FindingCode.SNAPSHOT_MISMATCH]

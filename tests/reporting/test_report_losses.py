@@ -10,9 +10,13 @@ from pathlib import Path
 import pytest
 
 from kafkalog.codec.plain.crc32c import crc32c
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.log.disk.files import FileSource
+from kafkalog.recovery import plan
 from kafkalog.recovery.act.journal import Journal
 from testkit.made.batches import batch, record
 from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.recorded.fixture_data import recovery_cases
 from testkit.running.command import kafkalog
 from testkit.running.page import parsed, table_named
 
@@ -163,7 +167,7 @@ def test_a_partition_that_the_start_empties_is_affected_and_lost(tmp_path: Path)
     shutil.copytree(other / "metrics-21-1", root / "sensors-22-0")
     text = markdown(root)
     assert "- Affected: sensors-22-0" in text
-    assert "- Lost by the start: all or part of 1 partition (sensors-22-0)" in text
+    assert "- Lost beside these logs: all or part of 1 partition (sensors-22-0) by the start after it\n" in text
     assert "no record, as far as the logs themselves tell" not in text
 
 
@@ -175,3 +179,21 @@ def test_a_number_from_offsets_is_no_lower_bound(tmp_path: Path) -> None:
     text = markdown(root)
     assert "about" in text
     assert "at least" not in text
+
+
+@pytest.mark.parametrize("name", ["swap-far", "swap-far-last-segment"])
+def test_what_a_simple_start_hides_is_told(name: str, tmp_path: Path) -> None:
+    """Kafka's own recovery keeps batches after higher offsets, which no consumer gets; the plan counts them."""
+    (case,) = (each for each in recovery_cases(["offset_order"]) if each.name == name)
+    root = case.unpack_before(tmp_path / "data")
+    reached, hidden = -1, 0
+    for log in sorted((root / "t-0").glob("*.log")):
+        with FileSource(str(log)) as source:
+            for each in Scanner(source):
+                hidden += len(range(each.header.base_offset, min(reached, each.header.last_offset) + 1))
+                reached = max(reached, each.header.last_offset)
+    assert plan(root)[0].choice.kafka_by_partition["t-0"].records_hidden == hidden > 0
+    text = " ".join(markdown(root).split())
+    skipped = f"{hidden} records on disk that readers skip"
+    assert f"- By a simple start: no record; {skipped} " in text
+    assert f"| t-0 | none; {skipped} | none; {skipped} |" in text

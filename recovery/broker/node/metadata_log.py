@@ -23,6 +23,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.disk.files import FileSource
+from kafkalog.log.storage.producers.snapshots import snapshot_offsets, within_reach
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import StartResult, load_log_directory, topic_id_or_none
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
@@ -91,6 +92,8 @@ class LoadedMetadata:
     """the log's files after loading; None if there is no log"""
     consequences: tuple[StartConsequence, ...] = ()
     faults: tuple[Fault, ...] = ()
+    written_end: int = 0
+    """end of the log when its last producer snapshot was written; 0 if none was"""
 
     contents: Contents = field(default_factory=Contents, compare=False, repr=False)
 
@@ -116,6 +119,8 @@ def load_metadata_log(files: NodeFiles, now_ms: int) -> LoadedMetadata:
         return LoadedMetadata(directory, 0, 0, None, None, (), None)
     survey = files.surveyed(files.metadata_root).only([_NAME])
     tree = survey.tree()
+    last_base = max((base for base, _path in tree.logs(_NAME)), default=0)
+    written_end = max(within_reach(last_base, snapshot_offsets(tree.names(_NAME))), default=0)
     result = load_log_directory(
         tree,
         settings=lambda topic: LogSettings.from_names({}),
@@ -133,7 +138,7 @@ def load_metadata_log(files: NodeFiles, now_ms: int) -> LoadedMetadata:
     _refuse_other_topic(directory, tree)
     loaded = LoadedMetadata(
         directory, log.log_start_offset, log.log_end_offset, _latest_epoch(tree), None, (), result.tree,
-        *_cuts(directory, log.cut_at, log.emptied is not None),
+        *_cuts(directory, log.cut_at, log.emptied is not None), written_end,
     )  # fmt: skip
     return _with_snapshots(loaded)
 

@@ -38,6 +38,8 @@ class NodeFiles:
     """directory -> error for those that cannot be listed"""
     missing: frozenset[str] = frozenset()
     """directories that do not exist"""
+    are_all: bool = False
+    """whether the properties name the directories, so that the node has no others"""
     _surveys: dict[str, Survey] = field(default_factory=dict, repr=False)
     _closed: dict[str, tuple[User, list[str]] | None] = field(default_factory=dict, repr=False)
 
@@ -122,7 +124,8 @@ def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None
     named = _COMMA.split(given.get("log.dirs", given.get("log.dir", "")).strip())
     metadata = given.get("metadata.log.dir", "").strip() or next((each for each in named if each), None)
     known = dict.fromkeys(os.path.abspath(each) for each in roots)
-    if any(os.path.abspath(each) in known for each in named if each):  # else the properties are those of other paths
+    are_all = any(os.path.abspath(each) in known for each in named if each)
+    if are_all:  # else the properties are those of other paths
         known |= dict.fromkeys(os.path.abspath(each) for each in named if each)
     else:
         metadata = None
@@ -144,7 +147,7 @@ def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None
             (each for each in listed if os.path.isdir(os.path.join(each, CLUSTER_METADATA_DIRECTORY))), None
         )
     gone = frozenset(each for each in listed if not os.path.lexists(each))
-    return NodeFiles(listed, metadata, given, meta, unreadable, gone)
+    return NodeFiles(listed, metadata, given, meta, unreadable, gone, are_all)
 
 
 def _meta(root: str) -> MetaProperties | str | None:

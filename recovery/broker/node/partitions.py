@@ -41,7 +41,6 @@ from kafkalog.recovery.broker.node.replay import replicas_of
 __all__ = [
     "Explained",
     "consequences_of_older_metadata",
-    "lacks_directories",
     "list_partitions",
     "loaded_logs",
     "open_partitions",
@@ -183,12 +182,14 @@ def partition_consequences(
     explained: Explained,
     directory_ids: Mapping[str, str | None],
     put_away: Sequence[PartitionDirectory] = (),
+    all_online: bool | None = None,
 ) -> tuple[list[StartConsequence], list[Fault]]:
     """Predict what the metadata does to partition directories; return consequences and faults. Raises `StartEndsError`
     if it ends the start.
 
     If the metadata is unknown, `image` is None, and only partitions without a topic id are strays. `put_away` are
-    `-delete` and `-stray` directories.
+    `-delete` and `-stray` directories. `all_online` says whether `directory_ids` has all log directories of the node;
+    None if that is unknown.
     """
     refuse_twice(directories)
     nameless = [each for each in directories if each.topic_id is None]
@@ -206,8 +207,11 @@ def partition_consequences(
         return consequences, faults
     placed = {(each.parsed.topic, each.parsed.partition) for each in directories if each not in strays}
     known, nowhere = set(directory_ids.values()), _nowhere(image, node_id, placed)
-    if not lacks_directories(image, node_id, known):
-        consequences += _made_again(image, node_id, nowhere, put_away)
+    registered = image.brokers.get(node_id)
+    if registered is not None and registered.directories:
+        all_online = set(registered.directories) <= known
+    if registered is not None and all_online is not False:
+        consequences += _made_again(image, node_id, nowhere, put_away, is_certain=all_online is True)
     there = [each for each in directories if each not in strays]
     consequences += _without_leader(there, image, node_id, release, known, nowhere)
     for others, wrong in (_of_another_topic(there, image, node_id), _under_another_name(there, image)):
@@ -336,14 +340,6 @@ def _strays(
     return start_consequences, faults
 
 
-def lacks_directories(image: MetadataImage, node_id: int, known: set[str | None]) -> bool:
-    """Whether the broker has registered, or may have, log directories other than `known`."""
-    registered = image.brokers.get(node_id)
-    if registered is None or not registered.directories:
-        return True
-    return not set(registered.directories) <= known
-
-
 def _nowhere(
     image: MetadataImage, node_id: int, placed: set[tuple[str, int]]
 ) -> dict[tuple[str, int], PartitionImage]:
@@ -361,8 +357,11 @@ def _made_again(
     node_id: int,
     nowhere: Mapping[tuple[str, int], PartitionImage],
     put_away: Sequence[PartitionDirectory],
+    *,
+    is_certain: bool,
 ) -> list[StartConsequence]:
-    """Return consequences for partitions that none of the directories has: the start creates them empty.
+    """Return consequences for partitions that none of the directories has: the start creates them empty
+    (`LogManager.getOrCreateLog`). Unless `is_certain`, another log directory may have them.
 
     A `-stray` or `-delete` directory of the partition does not count. If the metadata has the replica in sync, nothing
     shows that it should be gone. A `-delete` directory is deleted after `file.delete.delay.ms`
@@ -370,6 +369,7 @@ def _made_again(
     """
     again = dict(nowhere)
     consequences = []
+    unless = "" if is_certain else " (unless a log directory that was not given has them)"
     for state, kind, then in _PUT_AWAY:
         lost = [
             each for each in put_away
@@ -380,15 +380,15 @@ def _made_again(
             again.pop(directory.partition, None)
         if lost:
             detail = (
-                f"the start makes partitions again, empty, that the metadata places here, {then}: if they are not to "
-                f"be so, rename {lost[0].path} to {lost[0].live_name}{' and so on' if len(lost) > 1 else ''} before"
+                f"the start makes partitions again, empty, that the metadata places here, {then}{unless}: if that is "
+                f"wrong, rename {lost[0].path} to {lost[0].live_name}{' and so on' if len(lost) > 1 else ''} before"
             )
             names = tuple(each.live_name for each in lost)
             deleted = _alone({each.partition: nowhere[each.partition] for each in lost}, node_id)
             is_deleted = state is DirectoryState.DELETE
             consequences.append(StartConsequence(kind, detail, lost[0].path, names, deleted if is_deleted else ()))
     if again:
-        detail = "partitions that the metadata places here are made again, empty"
+        detail = f"partitions that the metadata places here are made again, empty{unless}"
         consequences.append(
             StartConsequence(ConsequenceKind.EMPTY_AGAIN, detail, names=_names(again), lost=_alone(again, node_id))
         )

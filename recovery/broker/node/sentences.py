@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.wording import counted
+from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, NodeStart, StartConsequence, StartOutcome
+from kafkalog.recovery.broker.node.releases import MODELED
 
-__all__ = ["node_findings", "node_sentences", "sentence_of_answer", "sentences_of_plan"]
+__all__ = ["node_findings", "node_sentences", "sentence_of_answer", "start_sentences"]
 
 _DOUBTFUL = (ConsequenceKind.METADATA_MAY_GO_BACK, ConsequenceKind.UNFORESEEN)
 """consequences that may lose something without another outcome"""
@@ -22,6 +24,7 @@ _GRAVE = (
     ConsequenceKind.METADATA_LOG_CUT,
     ConsequenceKind.STRAY,
     ConsequenceKind.DELETED,
+    ConsequenceKind.EXPECTED_STRAY,
     ConsequenceKind.FUTURE_TRUNCATED,
     ConsequenceKind.FUTURE_PROMOTED,
     ConsequenceKind.FUTURE_RESUMED,
@@ -31,6 +34,10 @@ _GRAVE = (
     ConsequenceKind.OTHER,
 )
 """consequences that a sentence mentions, in this order"""
+_NAMING = (
+    ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EXPECTED_STRAY, ConsequenceKind.EMPTY_AGAIN
+)  # fmt: skip
+"""those whose sentence ends with the names of the partition directories"""
 
 
 def node_sentences(start: NodeStart) -> list[str]:
@@ -38,12 +45,27 @@ def node_sentences(start: NodeStart) -> list[str]:
     return [f"Kafka {releases} {sentence_of_answer(answer)}" for releases, answer in start.grouped]
 
 
-def sentences_of_plan(start: NodeStart, how: str) -> list[str]:
-    """Sentences as in `node_sentences`; `how` is added if a start changes only the logs."""
-    return [
-        f"Kafka {releases} {sentence_of_answer(answer, how if not answer.consequences else '')}"
-        for releases, answer in start.grouped
-    ]
+def start_sentences(
+    node: NodeStart | None, outcome: str | None, exception: str | None, message: str | None, how: str = ""
+) -> list[str]:
+    """Sentences about the next start on a log directory: about its node if that is known, else about loading its logs,
+    which ended with `outcome` (a `StartResult`; None if it is unknown, and `message` says why). `how` is added if a
+    start changes only the logs.
+    """
+    if outcome is None:
+        return [f"what Kafka would do is unknown: {message}"]
+    if node is not None:
+        return [
+            f"Kafka {releases} {sentence_of_answer(answer, how if not answer.consequences else '')}"
+            for releases, answer in node.grouped
+        ]
+    match outcome:
+        case StartResult.LOADED:
+            return [f"Kafka {MODELED} would start on it{how}"]
+        case StartResult.START_FAILS:
+            return [f"Kafka {MODELED} would NOT START on it: {exception}: {message}"]
+        case _:
+            return [f"Kafka {MODELED} would take it OFFLINE: {exception}: {message}"]
 
 
 def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
@@ -70,7 +92,7 @@ def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
 
 def _consequence(consequence: StartConsequence) -> str:
     names = consequence.names
-    if consequence.kind in (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EMPTY_AGAIN):
+    if consequence.kind in _NAMING:
         return f"{consequence.detail}: {_listed(names)}"
     return consequence.detail
 

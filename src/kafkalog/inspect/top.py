@@ -41,6 +41,5 @@ def top(
     select.check([*names, *unreadable_names(inventory.all_unreadable)])
     chosen = [partition for partition in at_hand if select.takes(partition.topic, partition.partition)]
     top_groups = count_groups(asked, chosen, threads)
-    listed = [finding for partition in inventory.partitions for finding in partition.unreadable]
-    left_out = [*inventory.half_done, *select.of_unreadable([*inventory.all_unreadable, *listed])]
+    left_out = [*inventory.half_done, *select.of_unreadable(inventory.all_unreadable)]
     return replace(top_groups, findings=(*left_out, *top_groups.findings))

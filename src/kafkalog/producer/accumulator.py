@@ -16,7 +16,9 @@ __all__ = ["Accumulator"]
 
 
 class Accumulator:
-    """Waiting batches by (topic, partition)."""
+    """Open batches (`OpenBatch`) that wait to be written, in a queue for each (topic, partition). Only the last batch
+    of a queue accepts records.
+    """
 
     def __init__(self, config: ProducerConfig, sticky: StickyPartitions) -> None:
         self._config = config
@@ -26,10 +28,13 @@ class Accumulator:
     def append(
         self, topic: str, partition: int | None, partitions: int, waiting: Waiting, now_ms: int
     ) -> tuple[int, bool]:
-        """Add a record to the last batch of its partition, or to a new one.
+        """Add a record to the last batch of its partition; begin a new batch if there is none or the record does not
+        fit.
 
-        Without a `partition` the sticky one is used. Returns the partition and whether it has a batch ready to be
-        written.
+        If `partition` is None, the sticky partitioner chooses one of the topic's `partitions` partitions (their
+        number); it may switch to another partition when a batch is full. `now_ms` is the current time of a monotonic
+        clock. Returns the partition, and whether its first batch is ready to be written: it is full, or another batch
+        follows it.
         """
         if partition is not None:
             if self._add(topic, partition, waiting) is None:
@@ -72,8 +77,9 @@ class Accumulator:
         return len(queue) > 1 or queue[0].is_full
 
     def drain(self, now_ms: int, *, everything: bool = False) -> list[OpenBatch]:
-        """Remove and return batches that are full or have waited long enough, or all. Those of a partition are in
-        order.
+        """Remove and return the batches that are ready: full, followed by another batch of their partition, or older
+        than `linger_ms` at the monotonic time `now_ms`. With `everything` all batches. Batches of one partition are in
+        the order in which they were begun. The list is empty if none is ready.
         """
         open_batches: list[OpenBatch] = []
         for key, queue in list(self._queues.items()):

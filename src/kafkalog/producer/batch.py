@@ -54,7 +54,9 @@ class Waiting:
 
 
 class OpenBatch:
-    """A batch that still accepts records. Sizes are before compression."""
+    """A batch of one partition that still accepts records. Sizes are in bytes, before compression. It is full at
+    `limit` bytes or `most` records (None: any number); a larger first record is alone in its batch.
+    """
 
     def __init__(self, topic: str, partition: int, first: Waiting, limit: int, most: int | None, now_ms: int) -> None:
         self.topic = topic
@@ -73,7 +75,11 @@ class OpenBatch:
         return self._closed or enough or self.size >= self._limit
 
     def add(self, waiting: Waiting) -> int | None:
-        """Add a record. Returns its encoded size, or None and closes the batch if there is no room."""
+        """Append a record and return its encoded size in bytes.
+
+        If the batch is full or the record does not fit, the record is not added, the batch accepts no further records,
+        and None is returned.
+        """
         delta = waiting.record.timestamp - self.waiting[0].record.timestamp
         size = record_size(waiting.content, len(self.waiting), delta)
         if self.is_full or self.size + size > self._limit:
@@ -84,7 +90,9 @@ class OpenBatch:
         return size
 
     def ready(self) -> ReadyBatch:
-        """Return the batch as it will be written."""
+        """Return the batch's topic, partition and records in the order of `add`, as a `ReadyBatch` for the log. The
+        batch itself is unchanged.
+        """
         records = (waiting.record for waiting in self.waiting)
         return ReadyBatch(
             self.topic,

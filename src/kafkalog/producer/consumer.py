@@ -43,14 +43,20 @@ class Consumer:
         poll_ms: int = 100,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        """Read the log directories at `path`, starting at the committed offsets.
+        """Read the log directories at `path` (one or several), starting at the committed offsets, which are loaded now.
 
-        `offsets` stores them: the path of a file, or `GroupOffsets` for a group in `__consumer_offsets`. With None they
-        are not stored. `reset` is the start for a partition without an offset, or with one that is out of range:
-        `earliest`, `latest` (its end when first seen), or None for an error.
+        * `offsets`: store of committed offsets: the path of a file, or `GroupOffsets` for a group in
+          `__consumer_offsets`; None: nothing is loaded, and `commit_offsets` fails
+        * `reset`: start of a partition without a committed offset, or with one that is out of range: `earliest`,
+          `latest` (the end when the partition is first seen), or None to raise an error
+        * `isolation_level`: `read_committed` or `read_uncommitted`
+        * `follow`: streams wait at the end and look for new records, topics and partitions every `poll_ms` ms; they end
+          after `shutdown`. By default they end at the current end of the logs.
+        * `consumer_timeout_ms`: with `follow`, also end a stream after this time without a record; None: never
+        * `limits`: what a batch or file may hold at most (`Limits`)
 
-        With `follow` streams do not end. They look for more every `poll_ms`, including new topics and partitions. They
-        end with `shutdown`, or after `consumer_timeout_ms` without a record if that is given.
+        Logs are read when streams are created. Raises `UsageError` for impossible arguments, and the errors of the
+        store, such as `FormatError` or `StorageError`.
         """
         check_isolation_level(isolation_level)
         if not 1 <= poll_ms < 2**31 or (consumer_timeout_ms is not None and consumer_timeout_ms < 0):
@@ -66,10 +72,14 @@ class Consumer:
         self._has_streams = False
 
     def create_message_streams(self, topic_count_map: Mapping[str, int]) -> dict[str, list[ConsumerStream]]:
-        """Streams by topic, as many for each as the map says. Its partitions are distributed among them in ranges.
+        """Return streams by topic: `topic_count_map` has the number of streams for each topic. The directories are
+        listed now.
 
-        Some streams are empty if there are few partitions. A topic that does not exist yet is added when it is created,
-        if the consumer follows. A consumer creates streams once.
+        The sorted partitions of a topic are divided among its streams in ranges, as by `RangeAssignor`; streams are
+        empty if there are fewer partitions. If the consumer follows, partitions and topics that are created later are
+        added to the streams with the fewest partitions. Raises `UsageError` for a number below 1, if the consumer
+        already has streams, or after `shutdown`; for a partition without a committed offset if `reset` is None;
+        `StorageError` if a directory cannot be read.
         """
         for topic, count in topic_count_map.items():
             _check_count(count, f"of {topic}")
@@ -95,10 +105,14 @@ class Consumer:
         blacklist: str | None = None,
         exclude_internal: bool = True,
     ) -> list[ConsumerStream]:
-        """`num_streams` streams over all topics that match a regular expression (`TopicFilter`). Commas mean "or".
+        """Return `num_streams` streams over all topics selected by one regular expression (`TopicFilter`); the
+        directories are listed now.
 
-        Each gets about the same number of bytes at first. Partitions of a later topic go to the streams with the fewest
-        partitions. Without a filter all topics are read. A consumer creates streams once.
+        `whitelist` must match the whole name of a topic, or `blacklist` must not; a comma means "or". Without both all
+        topics are read. `exclude_internal` leaves out Kafka's own topics (`__consumer_offsets` and so on) even if they
+        match. Each stream gets about the same number of bytes, perhaps nothing; later partitions go to the streams with
+        the fewest partitions. Raises `UsageError` for both filters, an invalid expression, a number below 1, if the
+        consumer already has streams, or after `shutdown`.
         """
         _check_count(num_streams, "by filter")
         lets_through = topic_chooser(None, whitelist, blacklist)
@@ -143,7 +157,13 @@ class Consumer:
         return self._positions.open_transactions
 
     def commit_offsets(self) -> None:
-        """Store the offsets after all records returned so far, so that the next consumer resumes there."""
+        """Store for each partition the offset after the last record that its stream returned; the next consumer starts
+        there.
+
+        Only offsets that changed since the last commit are written. If nothing was returned yet, the start offset of
+        the partition is stored. Raises `UsageError` if the consumer has no store, and the store's errors
+        (`StorageError`).
+        """
         if self._store is None:
             raise UsageError("the consumer has no place to store offsets")
         with self._positions.guard:
@@ -196,18 +216,22 @@ def follow(
     poll_ms: int = 100,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Iterator[MessageAndMetadata]:
-    """Return the records of log directories as they are written, including those of topics created later.
+    """Return an iterator over the records of log directories as they are written, including topics created later.
 
-    Topics are selected by name or by regular expression, by default all but Kafka's own. `reset` says where each
-    partition begins: at its start, or at its end when first seen. The iterator waits for more until
-    `consumer_timeout_ms` have passed without a record. A live broker may be writing the directories.
+    The iterator yields (topic, partition, record) and waits for more; it ends once `consumer_timeout_ms` have passed
+    without a record (None: never). Topics are selected by name or by one regular expression; by default all are read
+    except Kafka's own. A live broker may be writing the directories. They are listed before the function returns.
+    Raises `UsageError` for impossible arguments, `StorageError` if a directory cannot be read; iterating raises
+    `FormatError` at damage.
 
     * `path`: a log directory, or several
     * `topics`: names of topics; excludes both filters
     * `whitelist`: regular expression for topics to read
     * `blacklist`: regular expression for topics not to read
+    * `reset`: where each partition begins: `earliest`, or `latest` for its end when first seen
     * `isolation_level`: `read_committed` or `read_uncommitted`
-    * `poll_ms`: how often to look for more
+    * `consumer_timeout_ms`: end after this time without a record, in ms
+    * `poll_ms`: how often to look for more, in ms
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
     if topics is not None:

@@ -31,7 +31,9 @@ class Identity:
         """partitions with records of the transaction, in the order of their first record"""
 
     def begin(self) -> None:
-        """Begin a transaction."""
+        """Begin a transaction and forget the failure of the previous one. Raises `UsageError` if the producer is not
+        transactional or a transaction is already open.
+        """
         if not self.transactional:
             raise UsageError("the producer is not transactional")
         if self.in_transaction:

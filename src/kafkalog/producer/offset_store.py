@@ -38,7 +38,9 @@ class OffsetsFile:
         self.path = os.path.abspath(os.fspath(path))
 
     def load(self) -> dict[TopicPartition, int]:
-        """Return the stored offsets; empty if there is no file yet. Raises `FormatError` for another kind of file."""
+        """Return the stored offset by (topic, partition); empty if the file does not exist. Raises `FormatError` if it
+        is not an offset checkpoint (`LimitExceeded` if it is too large), `StorageError` if it cannot be read.
+        """
         try:
             data = read_small(self.path, DEFAULT_LIMITS.checkpoint_bytes)
         except FileNotFoundError:

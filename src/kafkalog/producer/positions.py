@@ -1,4 +1,4 @@
-"""State of a consumer: existing partitions, their streams, and the position in each."""
+"""State of a consumer: existing partitions, their streams, and the next offset to read in each."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["Positions"]
 
 
 class Positions:
-    """Shared by the streams of a consumer, protected by `guard`. `assign` gets new partitions and assigns them to
-    streams.
+    """State shared by the streams of a consumer, protected by the lock `guard`. `chosen` selects topics by name;
+    `assign` is called with newly found partitions and assigns them to streams. Both are set by the consumer.
     """
 
     def __init__(
@@ -65,7 +65,13 @@ class Positions:
             self.look()
 
     def look(self) -> None:
-        """List the directories."""
+        """List the directories now. Live partitions of selected topics that are new get their first offset and are
+        passed to `assign`; those that disappeared keep their offset but are not read.
+
+        Raises `StorageError` if a directory cannot be listed, `FormatError` if the end of a new log cannot be read,
+        `UsageError` if a partition is in several directories, and `UsageError` or `OffsetOutOfRangeError` if a new
+        partition has no usable committed offset and `reset` is None.
+        """
         with self.guard:
             found: dict[TopicPartition, Partition] = {}
             for partition in settled(*self._paths, limits=self.limits).readable():
@@ -84,7 +90,12 @@ class Positions:
             self._looked = time.monotonic()
 
     def _first(self, key: TopicPartition, partition: Partition) -> int:
-        """Return the first offset to read: the committed one, or according to `reset`."""
+        """Return the first offset to read in a new partition: the committed offset if it is within log start and log
+        end (both included), otherwise log start or end according to `reset`.
+
+        If `reset` is None, raises `UsageError` for a missing committed offset and `OffsetOutOfRangeError` for one out
+        of range.
+        """
         committed = self._committed.get(key)
         if committed is None:
             if self._reset is None:
@@ -107,10 +118,13 @@ class Positions:
         return self._limit(partition, self._reset)
 
     def to_read(self, key: TopicPartition) -> tuple[Partition, int, int | None] | None:
-        """Return a partition and the range to read; None if nothing is new.
+        """Return the partition and the offsets to read now: first offset, and the offset after the last one (None: to
+        the end of the log). Returns None if the partition disappeared, has no segments, or has nothing new.
 
-        When following, the range ends at the last complete batch the follower has seen, and each look reads only what
-        was added.
+        When following, the end is the last stable offset for `read_committed`, else the end of the last complete batch;
+        only bytes added since the last call are examined. A position out of range is reset first, in `offsets` too:
+        raises `OffsetOutOfRangeError` if `reset` is None. An open transaction at the end is remembered
+        (`open_transactions`).
         """
         with self.guard:
             partition, offset = self._there.get(key), self.offsets[key]
@@ -145,7 +159,10 @@ class Positions:
             return {key: why for key, (_, _, why) in self._open.items()}
 
     def tell_of_open(self, keys: Iterable[TopicPartition], *, patient: bool) -> None:
-        """Log transactions that stay open."""
+        """Log a warning for each of `keys` whose committed data ends at an open transaction, once per transaction.
+
+        With `patient`, logs that were written to within the last minute are skipped: their transactions may still end.
+        """
         with self.guard:
             for topic, number in [key for key in keys if key in self._open]:
                 partition, end, why = self._open[topic, number]

@@ -48,7 +48,9 @@ _MAGIC = 2
 
 
 def _check(topic: Any, partition: Any, callback: Any) -> None:
-    """Raise `UsageError` for wrong arguments of `send`. Only these are checked, since it is called for each record."""
+    """Raise `UsageError` if an argument of `send` has a wrong type: `topic` must be a string, `partition` an integer or
+    None, `callback` callable or None. Other arguments are not checked here, since `send` is called for each record.
+    """
     if not isinstance(topic, str):
         raise UsageError(f"topic is {shown(topic)}, not str")
     if not isinstance(partition, Integral | None):
@@ -88,19 +90,24 @@ class Producer:
         clock: Callable[[], int] | None = None,
         random: Callable[[], int] = random_number,
     ) -> None:
-        """Lock the log directory `path`. It is created if its parent exists.
+        """Lock the log directory `path`, as a broker does. It is created if its parent exists.
 
-        For a broker with several directories pass all of them, or their parent: a new partition is created in the one
-        with the fewest. `num_partitions` is the number of partitions of a topic, for all or by topic; by default the
-        existing ones, else one. `topic_ids` are ids for new topics, by default random.
+        For a broker with several directories pass all of them, or their parent: a new partition is created in the
+        directory with the fewest partitions. `num_partitions` is the number of partitions of a topic, for all topics or
+        by topic; by default the existing ones, or one for a new topic. `topic_ids` are ids for new topics by name, by
+        default random.
 
         `partitioner` is `murmur2` (records without a key stick to a partition until a batch is full), `hash` (of the
         Scala producer; text is hashed before it is encoded), `sticky` (ignores keys), or a function of key and number
-        of partitions.
+        of partitions. `key_encoder` and `value_encoder` convert the arguments of `send` to bytes.
 
         With a `producer_id` the producer is idempotent. A transactional one aborts transactions left open by an earlier
-        one with its id, in all partitions of the directory. `clock` returns ms since 1970, `random` numbers from 0 to
-        2^31 - 1.
+        producer with its id, in all partitions of the directory. `event_handler` writes batches instead of the
+        producer; `callback_handler` has hooks for each record. `clock` returns ms since 1970, `random` numbers from 0
+        to 2^31 - 1.
+
+        With `producer_type` `async` a background thread is started. Raises `UsageError` for impossible arguments or if
+        another process has the lock, `StorageError` for I/O, and `FormatError` if a log that is opened is damaged.
         """
         self.config = config or ProducerConfig()
         self._log_config = log_config or LogConfig()
@@ -162,9 +169,12 @@ class Producer:
         return future
 
     def send_all(self, records: Iterable[Outgoing]) -> list[Future[RecordMetadata]]:
-        """Send several records with encoded keys and values.
+        """Send several records whose keys and values are already bytes; return one future for each, in order.
 
-        With `sync` one batch is written for each partition, and the first error is raised after all were tried.
+        With `producer_type` `sync` one batch is written for each partition if its records fit, and the first error of
+        these records is raised after all were tried. With `async` errors are in the futures. A record that the hook
+        `before_enqueue` drops has a cancelled future. Raises `UsageError` for an invalid record and `QueueFullError` if
+        there is no room; records before it stay queued.
         """
         futures = []
         for record in records:
@@ -190,7 +200,14 @@ class Producer:
         return NewRecord(value_bytes, key_bytes, timestamp, headers)
 
     def _enqueue(self, outgoing: Outgoing, key: Any, callback: OnDelivery | None) -> Future[RecordMetadata]:
-        """Add a record to its batch. If the hook drops it, the future is cancelled."""
+        """Pass a record through the hooks, choose its partition, and add it to the batch of that partition; return its
+        future.
+
+        `key` is the key before encoding, for the partitioner. If the hook `before_enqueue` returns None, the record is
+        dropped and the future returned is cancelled. Without a background thread waiting batches are written first if
+        there is no room. Raises `UsageError` for an invalid record or partition, a closed producer, or outside a
+        transaction of a transactional producer; `QueueFullError` if there is no room in time.
+        """
         self._process.require()
         taken = self._hooks.before_enqueue(outgoing)
         if taken is None:
@@ -229,7 +246,12 @@ class Producer:
         return waiting.future
 
     def _put(self, topic: str, partition: int | None, partitions: int, waiting: Waiting) -> None:
-        """Add a record to its batch. With `async` it may wait for room first."""
+        """Reserve room for a record and add it to the batch of its partition (None: the sticky partition chooses).
+        `partitions` is the topic's number of partitions. Wakes the background thread if a batch became ready.
+
+        With `async` it may wait for room; raises `QueueFullError` if there is none in time. Raises `UsageError` if the
+        producer is closed, or a transactional producer has no open transaction; this is checked again after waiting.
+        """
         with self._changed:
             self._check_sending()
             self._room.take(waiting.upper_bound, may_wait=self._thread is not None and not self._is_writing())
@@ -260,7 +282,9 @@ class Producer:
         return known
 
     def _after(self, *futures: Future[RecordMetadata]) -> None:
-        """With `sync`, write everything that waits, and raise the first error."""
+        """With `producer_type` `sync`, write all waiting batches, then raise the error of the first of `futures` that
+        failed; that error is not raised again by `flush` or `close`. With `async` do nothing.
+        """
         if self._thread is not None:
             return
         self._deliver(everything=True)
@@ -288,7 +312,14 @@ class Producer:
         return self._room.wanted > 0 or self._accumulator.has_ready(_monotonic_ms())
 
     def _deliver(self, *, everything: bool) -> None:
-        """Write what is ready. If called from a hook while writing, the batch is written afterwards."""
+        """Write the batches that are ready, or with `everything` all of them, until none is left; complete their
+        futures.
+
+        A failed batch does not stop the others: its error is in its futures and is raised by the next `flush` or
+        `close`. An interruption such as `KeyboardInterrupt` is raised at once, and all batches taken from the queues
+        fail with it. If called from a hook while batches are being written, nothing is done: the running call writes
+        the new batch too.
+        """
         with self._writing:
             if self._writer is not None:
                 return
@@ -335,7 +366,12 @@ class Producer:
         return first
 
     def _finish(self, batch: OpenBatch, first: int, failure: BaseException | None) -> None:
-        """Release the room of a batch, and complete futures and callbacks of its records."""
+        """Release the room of a batch, complete the futures of its records, and call their callbacks.
+
+        `first` is the offset of the batch's first record, -1 if nothing was written. With `failure` the futures and
+        callbacks get that error; it is kept for the next `flush` or `close` and marks the transaction as failed. Record
+        timestamps in the results are -1 unless the log keeps the producer's.
+        """
         with self._changed:
             self._room.give(sum(each.upper_bound for each in batch.waiting), len(batch.waiting))
             if failure is not None:
@@ -355,7 +391,9 @@ class Producer:
                 self._told(waiting.callback, metadata if failure is None else None, failure)
 
     def _told(self, who: Callable[..., object], *what: object) -> None:
-        """Call a function of the caller. Its error concerns no record and is raised by the next `flush` or `close`."""
+        """Call the function `who` of the caller with `what`. An `Exception` that it raises does not fail any record: it
+        is kept, and raised by the next `flush`, `commit_transaction` or `close` unless an earlier error is.
+        """
         try:
             who(*what)
         except Exception as error:  # noqa: BLE001 - a function of the caller's may do anything
@@ -372,8 +410,8 @@ class Producer:
         self._raise_error()
 
     def _abort_unfinished(self) -> None:
-        """Abort transactions left open by an earlier producer with this id, in all partitions
-        (`KafkaProducer.initTransactions`).
+        """Write ABORT markers to all partitions with a transaction left open by an earlier producer with this id, and
+        flush the logs (`KafkaProducer.initTransactions`). Does nothing if the producer is not transactional.
         """
         identity = self._identity
         for topic, partition in list(self._logs.directories.there()) if identity.transactional else ():
@@ -389,11 +427,13 @@ class Producer:
             self._identity.begin()
 
     def commit_transaction(self) -> None:
-        """Write what was sent, make it durable, then write a COMMIT marker to each partition of the transaction.
+        """Write all records sent, make them durable, then write a COMMIT marker to each partition of the transaction
+        and flush.
 
-        Raises `UsageError` if a record of the transaction could not be written; then it can only be aborted. No
-        coordinator remembers a commit if a crash comes between two markers. The next producer with this id aborts what
-        is still open.
+        Raises `UsageError` if no transaction is open, in a callback, or if a record of the transaction could not be
+        written; then it can only be aborted. Raises `StorageError` for I/O, and after the commit the error of a hook,
+        if any. Unlike with a broker, no coordinator remembers a commit if a crash comes between two markers: the next
+        producer with this id aborts the partitions that are still open.
         """
         with self._still(), self._ending():
             self._deliver(everything=True)
@@ -412,7 +452,9 @@ class Producer:
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
-        """Allow no sending while a transaction is ended."""
+        """Context in which `send` raises `UsageError`, because the transaction is being ended. Raises `UsageError` if
+        none is open.
+        """
         with self._changed:
             self._identity.begin_ending()
         try:
@@ -445,7 +487,10 @@ class Producer:
 
     @contextmanager
     def _still(self) -> Iterator[None]:
-        """Wait until nobody else writes. Not allowed in a callback, whose batch is unfinished."""
+        """Context in which no other thread writes batches; waits until the current writer has finished. Raises
+        `UsageError` if the producer is closed or belongs to the parent of this forked process, and in a callback, whose
+        batch is unfinished.
+        """
         self._process.require()
         with self._writing:
             if self._writer is not None:
@@ -465,9 +510,11 @@ class Producer:
             raise error
 
     def close(self) -> None:
-        """Write what was sent (an open transaction is aborted), close the logs and release the lock.
+        """Write all records sent, close the logs, release the lock, and call the hook `close`. If a transaction is
+        open, it is aborted and its unwritten records fail.
 
-        Raises the first error since the last `flush`. A second call does nothing, nor does a call in a forked child.
+        Waits for the background thread. Raises the first error since the last `flush`, after everything is closed, and
+        `UsageError` in a callback. A second call does nothing, nor does a call in a forked child.
         """
         if not self._process.is_here:
             return

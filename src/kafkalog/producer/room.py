@@ -23,7 +23,9 @@ class QueueFullError(KafkaLogError):
 
 
 class Room:
-    """Counts waiting records. `changed` is the producer's lock, released while a record waits for room."""
+    """Counts records that wait to be written, and their bytes, within the limits of the configuration. `changed` is the
+    producer's lock, which callers hold; it is released while a record waits for room.
+    """
 
     def __init__(self, config: ProducerConfig, changed: threading.Condition) -> None:
         self._config = config
@@ -34,8 +36,11 @@ class Room:
         """number of records that wait for room; meanwhile no batch lingers"""
 
     def take(self, size: int, *, may_wait: bool) -> bool:
-        """Reserve room for a record. Returns whether it had to wait. Raises `QueueFullError` if it must not wait, or
-        waited too long.
+        """Reserve room for one record of at most `size` bytes; return whether it had to wait.
+
+        Waits for up to `max_block_ms` for bytes and `queue_enqueue_timeout_ms` for the number of records (negative:
+        forever). Raises `QueueFullError` if there is no room and `may_wait` is False, or none in time; then nothing is
+        reserved. Raises `UsageError` if `size` exceeds `buffer_memory`.
         """
         config = self._config
         if size > config.buffer_memory:

@@ -92,8 +92,11 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def topic_chooser(topics: Iterable[str] | None, whitelist: str | None, blacklist: str | None) -> Callable[[str], bool]:
-    """Return a function that says whether a topic is selected by a list, a whitelist or a blacklist. By default all
-    are.
+    """Return a function that tells whether a topic name is selected: it is in `topics`, matches `whitelist`, or does
+    not match `blacklist`. If all three are None, every topic is.
+
+    The filters are regular expressions for whole names, with commas for alternatives (`TopicFilter`). Raises
+    `UsageError` if more than one argument is given, `topics` is a string or mapping, or an expression is invalid.
     """
     if sum(way is not None for way in (topics, whitelist, blacklist)) > 1:
         raise UsageError("topics, whitelist and blacklist exclude each other")
@@ -119,13 +122,18 @@ def open_streams(
     isolation_level: str = READ_UNCOMMITTED,
     limits: Limits = DEFAULT_LIMITS,
 ) -> list[Stream]:
-    """`count` streams over the live partitions of the selected topics. Some are empty if there are few partitions.
+    """Return `count` streams over the live partitions of the selected topics. Some are empty if there are few
+    partitions.
 
-    `topics` names them (`Consumer` takes a number of streams for each). `whitelist` and `blacklist` are regular
-    expressions for whole names, with commas between alternatives. If a list or a filter matches nothing, all streams
-    are empty. Partitions are assigned from the largest on, each to the stream with the fewest bytes so far.
+    Each partition is in one stream. The largest is assigned first, each to the stream with the fewest bytes so far;
+    within a stream partitions are ordered by directory name. If nothing is selected, all streams are empty. Nothing is
+    read until a stream is iterated. Raises `UsageError` for a count below 1, more than one of `topics`, `whitelist` and
+    `blacklist`, or an invalid expression.
 
     * `log_dir`: from `open_log_dir`
+    * `topics`: names of topics (`Consumer` takes a number of streams for each)
+    * `whitelist`: regular expression for whole names of topics to read, with commas between alternatives
+    * `blacklist`: the same for topics not to read
     * `exclude_internal`: leave out Kafka's own topics, unless `topics` names them
     * `isolation_level`: `read_committed` or `read_uncommitted`
     * `limits`: what a batch or file may hold at most (`Limits`)
@@ -146,8 +154,8 @@ def open_streams(
 
 
 def balanced(partitions: Iterable[Partition], count: int) -> list[list[Partition]]:
-    """Divide partitions into `count` parts of about the same size, from the largest on, each to the smallest part so
-    far.
+    """Divide partitions into `count` lists of about the same number of bytes: the largest first, each added to the list
+    with the fewest bytes so far (with equal bytes, the fewest partitions). Lists may be empty.
     """
     shares: list[list[Partition]] = [[] for _ in range(count)]
     sizes = [0] * count

@@ -20,9 +20,11 @@ _MOST_BYTES = 1 << 30
 
 
 class Journal:
-    """The journal file beside the offset map; a context manager.
+    """The journal file beside the offset map; a context manager. An existing file is read and continued; an incomplete
+    last line is cut off.
 
-    Raises `StorageError` for I/O, `UsageError` for files of other kinds.  `identity` identifies the replay.
+    `identity` identifies the replay. Raises `StorageError` for I/O, and `UsageError` if an existing file is not a
+    journal or belongs to another replay.
     """
 
     def __init__(self, path: str, identity: str) -> None:
@@ -68,10 +70,10 @@ class Journal:
         self._file.sync()
 
     def add(self, topic: str, partition: int, start: int, next_offset: int, runs: list[Run]) -> None:
-        """Append a transaction that is about to be committed: its contents and the source offsets that it was read
-        from.
+        """Append a transaction that is about to be committed, and make it durable (fsync). Raises `StorageError`.
 
-        The next one begins at `next_offset`.
+        It was read from the source offsets `start` up to `next_offset` (exclusive), where the next transaction begins.
+        `runs` are its records: source and target offsets.
         """
         self._append({
             "topic": topic, "partition": partition, "from": start, "next": next_offset,
@@ -85,9 +87,11 @@ class Journal:
         return (topic, partition, next_offset) in self._lines
 
     def map_of(self, topic: str, partition: int, begin: int, committed: int) -> OffsetMap:
-        """Contents of the transactions that were committed from `begin` to `committed`.
+        """Return the offset map of all transactions committed from source offset `begin` up to `committed` (exclusive);
+        empty if `committed` is not above `begin`.
 
-        Aborted transactions are in no chain between the two.  Raises `UsageError` if a transaction is missing.
+        The transactions are followed back from `committed`, each to the end of the previous one, so aborted ones are
+        left out. Raises `UsageError` if a transaction is missing in the journal.
         """
         chain: list[list[Run]] = []
         end = committed

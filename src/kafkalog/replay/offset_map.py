@@ -30,7 +30,9 @@ class Run(Struct, frozen=True):
 
 
 def runs_of(pairs: Iterable[tuple[int, int]]) -> list[Run]:
-    """Combine pairs of source and target offset, ascending, into as few runs as possible."""
+    """Combine pairs of (source offset, target offset), ascending, into as few runs as possible, in order. A run
+    continues only while both offsets grow by one; no pairs give an empty list.
+    """
     runs: list[Run] = []
     for source, target in pairs:
         last = runs[-1] if runs else None
@@ -51,7 +53,9 @@ class OffsetMap:
             self.add(run)
 
     def add(self, run: Run) -> None:
-        """Append a run; it is joined to the last one if it continues that."""
+        """Append a run, whose offsets must be above all others in the map. If it continues the last run in source and
+        target, both become one.
+        """
         last = self._runs[-1] if self._runs else None
         if last is not None and (run.source, run.target) == (last.source + last.count, last.target + last.count):
             self._runs[-1] = Run(last.source, last.target, last.count + run.count)
@@ -70,9 +74,10 @@ class OffsetMap:
         return sum(run.count for run in self._runs)
 
     def moved(self, offset: int, *, empty: int = 0) -> int:
-        """Target offset at which a consumer continues that had read everything below `offset` in the source.
+        """Return the target offset at which a consumer continues that had read everything below `offset` in the source.
 
-        That is the first record at or after `offset`, or the end if all were read; `empty` if the map has no records.
+        That is the target offset of the first record at or after `offset`; after the last record, the offset behind it
+        in the target; `empty` if the map has no records.
         """
         number = bisect_right(self._sources, offset) - 1
         if number >= 0:
@@ -85,9 +90,11 @@ class OffsetMap:
 
 
 def read_parquet(path: str, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], OffsetMap]:
-    """Read the maps of the given topics and partitions from a file of `write_parquet`.
+    """Read the offset maps of the (source topic, partition) pairs in `wanted` from a file of `write_parquet`.
 
-    Raises `UsageError` for a file that is not such a map, `StorageError` for I/O.
+    The result has a map for each wanted pair, an empty one if the file has no rows of it; other rows are ignored.
+    Raises `UsageError` if the file is not such a map or pyarrow is not installed, `StorageError` if it cannot be read
+    or is missing.
     """
     with needed("the offset map", "replay"):
         import pyarrow as pa
@@ -109,9 +116,12 @@ def read_parquet(path: str, wanted: Collection[tuple[str, int]]) -> dict[tuple[s
 
 
 def write_parquet(path: str, maps: Mapping[tuple[str, int], OffsetMap], renamed: Mapping[str, str]) -> None:
-    """Write one row per record, in order: `topic`, `partition`, `offset`, `target_topic`, `target_offset`.
+    """Write a new Parquet file with one row per record: `topic`, `partition`, `offset`, `target_topic`,
+    `target_offset`.
 
-    The partition number is the same in both.  Raises `UsageError` if the path exists, `StorageError` for I/O.
+    Rows are ordered by source topic, partition and offset. The partition number is the same in source and target;
+    `renamed` has the target's name of renamed topics. Raises `UsageError` if the path exists or is in a log directory,
+    or pyarrow is not installed; `StorageError` for I/O. After an error no file is left.
     """
     with needed("the offset map", "replay"):
         import pyarrow as pa

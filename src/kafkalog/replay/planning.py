@@ -48,7 +48,9 @@ class PlannedTopic(Struct, frozen=True):
 
 
 class ReplayPlan(Struct, frozen=True, kw_only=True):
-    """What would be replayed; `damaged` are findings at which a consumer stops."""
+    """What would be replayed. `damaged` are findings at which a consumer stops, the first of each file; `commits` are
+    the committed offsets of the source's groups, `findings` problems found while planning.
+    """
 
     paths: tuple[str, ...]
     identity: str
@@ -76,7 +78,12 @@ class ReplayPlan(Struct, frozen=True, kw_only=True):
         return tuple(log.waiting for log in logs if log.waiting is not None)
 
     def refuse(self, options: Replay) -> None:
-        """Raise `RecoveryRefused` if something would be lost without consent."""
+        """Raise `RecoveryRefused` if records would be lost, unless `options.accept_loss` is set.
+
+        The `reason` is `damaged` if a partition has damage, behind which nothing would be replayed, or `retention` if
+        topics keep their old settings (`keep_settings`) and the target would at once delete or compact replayed
+        records.
+        """
         if options.accept_loss:
             return
         if self.damaged:
@@ -97,10 +104,14 @@ class ReplayPlan(Struct, frozen=True, kw_only=True):
 
 
 def plan_replay(request: Replay | PathLike, *paths: PathLike, jobs: int = 1) -> ReplayPlan:
-    """Read what is to be replayed and check the checksum of every batch.
+    """Read the source's directories and return the plan of a replay. The checksum of every batch is checked, in `jobs`
+    processes; nothing is changed.
 
-    The request may be left out for its defaults. Raises `UsageError` for paths without Kafka data, `UnknownName` for an
-    unknown topic, `StorageError`.
+    If `request` is a path, it is the first of `paths` and all options have their defaults. Topics of Kafka itself
+    (`__...`) are not replayed. Damage is in the plan and raises nothing. Raises `UsageError` for paths without Kafka
+    data or topics of a user, a selected internal topic, two topics with one name in the target, or an invalid name;
+    `UnknownName` for a topic or partition that does not exist; `ReplicaError` if a partition is in several directories
+    and no replica is chosen; `StorageError` if a directory cannot be read.
     """
     options, paths = (request, paths) if isinstance(request, Replay) else (Replay(), (request, *paths))
     given = tuple(str(os.fspath(path)) for path in paths)
@@ -157,7 +168,10 @@ def plan_replay(request: Replay | PathLike, *paths: PathLike, jobs: int = 1) -> 
         topics=tuple(planned),
         commits=commits.committed if commits is not None else (),
         damaged=tuple({finding.file: finding for finding in reversed(damaged)}.values()),
-        findings=(*inventory.all_unreadable, *coordinator.findings, *(commits.findings if commits is not None else ())),
+        findings=(
+            *options.select.of_unreadable(inventory.all_unreadable), *coordinator.findings,
+            *(commits.findings if commits is not None else ()),
+        ),
         problem=cluster.problem,
     )
 
@@ -180,7 +194,9 @@ def _refuse_one_name(targets: Sequence[str]) -> None:
 
 
 def _identity(paths: Sequence[str], options: Replay) -> str:
-    """Identity of a replay; the same part of the same directories has the same one, however the paths are written."""
+    """Return the default identity of a replay: 12 hex digits of a hash of the real paths of the directories, in any
+    order, and of the requested bounds of offsets and times. Other options do not change it.
+    """
     real = sorted(os.path.realpath(path) for path in paths)
     part = options.start_offset, options.end_offset, options.start_time, options.end_time
     if part != (None,) * len(part):

@@ -54,7 +54,14 @@ def settings_for(
     old: Mapping[str, str], partitions: Iterable[Partition], now: int, *, keep: bool = False,
     further: Mapping[str, str] | None = None,
 ) -> Settings:  # fmt: skip
-    """Settings for a topic that had the settings `old`; `keep` leaves those unchanged, `further` overrides them."""
+    """Return the settings with which a topic is created in the target, given its settings `old` in the source.
+
+    Retention is switched off, and for a compacted topic compaction is delayed forever; with `keep` both stay as in
+    `old`. Record timestamps are always kept (`CreateTime` of any age). `further` overrides all of this. Settings of old
+    brokers, throttling and remote storage are left out. `put_back` has the old value of each changed setting (Kafka's
+    default or '' if there was none). `partitions` and `now` (ms since 1970) are used to count the offsets that the old
+    retention time would expire.
+    """
     left_out = {name: value for name, value in old.items() if name in (*_OF_OLD_BROKERS, *_OF_ONE_CLUSTER)}
     kept = {name: value for name, value in old.items() if name not in left_out}
     is_compacted = "compact" in old.get("cleanup.policy", "delete").split(",")
@@ -76,7 +83,12 @@ def settings_for(
 
 
 def _expired(old: Mapping[str, str], partitions: Iterable[Partition], now: int) -> int:
-    """Number of offsets in segments that are wholly older than the retention time."""
+    """Return the number of offsets, over all partitions, before the first record that is not older than `retention.ms`
+    (default: a week) at the time `now`, in ms since 1970.
+
+    If all records are older, all offsets of the partition count. 0 if the cleanup policy does not contain `delete` or
+    the retention time is unlimited. An invalid `retention.ms` is treated as a week. Damaged batches are skipped.
+    """
     if "delete" not in old.get("cleanup.policy", "delete").split(","):
         return 0
     try:

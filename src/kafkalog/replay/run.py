@@ -75,17 +75,21 @@ def replay(
     on_bytes: Callable[[int], None] = lambda _: None,
     check: Callable[[], None] = lambda: None,
 ) -> ReplayResult:
-    """Write records into a live cluster; continues where a killed run of the same identity stopped.
+    """Write records into a live cluster; a killed replay of the same identity is continued where it stopped.
 
-    * `request`: which records, and how; may be left out for the defaults
+    * `request`: which records, and how; if it is a path, that is the first of `paths` and options have their defaults
     * `target`: `HOST:PORT` of one of the cluster's brokers
-    * `map_path`: a new Parquet file, see `write_parquet`, by default `replay-ID.parquet`; a journal is kept beside it
-      until the replay has finished
+    * `map_path`: a new Parquet file, see `write_parquet`, by default `replay-ID.parquet` in the current directory; a
+      journal is kept beside it until the replay has finished
     * `plan`: the result of `plan_replay` for the same request and paths; by default it is planned now, with `jobs`
-    * `check`: called often; an error that it raises ends the replay in an orderly way
+    * `on_bytes`: called with the size in bytes of each batch, or run of batches, that was read
+    * `check`: called often; an error that it raises aborts the open transaction and ends the replay
 
-    Raises `RecoveryRefused` if the target has these topics with records of others, `ClusterError`, and the errors of
-    `plan_replay`.
+    Creates missing topics and a topic for the progress, writes in transactions, and commits the offsets of groups that
+    have none in the target. If a finished replay has nothing new, only missing group offsets are committed. Raises
+    `RecoveryRefused` if records would be lost (`ReplayPlan.refuse`), if the target's topics have records of others or
+    too few partitions, or if another process continues this replay; `ClusterError` if the cluster fails, `FormatError`
+    if a transaction is aborted five times, and the errors of `plan_replay`, `read_parquet` and `write_parquet`.
     """
     options = request if isinstance(request, Replay) else Replay()
     plan = plan or plan_replay(request, *paths, jobs=jobs)
@@ -166,8 +170,10 @@ class _Replay:
         )  # fmt: skip
 
     def _is_left(self, progress: Mapping[tuple[str, int], int]) -> bool:
-        """Whether there is more to replay than the existing map contains; `UsageError` if the map belongs to another
-        replay.
+        """Whether the directories have records to replay that the existing map does not contain.
+
+        `progress` has the next source offset by (target topic, partition). Reads the logs from there. Raises
+        `UsageError` if a planned partition has no progress: then the map belongs to another replay.
         """
         is_left = False
         for topic in self._plan.topics:
@@ -179,7 +185,12 @@ class _Replay:
         return is_left
 
     def _take_over_map(self, progress: Mapping[tuple[str, int], int], journal: Journal) -> None:
-        """Copy the existing map of a finished replay to the journal before anything is added."""
+        """Add the existing map of a finished replay to the journal, one transaction per partition, so that the replay
+        can be continued. Partitions whose progress the journal knows, or that have no progress, are skipped.
+
+        `progress` has the next source offset by (target topic, partition). Raises the errors of `read_parquet` and
+        `Journal.add`.
+        """
         missing = {}
         for topic in self._plan.topics:
             for number, partition in topic.partitions.items():
@@ -207,7 +218,12 @@ class _Replay:
         )
 
     def _groups_left_out(self) -> list[Moved]:
-        """Commit the offsets of groups that an earlier run left out, using the map that it wrote."""
+        """Commit the offsets of groups that have none yet in the target, translated with the map file of the finished
+        replay; return the offsets committed.
+
+        Only commits of replayed partitions count. If none is missing, nothing is read or changed, and the list is
+        empty. Raises `ClusterError`, and the errors of `read_parquet`.
+        """
         renamed = {topic.name: topic.target for topic in self._plan.topics}
         replayed = {(topic.name, number) for topic in self._plan.topics for number in topic.partitions}
         by_group: dict[str, list[CommittedOffset]] = {}
@@ -297,9 +313,12 @@ class _Replay:
 
 
 def check_target(plan: ReplayPlan, bootstrap: str, options: Replay) -> tuple[str, ...]:
-    """Topics of the plan that exist in the target; changes nothing.
+    """Return the target's names of the planned topics that already exist there, in the order of the plan; changes
+    nothing.
 
-    Raises `RecoveryRefused` like `replay` for topics with records of others, `ClusterError`.
+    `bootstrap` is `HOST:PORT` of a broker. If the replay was not begun in this cluster, raises `RecoveryRefused` for an
+    existing topic with too few partitions, or with records unless `options.append` is set. Raises `ClusterError` if the
+    cluster cannot be reached.
     """
     with Target(bootstrap, plan.identity, options.client, compression=options.compression, batch_bytes=0) as target:
         existing = target.topics()

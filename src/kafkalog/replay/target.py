@@ -34,7 +34,9 @@ Key = tuple[str, int]
 
 
 def _silent() -> logging.Logger:
-    """Logger that suppresses librdkafka's messages about connection attempts; the waiting caller reports them once."""
+    """Return the logger `kafkalog.replay`, which discards all messages, for librdkafka's messages about connection
+    attempts; errors are raised to the caller instead. The first call configures it.
+    """
     found = logging.getLogger("kafkalog.replay")
     if not found.handlers:
         found.addHandler(logging.NullHandler())
@@ -75,11 +77,13 @@ class AbortedError(Exception):
 
 
 class Target:
-    """The cluster at `bootstrap`; a context manager.
+    """The cluster at `bootstrap` (`HOST:PORT` of a broker); a context manager, which aborts an open transaction after
+    an error.
 
-    `settings` are librdkafka's.  `identity` names the transactions and their progress.  `check` is called while records
-    are being sent; an error that it raises ends that.  Raises `ClusterError`, and `UsageError` for settings that
-    librdkafka rejects.
+    `settings` are librdkafka's. `identity` names the transactions and the topic with their progress. `check` is called
+    while records are being sent; an error that it raises ends the sending. Methods raise `ClusterError` if the cluster
+    fails, and `RecoveryRefused` if another process writes with the same identity. The constructor raises `UsageError`
+    for settings that librdkafka rejects, or if confluent-kafka is not installed.
     """
 
     def __init__(
@@ -155,7 +159,7 @@ class Target:
         return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
 
     def is_empty(self, topic: str, partition: int) -> bool:
-        """Whether nothing was ever written to a partition."""
+        """Whether nothing was ever written to a partition: its high watermark is 0. Raises `ClusterError`."""
         with self._told(f"cannot ask for the offsets of {topic}-{partition}"):
             _low, high = self._consumer.get_watermark_offsets(
                 self._kafka.TopicPartition(topic, partition), timeout=_TIMEOUT
@@ -163,7 +167,11 @@ class Target:
         return bool(high == 0)
 
     def create(self, topic: str, partitions: int, replication: int, configs: Mapping[str, str]) -> None:
-        """Create a topic and wait until it exists."""
+        """Create a topic and wait until all its partitions have a leader.
+
+        `replication` is the replication factor, -1 for the cluster's default. Raises `ClusterError` if the topic cannot
+        be created, for example because it exists, or has no leaders after 30 seconds.
+        """
         new = self._admin_module.NewTopic(topic, partitions, replication, config=dict(configs))
         with self._told(f"cannot create {topic} with {_words(configs)}"):
             self._admin.create_topics([new], operation_timeout=_TIMEOUT)[topic].result(_TIMEOUT)
@@ -187,9 +195,12 @@ class Target:
         self._is_ready = True
 
     def progress(self) -> dict[Key, int]:
-        """Next source offset of the partitions that were begun, from the progress topic.
+        """Return the next source offset by (target topic, partition), read from the whole progress topic; empty if it
+        has no records.
 
-        Must be called after `begin`, which ends uncommitted writes to the topic.
+        Must be called after `begin`, which ends uncommitted writes to the topic. Raises `ClusterError` if nothing new
+        arrives within 60 seconds, and `RecoveryRefused` if a record of another program is in the topic; calls `check`
+        while waiting.
         """
         found: dict[Key, int] = {}
         waiting = set(self._partitions(self.progress_topic))
@@ -222,7 +233,13 @@ class Target:
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def write(self, topic: str, partition: int, records: Sequence[Record]) -> Written:
-        """Write records in a new transaction; they become visible when `commit` is called on the result."""
+        """Write records to a partition in a new transaction, and wait until all are delivered; they become visible when
+        `commit` is called on the result, which has their offsets in the target.
+
+        Negative timestamps are sent as 0, for which librdkafka uses the current time. If not all records are delivered,
+        in order, within about two minutes, the transaction is aborted and `ClusterError` is raised; `AbortedError`
+        means that it was aborted and can be repeated.
+        """
         with self._transaction():
             self._producer.begin_transaction()
             offsets: list[int] = []
@@ -311,7 +328,9 @@ class Target:
             raise self._error("cannot write", error) from None
 
     def abort(self) -> None:
-        """Abort an open transaction, as far as that is possible."""
+        """Discard queued records and abort the open transaction, if any. Errors are ignored: the cluster aborts the
+        transaction itself after a minute. Does nothing before `begin`.
+        """
         if self._is_ready:
             try:
                 self._producer.purge()
@@ -329,7 +348,9 @@ class Target:
         return {(each.topic, each.partition): each.offset for each in answer.topic_partitions if each.offset >= 0}
 
     def set_group_offsets(self, group: str, moved: Sequence[Moved]) -> None:
-        """Commit offsets for a group, which must have no members."""
+        """Commit the target offsets and metadata in `moved` for a group, which must have no members. Raises
+        `ClusterError` if the cluster refuses the request or the offset of a partition.
+        """
         # no note rather than an empty one, which would become a zero byte
         offsets = [
             self._kafka.TopicPartition(each.topic, each.partition, each.offset, *filter(None, [each.metadata]))

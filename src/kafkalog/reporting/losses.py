@@ -34,6 +34,7 @@ __all__ = [
     "total_before",
     "total_by_start",
     "total_for_good",
+    "with_skipped",
 ]
 
 MOST_ROWS = 60
@@ -180,18 +181,24 @@ def _elsewhere(lost: Measured | None, planned: Planned) -> str:
 
 
 def _is_any(lost: Measured | None) -> bool:
-    """Whether anything is lost, or may be. False for None."""
-    return lost is not None and (lost.records_lost != 0 or not lost.is_exact)
+    """Whether anything is lost or skipped, or may be. False for None."""
+    return lost is not None and (lost.records_lost != 0 or not lost.is_exact or lost.records_hidden > 0)
 
 
 def _amount(lost: Measured | None) -> str:
-    """Text such as `3 (offsets 3 to 5)` or `none`; empty if unknown."""
+    """Text such as `3 (offsets 3 to 5)`, `none` or `none; 7 records on disk that readers skip`; empty if unknown."""
     if lost is None:
         return ""
-    if not _is_any(lost):
-        return "none"
+    if lost.records_lost == 0 and lost.is_exact:
+        return with_skipped("none", lost)
     offsets = ranges_text(lost.lost)
-    return f"{lost_text(lost, '{:,}'.format)}{f' ({offsets})' if offsets else ''}"
+    return with_skipped(f"{lost_text(lost, '{:,}'.format)}{f' ({offsets})' if offsets else ''}", lost)
+
+
+def with_skipped(text: str, lost: Measured) -> str:
+    """Text about lost records, followed by the number of those that are kept and that no reader gets, if any."""
+    hidden = lost.records_hidden
+    return f"{text}; {counted(hidden, 'record')} on disk that readers skip" if hidden else text
 
 
 def _batches(name: str, planned: Planned) -> Iterator[LostBatch]:

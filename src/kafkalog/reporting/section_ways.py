@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import Planned, ReportFacts
 from kafkalog.recovery.broker.node.releases import MODELED
-from kafkalog.recovery.broker.node.sentences import node_sentences
+from kafkalog.recovery.broker.node.sentences import start_sentences
 from kafkalog.recovery.decide import losses
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.plan import BrokerForecast
@@ -147,17 +147,10 @@ def _releases(forecast: BrokerForecast) -> str:
 
 def forecast_text(forecast: BrokerForecast) -> str:
     """Text about Kafka's next start."""
-    if forecast.node is not None and not forecast.node.loses_nothing:
-        return shortened("; ".join(node_sentences(forecast.node)))
-    match forecast.outcome:
-        case "loaded":
-            lost = sum((forecast.valid_records_lost or {}).values())
-            how = "trusting its clean-shutdown marker" if forecast.clean_shutdown else "after its own recovery"
-            losing = f", which would drop {counted(lost, 'record')} that can still be read" if lost else ""
-            return f"{_releases(forecast)} would start on it, {how}{losing}"
-        case None:
-            return shortened(f"What Kafka would do is unknown: {forecast.message}")
-        case "start_fails":
-            return shortened(f"Kafka {MODELED} would not start on it: {forecast.exception}: {forecast.message}")
-        case _:
-            return shortened(f"Kafka {MODELED} would take it offline: {forecast.exception}: {forecast.message}")
+    if forecast.outcome != "loaded" or (forecast.node is not None and not forecast.node.loses_nothing):
+        told = start_sentences(forecast.node, forecast.outcome, forecast.exception, forecast.message)
+        return shortened("; ".join(told))
+    lost = sum((forecast.valid_records_lost or {}).values())
+    how = "trusting its clean-shutdown marker" if forecast.clean_shutdown else "after its own recovery"
+    losing = f", which would drop {counted(lost, 'record')} that can still be read" if lost else ""
+    return f"{_releases(forecast)} would start on it, {how}{losing}"

@@ -18,6 +18,7 @@ from kafkalog.reporting.losses import (
     runs_that_lost,
     total_by_start,
     total_for_good,
+    with_skipped,
 )
 from kafkalog.words.ways import label_of
 
@@ -66,8 +67,14 @@ def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
     unknown = [each for each in facts.planned if each.forecast is None]
     beside = "; ".join(lost_beside(_nodes(facts), facts.findings))
     if beside:
-        yield "Lost by the start", beside
-    if not told and not beside:
+        yield "Lost beside these logs", beside
+    declined = [each for each in facts.planned
+                if recommended_of(each) is None and each.choice.ways and each.choice.own.may_lose]  # fmt: skip
+    for planned in declined:
+        where = f" in {planned.path}" if len(facts.planned) > 1 else ""
+        own = planned.choice.own
+        yield f"Lost{where}", f"{with_skipped(records_text(own), own)}, and recovery declines"
+    if not told and not beside and not declined:
         nothing = "nothing more" if runs_that_lost(facts) else "no record"
         yield "Lost", "unknown: no plan could be made" if unknown else f"{nothing}, as far as the logs themselves tell"
     for planned, way in told:
@@ -76,16 +83,18 @@ def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
             yield f"Lost{where}", f"unknown, by the way that is recommended ({label_of(way)})"
             continue
         ranges = ranges_text(way.measured.lost, _NAMED, named=True)
-        words = f"{records_text(way.measured)}, by the way that is recommended ({label_of(way)})"
+        lost = with_skipped(records_text(way.measured), way.measured)
+        words = f"{lost}, by the way that is recommended ({label_of(way)})"
         yield f"Lost{where}", f"{words}: {ranges}" if ranges else words
     for_good, by_start = total_for_good(facts), total_by_start(facts)
     if len(told) > 1:
-        yield "Lost in all", records_text(for_good)
+        yield "Lost in all", with_skipped(records_text(for_good), for_good)
     if by_start is not None and by_start.may_lose:
-        readable = counted(by_start.sound_lost, "record")
-        yield "By a simple start", f"{records_text(by_start)}, of which {readable} can still be read"
+        readable = f", of which {counted(by_start.sound_lost, 'record')} can still be read"
+        text = f"{records_text(by_start)}{readable if by_start.records_lost else ''}"
+        yield "By a simple start", with_skipped(text, by_start)
     for root, run in runs_that_lost(facts):
         where = f" in {root}" if len(facts.planned) > 1 else ""
-        lost = loss_of_run(run)
-        ranges = ranges_text(lost.lost, _NAMED, named=True)
-        yield f"Lost before{where}", f"{records_text(lost)}, by run {run.run_id} ({run.mode}): {ranges}"
+        before = loss_of_run(run)
+        ranges = ranges_text(before.lost, _NAMED, named=True)
+        yield f"Lost before{where}", f"{records_text(before)}, by run {run.run_id} ({run.mode}): {ranges}"

@@ -1,4 +1,4 @@
-"""Which connections are closed when the limit is reached.
+"""Limit the number of client connections; choose the connection to close when the limit is reached.
 
 The address with the most connections loses its longest idle one, but never in favour of an address with more. An
 authenticated connection is never closed in favour of an unauthenticated one. So idle connections cannot keep clients
@@ -21,7 +21,7 @@ _UNKNOWN_SHARE = 4
 
 
 class Admission:
-    """All connections. Safe for several threads."""
+    """All open connections, counted by client address. Safe for several threads."""
 
     def __init__(self, limits: NetworkLimits) -> None:
         self._limits = limits
@@ -55,7 +55,13 @@ class Admission:
         return drop
 
     def make_room(self, host: str) -> str | None:
-        """Make room for a client at `host`. Returns why this is not possible, or None."""
+        """Make room for one more client at address `host`, closing another connection if necessary. Return None if
+        there is room, otherwise the reason as text for a message.
+
+        At the limit an idle connection is closed, of this address or of one with more connections; if there is none,
+        any connection of another address that has more than half of all. If authentication is required, an
+        unauthenticated connection is closed instead, and even below the limit if a quarter of it is unauthenticated.
+        """
         with self._lock:
             most = self._limits.connections
             unknown = [each for each in self._drop if not each.authenticated] if self._asks_who else []

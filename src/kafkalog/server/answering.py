@@ -76,7 +76,12 @@ def _at_once(answer: Callable[[Handlers], Callable[[Request], Fields]], **flags:
 
 
 def _of_groups(answer: Callable[[GroupHandler], Callable[[Request], Fields]], **flags: bool) -> _Served:
-    """Answer at once if all commits have been read, else from a worker."""
+    """Return the table entry for a request about groups. `answer` returns the handler's method; `flags` are fields of
+    `_Served`.
+
+    The request is answered by the calling thread if the committed offsets in the files have been read already,
+    otherwise by a worker thread.
+    """
 
     def answered(handlers: Handlers, request: Request, connection: Connection) -> Answer:
         shared, wanted = handlers.shared, answer(handlers.groups)

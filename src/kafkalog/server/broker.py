@@ -77,10 +77,11 @@ class Complaints:
         self._this_minute: set[str] = set()
 
     def __call__(self, text: str) -> None:
-        """Report a problem.
+        """Pass a message to `tell`, unless it is repeated or there are too many.
 
-        A text already reported within a minute is dropped (port numbers ignored). Above the per-second limit texts are
-        only counted. Text about a client must begin with its address.
+        A text already reported in the current minute is dropped (port numbers are ignored). From the sixth new text in
+        a second on, texts are only counted; the count is reported with the first text of a later second. Text about a
+        client must begin with its address.
         """
         with self._lock:
             now = int(time.monotonic())
@@ -103,7 +104,9 @@ class Complaints:
 
 
 class Server:
-    """Serves a catalog at an address until it is stopped. A context manager. Raises `OSError` if it cannot listen."""
+    """A read-only broker that serves a catalog at an address until it is stopped. A context manager. Raises
+    `StorageError` if it cannot listen. `complain` gets error messages.
+    """
 
     def __init__(
         self,
@@ -151,7 +154,13 @@ class Server:
         return group_id in self._consumer_groups
 
     def handle(self, request: Request, connection: Connection) -> Answer:
-        """Answer a request. Raises `CrowdedError`, and `RequestError` if the connection is to be closed."""
+        """Answer a request: return the fields of the response, or a promise (`Later`) that is polled until the response
+        is ready.
+
+        Requests with large answers are computed in another thread if more than 1000 partitions are served. Raises
+        `CrowdedError` if too many requests wait for a thread, and `RequestError` if the connection is to be closed:
+        before authentication, or for a Produce request without acknowledgement.
+        """
         self._sasl.admit(request, connection)
         served = SERVED.get(request.api.name)
         if served is not None and served.is_costly and self._catalog.partition_count > _MANY:
@@ -173,7 +182,9 @@ class Server:
         return refusal(request)
 
     def handle_large(self, data: bytes, connection: Connection) -> Later:
-        """Handle a request that has not been parsed yet."""
+        """Parse and answer a large request, given without its size, in another thread; return a promise of the
+        response. Errors of parsing and authentication close the connection when the promise is polled.
+        """
 
         def answer(request: Request) -> Answer:
             self._sasl.admit(request, connection)
@@ -182,7 +193,11 @@ class Server:
         return self._deferring.large(data, connection, answer)
 
     def _keep(self) -> None:
-        """List the directories again from time to time, and advance the timers of groups."""
+        """Run until the server stops (in its own thread): every 0.1 s advance the timers of groups and release memory;
+        every `refresh_seconds` list the directories again (never if 0) and announce changes to waiting fetches.
+
+        Listing takes at most a tenth of the time. Unexpected errors are reported and do not end the thread.
+        """
         next_listing = time.monotonic() + self._refresh_seconds
         while not self._stopping.wait(_TICK_S):
             self._coordinator.tick()
@@ -220,7 +235,9 @@ class Server:
         self._keeper.start()
 
     def stop(self) -> None:
-        """Close every connection and end every thread."""
+        """Close every connection, wait for the server's threads, and release the file of committed offsets. Worker
+        threads get half a second each.
+        """
         self._stopping.set()
         self._network.stop()
         if self._keeper.is_alive():

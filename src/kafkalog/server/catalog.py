@@ -51,8 +51,9 @@ class Topic(Struct, frozen=True):
 class Catalog:
     """The topics in the directories at `paths`.
 
-    `replica` and `chosen` are as in other commands, and `as_of` (ms) is a moment in the past. `on_damage` is told about
-    damage that is left out; without it damage is served as it is. `complain` is told about errors while listing.
+    `replica` chooses among several copies of a partition, `chosen` selects topics and partitions. With `as_of` (ms
+    since 1970) logs end before the first later record. `on_damage` is called with a message for damage that is left
+    out; without it damage is served unchanged. `complain` is called with errors while listing.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class Catalog:
         self._logs: dict[tuple[str, int], ServedLog] = {}
         self._complaint = ""
         inventory = settled(*self._paths, tolerant=True, limits=limits)
-        self.findings = list(inventory.all_unreadable)
+        self.findings = chosen.of_unreadable(inventory.all_unreadable)
         for finding in inventory.findings:
             if finding.code is FindingCode.RUN_UNFINISHED:
                 complain(f"{finding.file}: {finding.detail}; what is served is half done")
@@ -121,7 +122,12 @@ class Catalog:
         return changed
 
     def _unread(self, inventory: Inventory) -> list[Partition]:
-        """Known partitions that still exist but could not be listed again. They are served as before."""
+        """Return the served partitions that still exist but are missing from the new listing; they are served as
+        before.
+
+        Empty if everything could be read. Otherwise the number of such partitions and the first error are reported,
+        once.
+        """
         if not inventory.all_unreadable:
             return []
         listed = {partition.path for partition in inventory.partitions}
@@ -152,8 +158,8 @@ class Catalog:
         return topics
 
     def refresh(self) -> bool:
-        """List the directories again. Returns whether anything changed. An error is reported once and changes
-        nothing.
+        """List the directories again and update the served topics; return whether anything changed. An error is
+        reported once; nothing changes then, and False is returned.
         """
         try:
             inventory = settled(*self._paths, tolerant=True, limits=self._limits)

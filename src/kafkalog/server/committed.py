@@ -23,7 +23,7 @@ _SLICE_S = 0.1
 
 
 class Committed(Struct, frozen=True, kw_only=True):
-    """Transactions of a log, for consumers of committed data."""
+    """Transactions of a log up to the log end `end`, for consumers with `read_committed`."""
 
     end: int
     """log end for which this was found"""
@@ -49,8 +49,8 @@ class Committed(Struct, frozen=True, kw_only=True):
         return any(undecided.holds(header) for undecided in self.undecided.get(header.producer_id, ()))
 
     def between(self, offset: int, upper: int) -> list[AbortedTransaction]:
-        """Aborted transactions relevant for a fetch from `offset` up to `upper`
-        (`UnifiedLog.collectAbortedTransactions`).
+        """Return the aborted transactions that a consumer needs for a fetch of offsets from `offset` up to `upper`
+        (exclusive), in the order of their markers (`UnifiedLog.collectAbortedTransactions`).
         """
         aborted_transactions = []
         for aborted_transaction in self.aborted[bisect_left(self.markers, offset) :]:
@@ -62,9 +62,9 @@ class Committed(Struct, frozen=True, kw_only=True):
 
 
 class CommittedWalk:
-    """Transactions of a log, derived batch by batch; later calls read only what was added.
+    """Finds the transactions of a log by reading its batches; later calls read only batches that were added.
 
-    Transactions left undecided by damage limit the last stable offset unless `goes_on`.
+    A transaction whose end is hidden by damage limits the last stable offset, unless `goes_on` is set.
     """
 
     def __init__(self, limits: Limits, *, goes_on: bool = False) -> None:
@@ -79,7 +79,12 @@ class CommittedWalk:
         """whether the files beside the log were asked for what they know"""
 
     def go(self, partition: Partition, log_end: int) -> Committed | None:
-        """Read for one slice of time. Returns None if not yet at `log_end`. Starts over if the log was truncated."""
+        """Read batches for about 0.1 s. Return the transactions if the log end offset `log_end` is reached, otherwise
+        None: call again.
+
+        Starts over if the log was truncated, or once if the files beside the log know transactions that the batches do
+        not show. Damaged batches are skipped. The caller holds `lock`. Raises `StorageError`.
+        """
         if log_end < self._next:
             self._begin(None)
         if self._next == 0:

@@ -109,7 +109,9 @@ class Connection:
         return self._handshaking or bool(self._received) or self._expected is not None
 
     def handshake(self) -> Want | None:
-        """Continue the TLS handshake. Returns what it waits for, or None if it is done or not needed."""
+        """Continue the TLS handshake without blocking. Return READ or WRITE if it must wait for the socket; None if it
+        is done or TLS is not used. Raises `ConnectionClosedError` if it fails.
+        """
         if not self._handshaking or self._tls is None:
             return None
         try:
@@ -124,7 +126,12 @@ class Connection:
         return None
 
     def read(self) -> bytes | None:
-        """Return the next request without its size; None if it is incomplete. Raises `ConnectionClosedError`."""
+        """Return the next request without its size field; None if it is not complete yet or there is no memory for a
+        large one (`is_starved`).
+
+        Receives what is available without blocking. Raises `ConnectionClosedError` if the client closed the connection,
+        or the size is not positive or larger than `largest`.
+        """
         while True:
             if self._expected is None and len(self._received) >= SIZE.size:
                 (size,) = SIZE.unpack_from(self._received)
@@ -175,7 +182,9 @@ class Connection:
         return piece
 
     def is_gone(self) -> bool:
-        """Return whether the client has left while it waits for an answer. Always false for TLS."""
+        """Whether the client has closed the connection while it waits for an answer. Always False for TLS, and while
+        unread data is left. Does not block or consume data.
+        """
         if self._tls is not None:
             return False
         try:
@@ -192,7 +201,11 @@ class Connection:
         self.progress = time.monotonic()
 
     def write(self) -> bool:
-        """Send as much as possible now. Returns whether everything is sent. Raises `ConnectionClosedError`."""
+        """Send as much of the queued response as possible without blocking, about 4 MiB at most. Return whether all of
+        it is sent.
+
+        Raises `ConnectionClosedError` if the client is gone or a log file became shorter.
+        """
         left = _SEND_BYTES
         while self._parts and left > 0:
             part = self._parts.popleft()
@@ -218,7 +231,11 @@ class Connection:
         return self.socket.send(data, _MSG_MORE if self._parts else 0)
 
     def _send_range(self, part: FileRange, most: int) -> int:
-        """Send with `sendfile`, or through memory for TLS and for logs without a descriptor."""
+        """Send up to `most` bytes of a log file range; return the number sent, 0 for an empty range.
+
+        Uses `sendfile`, or memory (up to 256 KiB) for TLS and for logs without a descriptor. Raises
+        `ConnectionClosedError` if the file became shorter, `BlockingIOError` or another `OSError` of the socket.
+        """
         if part.size == 0:
             return 0
         if self._tls is None and part.log.descriptor >= 0:
@@ -231,7 +248,9 @@ class Connection:
         return sent
 
     def close(self) -> None:
-        """Close the socket and cancel whatever it waits for."""
+        """Close the socket, cancel the promise that the client waits for, drop unsent data, and release the memory of
+        its request.
+        """
         later, self.later = self.later, None
         if later is not None:
             later[1].forget()

@@ -1,4 +1,4 @@
-"""Requests answered by other threads, and the promises for them.
+"""Answer requests in other threads, and make the promises that the serving threads poll.
 
 A parsed request takes many times its bytes. So large requests are parsed and answered one at a time, by a thread that
 pauses in between. Of the other requests waiting for a thread only a limited number of elements is held, and further
@@ -39,7 +39,7 @@ _SLOW_MS = 120_000
 
 
 class Deferring:
-    """Runs requests in workers. `changed` is told when a result is there, `complain` about errors."""
+    """Runs requests in worker threads. `changed` is called when a result is ready, `complain` with error messages."""
 
     def __init__(self, changed: Callable[[Change], None], complain: Callable[[str], None]) -> None:
         self._changed = changed
@@ -52,7 +52,12 @@ class Deferring:
         self._stopping = threading.Event()
 
     def large(self, data: bytes, connection: Connection, answer: Callable[[Request], Answer]) -> Later:
-        """Parse and answer a large request in another thread."""
+        """Parse and answer a large request, given without its size, in the thread for large requests; return a promise
+        of the response.
+
+        `answer` is called in that thread with the parsed request. Polling the promise raises `RequestError`, which
+        closes the connection, if the request cannot be parsed or answered, or not within two minutes.
+        """
 
         def resolve() -> Resolved:
             request = parse_request(data, Pace())
@@ -67,10 +72,10 @@ class Deferring:
     def slowly(
         self, request: Request, connection: Connection, answer: Callable[[Request], Fields | Sliced[Fields]]
     ) -> Answer:
-        """Answer in a worker.
+        """Call `answer` with the request in a worker thread; return a promise of the response.
 
-        If too much waits already, a large request is answered in the calling thread, and `CrowdedError` is raised for
-        another one.
+        `answer` may return a generator that computes the response in slices. If too many requests wait already, a large
+        request is answered in the calling thread at once, and `CrowdedError` is raised for another one.
         """
 
         def work() -> Sliced[Resolved]:
@@ -92,7 +97,13 @@ class Deferring:
         return self._promised(future, request)
 
     def _promised(self, future: Future[Resolved], request: Request | None = None) -> Later:
-        """Promise for the result of a thread."""
+        """Return a promise for the result of `future`, which is polled when a worker finishes and ends after two
+        minutes.
+
+        If the work fails, the response is an error (`KAFKA_STORAGE_ERROR`, after a message to `complain`); if it is
+        late, UNKNOWN_SERVER_ERROR. Without a `request`, which then was not parsed, `RequestError` is raised instead. If
+        the client leaves, the work is given up.
+        """
         future.add_done_callback(lambda _: self._changed(Change.WORK))
 
         def poll(is_over: bool) -> Polled:
@@ -111,7 +122,12 @@ class Deferring:
         return Later(poll, _SLOW_MS, Change.WORK, lambda: _give_up(future))
 
     def walk(self, log: ServedLog, looking: Sliced[object]) -> None:
-        """Let a worker search a log. Only one search per log runs at a time."""
+        """Run the generator `looking` in a worker thread and announce a change of logs when it ends. Does nothing if a
+        search of this log is already running.
+
+        If it raises `KafkaLogError` or `OSError`, the error is reported, and the log stays locked against searches for
+        a second.
+        """
         if id(log) in self._walking:
             return
         self._walking.add(id(log))

@@ -33,8 +33,11 @@ class Descriptors(Struct, frozen=True):
 
 
 def descriptors_for(connections: int) -> Descriptors:
-    """Raise the limit of open files as far as possible and divide it. Admits fewer clients than `connections` if it is
-    low.
+    """Raise this process's limit of open files as far as the system allows, and divide it: return the limit, the number
+    of clients to admit, and the number of logs kept open.
+
+    Fewer clients than `connections` are admitted if the limit is low, but at least one. The descriptors are also
+    reserved against other reads in this process. Raises `ValueError` or `OSError` if the limit cannot be set.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MANY if hard == resource.RLIM_INFINITY else min(hard, _MANY)

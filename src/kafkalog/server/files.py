@@ -42,7 +42,7 @@ class Fact(enum.Enum):
 
 
 class OpenLog:
-    """The open log file of a segment. Closed with the last reference to it."""
+    """The open log file of a segment, with facts learned about it. It is closed with the last reference to it."""
 
     def __init__(self, path: str, on_close: Callable[[], None] = lambda: None) -> None:
         self.source = FileSource(path)
@@ -67,7 +67,9 @@ class OpenLog:
         return self.source.size
 
     def index(self, path: str | None) -> FileSource | None:
-        """Return the offset index at `path`, opened once. None if there is none."""
+        """Return the open offset index at `path`, opened by the first call and kept. None if `path` is None or the file
+        cannot be opened.
+        """
         if self._index is None and path is not None:
             try:
                 self._index = FileSource(path)
@@ -116,8 +118,8 @@ _BEYOND = 1 << 62
 
 
 class IndexBlock(msgspec.Struct, frozen=True):
-    """Neighbouring entries of an offset index: relative offsets and positions. Zeros that were never written count as
-    far away.
+    """Up to 512 neighbouring entries of an offset index: relative offsets and positions, beginning with entry number
+    `first`. Entries with position 0, which were never written, count as behind all others.
     """
 
     first: int
@@ -128,7 +130,9 @@ class IndexBlock(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, index: FileSource, first: int) -> IndexBlock:
-        """Return the entries from number `first` on."""
+        """Read up to 512 entries of an index, beginning with entry number `first`; the block is empty behind the end.
+        Raises `StorageError`.
+        """
         data = index.read(first * OFFSET_ENTRY.size, _SLOTS * OFFSET_ENTRY.size)
         count = len(data) // OFFSET_ENTRY.size
         flat = Struct(">" + OFFSET_ENTRY.struct.format.removeprefix(">") * count).unpack_from(data)
@@ -139,7 +143,11 @@ class IndexBlock(msgspec.Struct, frozen=True):
 
     @classmethod
     def around(cls, index: FileSource, target: int, near: int) -> IndexBlock:
-        """Return the block with the last entry whose position is below `target`. The block at `near` is tried first."""
+        """Return the block with the last entry whose position is below `target`, or the first block if there is none.
+
+        The block that begins with entry `near` and the one after it are tried first, then a binary search is made.
+        Raises `StorageError`.
+        """
         for first in (near, near + _SLOTS - 1):
             index_block = cls.read(index, first)
             if index_block.brackets(target):
@@ -183,7 +191,9 @@ class NoneLeftError(StorageError):
 
 
 class OpenLogs:
-    """Log files by path, the most recently used kept open. `most` includes those being sent."""
+    """Open log files by path; the most recently used are kept open. `most` limits the open files, including those being
+    sent. Safe for several threads.
+    """
 
     def __init__(self, most: int = 512) -> None:
         self._most = most
@@ -194,7 +204,12 @@ class OpenLogs:
         self._lock = RLock()  # a file may be closed by whoever opens another one
 
     def get(self, segment: Segment) -> OpenLog:
-        """Return the log file of a segment. Raises `StorageError`."""
+        """Return the open log file of a segment. It is opened again if it has grown; facts learned about the same file
+        are kept.
+
+        Closes files that were not used recently if too many are open. Raises `NoneLeftError` if all are in use,
+        `StorageError` if the file cannot be opened.
+        """
         with self._lock:
             open_log = self._open.get(segment.path)
             if open_log is not None and open_log.source.size >= segment.size:
@@ -224,7 +239,9 @@ class OpenLogs:
             self._count -= 1
 
     def forget_replaced(self, path: str) -> None:
-        """Drop the file at `path` if it was replaced or deleted."""
+        """Remove the file at `path` from the open files if it was deleted or replaced by another file. Does nothing if
+        it is not open. It is closed once nothing uses it.
+        """
         with self._lock:
             open_log = self._open.get(path)
         if open_log is None:

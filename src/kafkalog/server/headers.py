@@ -33,7 +33,7 @@ class DamagedError(Exception):
 
 
 class Place(NamedTuple):
-    """Position of a batch, or of a message of magic 0 or 1."""
+    """Position in a log file of a batch, or of a message of magic 0 or 1, and its offsets. `end` is behind it."""
 
     position: int
     end: int
@@ -48,7 +48,12 @@ class Place(NamedTuple):
 
 
 def places(log: OpenLog, position: int, end: int) -> Iterator[Place]:
-    """Batch after batch up to `end`. An incomplete one ends the walk. Raises `DamagedError`, `StorageError`."""
+    """Yield the place of each batch from byte `position`, where a batch must begin, up to byte `end` (exclusive), in
+    file order.
+
+    Only headers are read; checksums are not verified. An incomplete batch at the end is not yielded. Raises
+    `DamagedError` with the position of bytes that cannot be a batch, `StorageError` if the file cannot be read.
+    """
     block, begin = b"", position
     while end - position > MAGIC_END:
         at = position - begin

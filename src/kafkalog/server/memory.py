@@ -38,7 +38,9 @@ def _trim() -> None:
 
 
 class RequestMemory:
-    """`capacity` is the total in bytes. `on_release` is called when there is room again after a refusal."""
+    """Limit for the memory of large requests: `capacity` bytes in total. `on_release` is called when memory is released
+    after a request was refused. Safe for several threads.
+    """
 
     def __init__(self, capacity: int, on_release: Callable[[], None] = lambda: None) -> None:
         self.capacity = capacity
@@ -60,7 +62,9 @@ class RequestMemory:
         return self.capacity - self._left
 
     def admit(self, size: int) -> bool:
-        """Admit a request of this size if there is room. Returns whether it was."""
+        """Reserve `size` bytes for a request; return whether there was enough room. If not, nothing is reserved, and
+        `on_release` will be called at the next release.
+        """
         with self._lock:
             if size > self._left:
                 self._refused = True
@@ -69,7 +73,9 @@ class RequestMemory:
             return True
 
     def release(self, size: int) -> None:
-        """Release what `admit` took."""
+        """Return `size` bytes reserved by `admit`. If a request was refused since the last release, `on_release` is
+        called.
+        """
         with self._lock:
             self._left += size
             self._leaves_something = True
@@ -78,7 +84,9 @@ class RequestMemory:
             self._on_release()
 
     def trim(self) -> None:
-        """Return memory left free by large requests to the system. At most once in a while, since it takes time."""
+        """Return the process's free memory to the system if large requests were released since the last time, at most
+        every 5 seconds, since it takes time. Without glibc this has no effect.
+        """
         with self._lock:
             now = time.monotonic()
             if not self._leaves_something or now < self._next_trim:
@@ -88,14 +96,18 @@ class RequestMemory:
 
 
 class Budget:
-    """A limited amount of anything countable. Whoever gets none does without."""
+    """A limited number of units. `take` never waits: if too few are left, the caller must do without them. Safe for
+    several threads.
+    """
 
     def __init__(self, most: int) -> None:
         self._left = most
         self._lock = Lock()
 
     def take(self, count: int) -> Held | None:
-        """Take `count` units. None if fewer are left."""
+        """Take `count` units and return the object that releases them. If fewer are left, nothing is taken: returns
+        None.
+        """
         with self._lock:
             if count > self._left:
                 return None

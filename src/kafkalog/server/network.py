@@ -50,7 +50,9 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 class Network:
-    """The acceptor and its processors. `address` is the listening address. Raises `StorageError`."""
+    """The listening socket, the thread that accepts connections, and the threads that serve them. `address` is the
+    listening address. Raises `StorageError` if it cannot listen there.
+    """
 
     def __init__(
         self,
@@ -75,7 +77,7 @@ class Network:
         self._acceptor = threading.Thread(target=self._accept_all, name="kafkalog-server-acceptor", daemon=True)
 
     def start(self, handler: Handler) -> None:
-        """Start accepting."""
+        """Start the serving threads and the accepting thread; requests go to `handler`. May be called once."""
         for number in range(self._count):
             self._processors.append(Processor(number, self._count, handler, self._memory, self._limits,
                                               self._admission.gone, self._complain))  # fmt: skip
@@ -103,7 +105,7 @@ class Network:
             processor.released()
 
     def stop(self) -> None:
-        """Close everything and wait for the threads."""
+        """Stop accepting, close the listening socket and all connections, and wait until all threads have ended."""
         self._stopping.set()
         if self._acceptor.is_alive():
             self._acceptor.join()

@@ -121,7 +121,10 @@ class Processor(threading.Thread):
             return
 
     def run(self) -> None:
-        """Serve until `stop`."""
+        """Serve connections until `stop` is called, then close them all. Runs in the processor's own thread.
+
+        Errors of a connection close that connection and are reported; see `_guarded`.
+        """
         while not self._stopping:
             for key, _ in self._selector.select(self._timeout()):
                 if key.data is None:
@@ -161,7 +164,9 @@ class Processor(threading.Thread):
         return max(0.0, until - time.monotonic())
 
     def _guarded(self, connection: Connection, act: Callable[[Connection], None]) -> None:
-        """Act on one connection. An error closes that connection only."""
+        """Call `act` with a connection. If it raises an exception, that is reported and the connection closed; the
+        thread continues. An exception without a text (the client has left) is not reported.
+        """
         try:
             act(connection)
         except (ConnectionClosedError, RequestError) as error:
@@ -187,7 +192,11 @@ class Processor(threading.Thread):
         self._go_on(connection)
 
     def _go_on(self, connection: Connection) -> None:
-        """Proceed as far as possible without blocking."""
+        """Continue with a connection as far as possible without blocking: handshake, send, read and handle requests.
+
+        Stops after 64 requests or 10 ms, so that other connections have their turn, and registers what the connection
+        waits for next. Raises `ConnectionClosedError` or `RequestError` if the connection must be closed.
+        """
         want = connection.handshake()
         until = time.monotonic() + _IN_A_ROW_S
         for number in range(_REQUESTS_IN_A_ROW):
@@ -215,7 +224,9 @@ class Processor(threading.Thread):
         self._want(connection, want)
 
     def _feed(self) -> None:
-        """Admit requests that waited for memory, in order."""
+        """If memory was released, continue with the connections whose large requests wait for memory, in the order of
+        arrival, until one still finds too little; that one stays first.
+        """
         if not self._is_released:
             return
         self._is_released = False
@@ -229,7 +240,11 @@ class Processor(threading.Thread):
                 return
 
     def _bound(self, present: Connection) -> None:
-        """If too much memory is held for responses, close the connections that hold most."""
+        """If unsent responses of this thread's connections hold more memory than allowed, close the connections that
+        hold most, until they do not, and report each.
+
+        If `present`, the connection being served, must be closed, `ConnectionClosedError` is raised instead.
+        """
         held = {each: each.held for each in self._wanted}
         total = sum(held.values())
         if total <= self._most_held:
@@ -255,7 +270,12 @@ class Processor(threading.Thread):
         self._take(connection, request, answer)
 
     def _take(self, connection: Connection, request: Request, answer: Answer | list[Part]) -> Later | None:
-        """Send the answer, or store its promise and return it."""
+        """Queue the answer of a request for sending and return None; if it is a promise, store it with the connection
+        and return it.
+
+        The memory of the request is released unless the answer is a promise. `NoAnswer` sends nothing. Raises
+        `ConnectionClosedError` if the connection holds too much unsent data.
+        """
         if isinstance(answer, Later):
             connection.later = request.bare(), answer
             heapq.heappush(self._promises, (answer.deadline, next(self._numbers), connection, answer))
@@ -324,7 +344,9 @@ class Processor(threading.Thread):
         self._wanted[connection] = want
 
     def _tick(self) -> None:
-        """Close connections without progress."""
+        """Close connections that made no progress within their time limit, and report why (idle ones silently).
+        Connections that wait for a promise have no limit here; they are closed if the client has left.
+        """
         now = time.monotonic()
         self._next_tick = now + _TICK_S
         for connection in list(self._wanted):
@@ -339,7 +361,9 @@ class Processor(threading.Thread):
                 self._close(connection)
 
     def _patience(self, connection: Connection) -> tuple[float, str]:
-        """Return the time limit for the current state of a connection, and the message when it is exceeded."""
+        """Return the time limit in seconds for the current state of a connection (handshake, sending, waiting for
+        memory, reading, idle), and the message if it is exceeded; '' for an idle connection, which is closed silently.
+        """
         limits = self._limits
         if connection.is_handshaking or (limits.first_bytes is not None and not connection.authenticated):
             return limits.authenticate_seconds, _SAYS_NOTHING

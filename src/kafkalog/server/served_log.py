@@ -58,7 +58,11 @@ class Read(Struct, frozen=True):
 
 
 class ServedLog:
-    """A partition. Safe for several threads. Raises `StorageError` if files cannot be read."""
+    """A served partition. Safe for several threads. Raises `StorageError` if files cannot be read.
+
+    With `as_of` (ms since 1970) the log ends before the first later record. With `on_damage` damaged batches are left
+    out and reported to it; `complain` gets other messages.
+    """
 
     def __init__(
         self,
@@ -97,7 +101,11 @@ class ServedLog:
         return self._listed
 
     def update(self, partition: Partition) -> bool:
-        """Take a new listing. Returns whether it differs."""
+        """Use a new listing of the partition; return whether it differs in segments, log start or leader epochs.
+
+        If so, the bounds are determined again, and cached facts about files that were replaced or changed are dropped.
+        Raises `StorageError`.
+        """
         with self._lock:
             before, same = self._listed, _stamps(self._listed) == _stamps(partition)
             if same:
@@ -162,7 +170,11 @@ class ServedLog:
         return run_slices(self.finding_committed())
 
     def finding_committed(self) -> Sliced[Committed]:
-        """Find the transactions in slices. Several callers share one walk."""
+        """Find the transactions of the log in slices: a generator that yields between slices of work and returns them,
+        for the current log end. Kept for later calls; several callers share one walk.
+
+        A transaction that stays open, and transactions whose end is damaged, are reported once. Raises `StorageError`.
+        """
         while True:
             walk = self._walk
             with walk.lock:
@@ -179,8 +191,10 @@ class ServedLog:
             yield
 
     def of_time(self, timestamp: int | None) -> Sliced[OffsetAndTimestamp | None]:
-        """The first record with at least this timestamp, or for None the one with the largest. Records after damage are
-        included. The result is remembered while the log is unchanged.
+        """Find the first record with at least this timestamp (ms since 1970), or for None the one with the largest
+        timestamp: a generator that yields between slices of work and returns it, or None if there is none.
+
+        Records after damage are included. Results for up to 100 timestamps are kept while the log is unchanged.
         """
         bounds = self.bounds()
         if self._times_of is not bounds:
@@ -202,7 +216,9 @@ class ServedLog:
             self._complain(news)
 
     def _tell_of_undecided(self, found: Committed) -> None:
-        """Report all of them in one line."""
+        """Report the transactions whose end is hidden by damage in one line, if there are more of them than reported
+        before.
+        """
         undecided = [each for some in found.undecided.values() for each in some]
         if len(undecided) <= self._told_of_undecided:
             return
@@ -215,7 +231,9 @@ class ServedLog:
     def reading(
         self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool, committed: Committed | None = None
     ) -> Sliced[None]:
-        """Walk as far as `read` needs, in slices."""
+        """Search for the batches that `read` would return for these arguments, in slices, so that a later `read` finds
+        them quickly: a generator that yields between slices and returns None. Damage ends the search silently.
+        """
         patience, before = Patience(_SLICE_HEADERS, may_search=True), -1
         with suppress(DamagedError):
             while True:
@@ -234,11 +252,14 @@ class ServedLog:
         self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool, patience: Patience | None = None,
         committed: Committed | None = None,
     ) -> Read:  # fmt: skip
-        """Whole batches from the one containing `offset` up to `upper`.
+        """Return a file range of whole batches, from the batch that contains `offset` (or the next one) up to the
+        offset `upper`, of at most `max_bytes`, and the next offset.
 
-        With `at_least_one` the first batch is included even if it is too large. Raises `DamagedError` if there is no
-        batch, and `TooFarError` if `patience` is exhausted. If damage is left out, so is whatever `committed` holds
-        back.
+        With `at_least_one` the first batch is included even if it is larger. The range is None if nothing is below
+        `upper` or the first batch is too large. `patience` limits the number of headers read: raises `TooFarError` if
+        they do not suffice. Raises `DamagedError` at bytes that are not a batch, unless damage is left out
+        (`on_damage`); then checksums are verified, and batches of transactions that `committed` has as undecided are
+        left out too.
         """
         patience = patience or patient()
         if self._on_damage is not None:
@@ -274,7 +295,12 @@ class ServedLog:
         return Read(None, offset)
 
     def _limit(self, log: OpenLog, segment: Segment, upper: int, following: int | None, patience: Patience) -> int:
-        """Position in a segment of the first batch that must not be returned."""
+        """Return the position in a segment's log file of the first batch that reaches the offset `upper` and must not
+        be returned; the end of the file if there is none.
+
+        `following` is the base offset of the next segment, None for the last one. Found by a walk over headers and
+        remembered. Raises `TooFarError` if `patience` is exhausted.
+        """
         size = min(log.size, segment.size)
         if following is not None and following <= upper:
             return size
@@ -305,7 +331,9 @@ class ServedLog:
         return max(segment.position_of(offset, log.source, limits=self._limits), log.waypoints.before(offset))
 
     def _behind(self, log: OpenLog, segment: Segment, position: int, patience: Patience) -> int | None:
-        """Position of the next sound batch after damaged bytes."""
+        """Return the position of the next valid batch after damaged bytes at `position`, in the same log file; None if
+        there is none. The result is remembered. Raises `TooFarError` if the search would be too long for `patience`.
+        """
         known = log.recall(Fact.BEHIND, position)
         if known is None:
             patience.search(log.waypoints, log.size - position)
@@ -322,10 +350,13 @@ class ServedLog:
         self, log: OpenLog, segment: Segment, offset: int, limit: int, patience: Patience,
         committed: Committed | None, *, is_last: bool,
     ) -> Place | None:  # fmt: skip
-        """Return the first batch of a fetch. None if the whole segment is below the offset.
+        """Return the first batch of a fetch: its last offset is at or after `offset`, and it begins before the position
+        `limit`. None if this segment has none.
 
-        An incomplete batch at the end of a segment is skipped, as by a broker, unless the log continues after it in the
-        same file. Skipping it then would leave a client waiting forever.
+        If damage is left out (`on_damage`), it is reported, and batches with a wrong checksum are skipped, as are those
+        whose transaction is undecided because of damage (`committed`). Otherwise raises `DamagedError`. An incomplete
+        batch at the end of a segment is skipped, as by a broker, unless it is in the last segment (`is_last`): skipping
+        it there would leave a client waiting forever. Raises `TooFarError` if `patience` is exhausted.
         """
         position = log.recall(Fact.BATCH_OF, offset)
         if position is None:
@@ -353,7 +384,10 @@ class ServedLog:
             position = again
 
     def _end(self, log: OpenLog, segment: Segment, first: Place, target: int) -> tuple[int, int | None]:
-        """Return the end of the last whole batch before `target`, and the next offset or None if unknown."""
+        """Return the position after the last whole batch that ends at or before the position `target`, and the offset
+        after that batch (None if unknown). At least the batch `first` is included. The range may end earlier if the
+        index is of no help.
+        """
         if first.end >= target:
             return first.end, first.last_offset + 1
         hint = self._indexed_before(log, segment, target, first.end)
@@ -368,8 +402,8 @@ class ServedLog:
 
     @staticmethod
     def _indexed_before(log: OpenLog, segment: Segment, target: int, behind: int) -> tuple[int, int] | None:
-        """Relative offset and position of the last index entry before `target`, if after `behind`. The entry is not
-        verified.
+        """Return relative offset and position of the last offset index entry with a position below `target`, not
+        verified. None without a usable index, or if that position is not above `behind`.
         """
         index = log.index(segment.files.get(FileKind.OFFSET_INDEX))
         if index is None:
@@ -387,8 +421,11 @@ class ServedLog:
     def _sound_end(
         self, log: OpenLog, first: Place, end: int, next_offset: int | None, committed: Committed | None
     ) -> tuple[int, int | None]:
-        """Return the end of the sound part of a range: the first batch with a wrong checksum, or one that is held
-        back.
+        """Return the end of the valid part of a file range that ends at position `end`, and the offset after that part.
+
+        The part ends before the first batch with a wrong checksum, or whose transaction is undecided because of damage
+        (`committed`). The offset is `next_offset` if the whole range is valid, and None if not even its first batch is.
+        Ranges found valid are remembered.
         """
         may_hold = committed is not None and bool(committed.undecided)
         known = self._sound.get((log.path, first.position))
@@ -442,9 +479,12 @@ def _read(log: OpenLog, answered: Answered, upper: int) -> Read:
 def _up_to(
     log: OpenLog, position: int, next_offset: int | None, target: int, offsets: range | None = None
 ) -> tuple[int, int | None] | None:
-    """Return the end of the last whole batch before `target`, from `position` on, and the next offset if known.
+    """Return the position after the last whole batch that ends at or before the position `target`, starting at the
+    batch at `position`, and the offset after it.
 
-    None if there is no batch at `position`, or its last offset is not in `offsets`.
+    If no batch ends there, that is `position` itself, with `next_offset` or the first batch's base offset. At most 2000
+    headers are read, so the end may be earlier. None if there is no batch at `position`, or its last offset is not in
+    `offsets`.
     """
     is_first, end = True, position
     with suppress(DamagedError):  # whoever fetches from there is told
@@ -478,8 +518,11 @@ def _stamps(partition: Partition) -> object:
 
 
 def epoch_end(epochs: tuple[LeaderEpoch, ...], wanted: int, end: int) -> tuple[int, int]:
-    """Return the largest epoch up to `wanted` and its end offset, both -1 if there is none. `end` is the log end offset
-    (`LeaderEpochFileCache.endOffsetFor`).
+    """Return the largest leader epoch that is not above `wanted`, and its end offset
+    (`LeaderEpochFileCache.endOffsetFor`). `end` is the log end offset.
+
+    If `wanted` is below all epochs: `wanted` itself and the start of the first epoch. (-1, -1) if `wanted` is negative
+    or above all epochs, or there are none.
     """
     ordered = sorted(epochs)
     if not ordered or wanted < 0 or wanted > ordered[-1].epoch:

@@ -34,7 +34,9 @@ class Waypoints:
             self.skipped(start, end)
 
     def skipped(self, start: int, end: int) -> None:
-        """Record that there is no batch in this range."""
+        """Record that the walk has passed bytes `start` to `end`, in which no batch begins. Ignored unless `start` is
+        where the walk had arrived (`reached`).
+        """
         if start != self.reached:
             return
         self.reached = end
@@ -57,7 +59,11 @@ class WaypointsOfFiles:
         self._lock = Lock()
 
     def of(self, file: object) -> Waypoints:
-        """Return the waypoints of a file, marked as the most recently read one."""
+        """Return the waypoints of a file, empty for a new one, and mark them as the most recently used.
+
+        `file` is any hashable identity of the file. If all files together have too many positions, the least recently
+        used ones are dropped. Safe for several threads.
+        """
         with self._lock:
             waypoints = self._all.get(file)
             if waypoints is None:

@@ -67,10 +67,12 @@ def _header(version: int) -> Construct:
 
 
 def parse_request(data: bytes, pace: Pace | None = None) -> Request:
-    """Parse a request without its size. Raises `RequestError`.
+    """Parse the header and body of a request, given without its size field. Bytes after the body are ignored, as by a
+    broker: librdkafka sends some with `Metadata`.
 
-    Pauses in between if `pace` is given. Bytes after the request are ignored, as by a broker: librdkafka sends some
-    with `Metadata`.
+    With `pace`, parsing pauses in between. An `ApiVersions` request of an unknown version is returned with
+    `unsupported` set and an empty body. Raises `RequestError` for an unknown kind or version, or if it is malformed or
+    has too many elements.
     """
     if len(data) < _PREFIX.size:
         raise RequestError(f"a request of {len(data)} bytes")
@@ -95,7 +97,9 @@ def parse_request(data: bytes, pace: Pace | None = None) -> Request:
 
 
 def encode_response(request: Request, body: Fields, pace: Pace | None = None) -> list[Part]:
-    """Return the parts of a response, starting with its size. Pauses in between if `pace` is given."""
+    """Encode a response; return its parts in order, starting with its size and header: bytes in memory, and ranges of
+    log files for records. With `pace`, encoding pauses in between.
+    """
     version = 0 if request.unsupported else request.version
     flexible = request.api.is_flexible(version) and request.api.key != API_VERSIONS
     output = Output() if pace is None else PacedOutput(pace)

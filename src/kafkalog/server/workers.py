@@ -42,7 +42,9 @@ class _Promised(Future[Any]):
 
 
 class _Task:
-    """A task. Releases its references when cancelled, even if still queued."""
+    """A task and its future. When the future is cancelled or done, the reference to the function is dropped, even if
+    the task is still queued.
+    """
 
     def __init__(self, future: _Promised, call: Callable[[], Any], owner: object) -> None:
         self.future = future
@@ -56,7 +58,12 @@ class _Task:
         self.call = None
 
     def go_on(self) -> bool:
-        """Run a slice. Returns whether the task is done."""
+        """Call the function, or continue its generator for up to 20 ms; return whether the task is over. Then the
+        future has the result.
+
+        A task whose future was cancelled ends, and its generator is closed. Exceptions of the function are raised to
+        the caller.
+        """
         if not self.is_begun:
             call = self.call
             if call is None or not self.future.set_running_or_notify_cancel():
@@ -84,7 +91,9 @@ class _Task:
 
 
 class Workers:
-    """`count` threads. An owner with several tasks gets no more time than one with a single task."""
+    """`count` threads that run tasks in slices. An owner with several tasks gets no more time than one with a single
+    task.
+    """
 
     def __init__(self, count: int, name: str = "worker") -> None:
         self._ready = threading.Condition()
@@ -101,7 +110,11 @@ class Workers:
             thread.start()
 
     def submit(self, task: Callable[[], T], owner: object = None) -> Future[Any]:
-        """Run a task for `owner`, or for no owner. Exceptions are in the future."""
+        """Queue a task and return its future, which gets the result or the exception.
+
+        If `task` returns a generator, that is run in slices, and its return value is the result. Tasks of one `owner`
+        share its time; those without an owner share one turn.
+        """
         future = _Promised()
         waiting = _Task(future, task, self if owner is None else owner)
         drop = WeakMethod(waiting.drop)  # a circle would hold results until the collector comes by
@@ -140,7 +153,9 @@ class Workers:
             del task
 
     def stop(self, seconds: float) -> None:
-        """Start nothing new, and wait up to `seconds` for each thread."""
+        """Cancel the queued tasks and wait up to `seconds` for each thread. A task that is running ends after its
+        current slice.
+        """
         with self._ready:
             self._stopping = True
             waiting, self._queue = self._queue, []

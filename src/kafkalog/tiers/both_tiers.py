@@ -78,10 +78,10 @@ class _Held(Struct, frozen=True, kw_only=True):
 
 @dataclass
 class BothTiers:
-    """A log directory and a remote tier, mounted as the log directory `path`.
+    """A log directory `local` and a remote tier, mounted as the log directory `path` (a `tiered://` URI).
 
-    Without a log directory everything is remote. `metadata` has the events. A partition without events is known from
-    the listing alone.
+    If `local` is None, everything is remote. `metadata` has the events of `__remote_log_metadata`. If a partition has
+    no events, its segments are derived from the listing of the tier.
     """
 
     local: str | None
@@ -116,7 +116,12 @@ class BothTiers:
 
     @cached_property
     def listed(self) -> dict[Key, list[ListedSegment]]:
-        """The tier's listing by partition, for the newest topic of each name."""
+        """The tier's listed segments by (topic, partition), in the order of the listing.
+
+        If several topics have had one name, only the segments of one topic id are included: the id of the local
+        partition, else the id with the newest objects. Raises `StorageError` if the tier cannot be listed. The result
+        is kept.
+        """
         found: dict[Key, list[ListedSegment]] = {}
         listed = self.tier.segments() if self.known is None else self.known
         ids = {**newest_topic_ids(listed), **self._local_ids}
@@ -174,7 +179,12 @@ class BothTiers:
         return lineage(self.segments(key), () if local is None else local.leader_epochs)
 
     def stretches(self, key: Key) -> list[RemoteStretch]:
-        """Return the remote part of a log, below its local part."""
+        """Return the remote part of a log below its first local segment, in offset order without overlaps; all of it if
+        nothing is local, empty if nothing is remote.
+
+        Each stretch has its first and last offset (both included) and its segment. A remote segment that begins at or
+        above the first local one is left out; one that overlaps it is cut there.
+        """
         local = self._local_partitions.get(PartitionName(*key))
         end = local.segments[0].base_offset if local is not None and local.segments else None
         remote_stretches = self.copied(key)
@@ -187,8 +197,11 @@ class BothTiers:
         ]
 
     def bounds(self, directory: str) -> tuple[int | None, int] | None:
-        """Base offset of the first local segment (None without one) and the last remote offset (-1 if nothing is
-        remote). None if not tiered.
+        """Return the base offset of the first local segment (None if there is none) and the last offset copied to the
+        tier (-1 if no segment belongs to the log).
+
+        `directory` is the name of a partition directory. None if it is not such a name or the partition has no remote
+        segments.
         """
         name = parse_partition_directory(directory)
         key = ("", -1) if name is None else (name.topic, name.partition)
@@ -244,7 +257,10 @@ class BothTiers:
                     yield segment_file(base, kind), held
 
     def _identity(self, key: Key, segment: RemoteSegment) -> Identity:
-        """Return the check whether a log object belongs to its name, for logs without events."""
+        """Return the check that the log object of a segment belongs to its name, for a partition without events.
+
+        The leader epochs of the local log are used, or else those of the last remote segment.
+        """
         segments = self.segments(key)
         number = segments.index(segment)
         objects = {listed_segment.id: listed_segment for listed_segment in self.listed[key]}
@@ -278,7 +294,10 @@ class BothTiers:
         return Identity(listed.base_offset, last_offset, epochs, beside, lambda: beside(snapshot, before), described)
 
     def identify(self, listed: ListedSegment) -> None:
-        """Raise `StorageError` if a segment's log may belong to another one, according to the objects beside it."""
+        """Raise `StorageError` if a segment's log is empty, differs in size from its metadata, or may belong to another
+        segment according to its indexes and producer snapshot. The listed segment must have a log object. Reads parts
+        of the objects.
+        """
         item = listed.objects[FileKind.LOG]
         identity = self._identity_of(listed, self.tier.described(listed), None, epochs_of(self.tier, listed))
         size = self.tier.size(item)
@@ -287,9 +306,12 @@ class BothTiers:
         ).close()
 
     def others_in_place(self, key: Key) -> Iterator[tuple[RemoteObject, RemoteSegment]]:
-        """Logs that differ from those in the events although they have the same size.
+        """Yield the log objects of a partition that have the size given by the events but contain another log, each
+        with its segment according to the events.
 
-        Reads the end of each log. Raises `StorageError` if one cannot be read.
+        A log is another one if its timestamps contradict its time index or the events. Only readable segments with a
+        listed log are checked, by reading the time index and a few batches. Raises `StorageError` if an object cannot
+        be read.
         """
         listed = {listed_segment.id: listed_segment for listed_segment in self.listed.get(key, ())}
         for segment in self._by_events(key):
@@ -306,7 +328,9 @@ class BothTiers:
                 log.close()
 
     def _side_files(self, key: Key) -> Iterator[tuple[str, _Held]]:
-        """Other files of a partition directory, if there is no local one."""
+        """Yield (name, file) of the other files of a partition directory without a local one: leader-epoch-checkpoint
+        of the last remote segment, if it can be opened, and a partition.metadata made from the topic id.
+        """
         last = self._last(key) or self.listed[key][-1]
         item = last.epochs
         if item is not None and self._can_be_opened(item):
@@ -315,8 +339,8 @@ class BothTiers:
         yield PARTITION_METADATA, _Held(size=len(data), modified_ns=0, data=data)
 
     def _can_be_opened(self, item: RemoteObject) -> bool:
-        """Return whether it can be opened. If not, the log is listed without it, and reading the log reports the
-        error.
+        """Whether an object can be opened without `StorageError`. If the leader epochs cannot, the partition is listed
+        without them, and reading the log reports the error.
         """
         try:
             self._opened(_Held(size=item.size, modified_ns=item.modified_ns, item=item), item).close()
@@ -343,7 +367,9 @@ class BothTiers:
                 return None
 
     def entry(self, path: str) -> RemoteEntry | None:
-        """Return the file or directory at a path, or None."""
+        """Return the directory entry at a path in the mount; None if neither tier has it. The root is a directory named
+        like the mount.
+        """
         parts = self._parts(path)
         if not parts:
             return RemoteEntry(os.path.basename(self.path), self.path, True, 0, 0)
@@ -351,7 +377,12 @@ class BothTiers:
         return next((entry for entry in self.entries(around) if entry.name == parts[-1]), None)
 
     def entries(self, path: str) -> list[RemoteEntry]:
-        """Return the entries of a directory."""
+        """Return the entries of a directory in the mount: of the root, local files and directories and the directories
+        of remote partitions; of a partition, its local and remote files. Not sorted; empty for other paths.
+
+        Sizes of remote logs end after the last offset to read, which may need reads of the object: raises
+        `StorageError` if the tier cannot be read.
+        """
         match self._parts(path):
             case []:
                 return self._of_root()
@@ -379,7 +410,12 @@ class BothTiers:
         return list(found.values())
 
     def _size(self, held: _Held, directory: str, name: str) -> int:
-        """Size of a file up to the last offset to read."""
+        """Return the size of a file in bytes; for a log that is read only up to an offset, the position of the first
+        batch behind it.
+
+        That position is found by reading batch headers and kept. If the object has another size than was copied, it is
+        not cut: opening it reports the difference. Raises `StorageError`.
+        """
         if held.until is None or held.item is None:
             return held.size
         cut = _size_until(self.tier, held.item, held.until) if held.copied == held.size else held.size
@@ -387,8 +423,11 @@ class BothTiers:
         return cut
 
     def log_of(self, key: Key, stretch: RemoteStretch) -> tuple[RemoteFile, RemoteObject]:
-        """Return the log object of a stretch, up to its last offset. Raises `StorageError` if it differs from what was
-        copied.
+        """Open the log object of a remote stretch, cut after the last offset of the stretch; return the open file and
+        the object.
+
+        Raises `MissingFileError` if the tier has no log object of the segment, and `StorageError` if it cannot be read,
+        has another size than was copied, or may belong to another segment.
         """
         there = next((segment for segment in self.listed.get(key, ()) if segment.id == stretch.segment.id), None)
         item = None if there is None or there.lacking else there.objects.get(FileKind.LOG)
@@ -417,7 +456,12 @@ class BothTiers:
         return next((listed[each.segment.id] for each in reversed(self.copied(key)) if each.segment.id in listed), None)
 
     def open(self, path: str) -> RemoteFile:
-        """Open a file for reading."""
+        """Open a file in the mount for reads at positions, from the tier that has it. A remote log is cut after its
+        last offset to read.
+
+        Raises `MissingFileError` if neither tier has it, and `StorageError` if it cannot be read, or a remote log has
+        another size than was copied or may belong to another segment.
+        """
         held = self._held(path)
         if held is None:
             raise MissingFileError(2, "there is no such file", path)
@@ -448,7 +492,11 @@ class BothTiers:
         return file if size >= file.size else FirstBytes(file, size)
 
     def _proven(self, identity: Identity, log: RemoteFile, item: RemoteObject) -> int:
-        """How many bytes of a log belong to this segment. Raises `StorageError` if it may be another log."""
+        """Return the number of bytes of a log object that belong to its segment: up to the first batch of the next
+        segment, or all.
+
+        Raises `StorageError` if it may be the log of another segment. The result of the check is kept by object path.
+        """
         if item.path not in self._identified:
             self._identified[item.path] = identity.doubt(log), identity.until
         doubt, until = self._identified[item.path]
@@ -457,7 +505,9 @@ class BothTiers:
         return log.size if until is None else until
 
     def _whole(self, item: RemoteObject) -> RemoteFile:
-        """Return a small file beside a log, used by several lookups. The most recent ones are kept."""
+        """Open an object other than a log. Up to 64 KiB it is read into memory, and the 256 most recently used ones are
+        kept; a larger one is returned as an open file. Raises `StorageError`.
+        """
         kept = self._small.pop((item.path, item.part), None)
         if kept is None:
             file = self.tier.open(item)
@@ -474,7 +524,9 @@ class BothTiers:
 
 
 def _size_until(tier: RemoteTier, item: RemoteObject, last: int) -> int:
-    """Size of a log up to the first batch that begins after an offset."""
+    """Return the position in bytes of the first batch that begins after offset `last` in a log object; its whole size
+    if there is none. Reads batch headers from the start. Raises `StorageError`.
+    """
     file = tier.open(item)
     try:
         for batch in Scanner(file, check_crc=False):

@@ -1,4 +1,6 @@
-"""Remote segments derived from a listing, when there are no events: from names, indexes and leader epochs."""
+"""Remote segments derived from a listing of the tier, if `__remote_log_metadata` has no events of a partition: from
+object names, indexes and leader epochs.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ _UNKNOWN = -1
 
 
 def newest_topic_ids(listed: Iterable[ListedSegment]) -> dict[tuple[str, int], str]:
-    """Return the topic id of each partition. If a topic was deleted and created again, the id with the newest
-    objects.
+    """Return the topic id of each (topic, partition) in a listing. If a topic was deleted and created again, that is
+    the id with the most recently modified object.
     """
     newest: dict[tuple[str, int], tuple[int, str]] = {}
     for listed_segment in listed:
@@ -34,7 +36,9 @@ def newest_topic_ids(listed: Iterable[ListedSegment]) -> dict[tuple[str, int], s
 
 
 def epochs_of(tier: RemoteTier, listed: ListedSegment) -> tuple[LeaderEpoch, ...]:
-    """Return the leader epochs up to the end of a segment, from its object. Empty if unreadable."""
+    """Return the leader epochs of a log up to the end of a segment, from the segment's own object. Empty if there is no
+    such object, it cannot be opened, or it is not a leader epoch checkpoint. Raises `StorageError` if reading it fails.
+    """
     if listed.epochs is None:
         return ()
     try:
@@ -52,11 +56,14 @@ def epochs_of(tier: RemoteTier, listed: ListedSegment) -> tuple[LeaderEpoch, ...
 
 
 def segments_of(tier: RemoteTier, listed: Sequence[ListedSegment]) -> list[RemoteSegment]:
-    """Return the segments of a partition. Each ends before the next one begins, the last at the end of its log.
+    """Return the segments of one partition by base offset, without repeated base offsets.
 
-    A segment without a log object is included if there are others before and after it, since then it was neither
-    deleted nor is being copied. Of several copies of a segment, the one matching the log's leader epochs is used, or
-    else the largest. Only the epochs and the end of the last one are read, and of those in question.
+    Metadata comes from the segment's own objects, if the layout has it. Otherwise a segment ends before the next one
+    begins, and the last one at the end of its log; timestamps are -1. A segment without a log object is included if
+    segments before and after it have one: then it was neither deleted nor is being copied. Of several copies of a
+    segment, the one that matches the log's leader epochs is used, or else the largest. Last segments that contradict
+    those epochs belong to a truncated log and are left out. Raises `StorageError` if the end of the last log cannot be
+    read.
     """
     chosen, epochs = _chosen(tier, listed)
     if not chosen:
@@ -78,7 +85,12 @@ def _described(tier: RemoteTier, listed: ListedSegment) -> RemoteSegment | None:
 
 
 def _chosen(tier: RemoteTier, listed: Sequence[ListedSegment]) -> tuple[list[ListedSegment], tuple[LeaderEpoch, ...]]:
-    """One segment for each base offset, and the leader epochs of their log."""
+    """Return one listed segment for each base offset, in order, and the leader epochs of their log.
+
+    The epochs are those with the latest leader among the newest segment and the last two base offsets. Segments outside
+    the range of base offsets with a log are left out, and last segments that contradict the epochs; see `segments_of`.
+    Both results are empty if no segment has a log.
+    """
     by_base: dict[int, list[ListedSegment]] = defaultdict(list)
     for listed_segment in listed:
         by_base[listed_segment.base_offset].append(listed_segment)
@@ -142,7 +154,10 @@ def _made(tier: RemoteTier, listed: ListedSegment, end: int, epochs: Sequence[Le
 
 
 def last_offset_of(tier: RemoteTier, listed: ListedSegment) -> int:
-    """Return the last offset. Read from the last index entry that points to a batch, not from the start."""
+    """Return the last offset in a segment's log; its base offset if no batch can be parsed. Only batch headers from the
+    last offset index entry on are read, or all without a usable index. The segment must have a log object. Raises
+    `StorageError`.
+    """
     log = tier.open(listed.objects[FileKind.LOG])
     try:
         last = listed.base_offset

@@ -1,4 +1,4 @@
-"""Whether a log object belongs to its name and to the objects beside it, when no event tells its size.
+"""Check whether a log object belongs to its name and to the objects beside it, if no event gives its size.
 
 A batch has its offset and leader epoch, but neither topic nor partition. So a log with the same offsets in the wrong
 place is read without error. It is therefore compared with files made at the same time: with the last entry of the time
@@ -34,7 +34,9 @@ Beside = Callable[[FileKind], RemoteFile | None]
 
 @dataclass(slots=True)
 class Identity:
-    """What a segment's name, its neighbours and the files beside it say about its log."""
+    """Evidence of which log a segment's log object should be: its name, the neighbouring segments, and the files beside
+    it.
+    """
 
     base_offset: int
     last_offset: int | None
@@ -80,8 +82,11 @@ class Identity:
         return self._of_end(log)
 
     def _by_time(self, log: RemoteFile) -> bool | None:
-        """Return whether the batch with the offset of the last time index entry has exactly its timestamp. None without
-        an index.
+        """Return whether the log agrees with its time index: the batch with the offset of the last entry has exactly
+        the timestamp of the entry. None if there is no index or its size is invalid.
+
+        If the index has no timestamp, no batch may have one. False also if the segment's metadata has another maximum
+        timestamp than the index. Raises `StorageError` if a file cannot be read.
         """
         index = self.beside(FileKind.TIME_INDEX)
         if index is None or index.size % TIME_ENTRY.size:
@@ -99,8 +104,12 @@ class Identity:
         return NO_TIMESTAMP if self.described is None else self.described.max_timestamp
 
     def _by_producers(self, log: RemoteFile) -> bool | None:
-        """Return whether the last batch in the snapshot exists, and older entries are those of the previous snapshot.
-        None if unknown.
+        """Return whether the log agrees with the producer snapshot at its end: the batch of the latest entry has the
+        producer id, sequence and timestamp of the entry, and entries from below the segment equal the previous
+        snapshot's.
+
+        None if the snapshot is missing, invalid, or without an entry in this segment. The timestamp is not compared for
+        a transactional batch, since the transaction's marker changes it in the snapshot. Raises `StorageError`.
         """
         own, before = _producers(self.beside(FileKind.PRODUCER_SNAPSHOT)), _producers(self.before())
         older = {producer_entry.producer_id: producer_entry.last_offset for producer_entry in before}
@@ -130,8 +139,12 @@ class Identity:
         return start_position(log, index, base_offset=self.base_offset, target=offset, limits=DEFAULT_LIMITS)
 
     def _of_end(self, log: RemoteFile) -> str | None:
-        """Check the last batch before the next segment. After it a new leader may have copied again, or the log may
-        differ.
+        """Check the last batch before the next segment; return why the log may be another one, None if there is no
+        doubt.
+
+        There is doubt if it ends at another offset than the segment's metadata says, or its leader epoch is not that of
+        the log. If batches of the next segment follow, which a new leader may have copied again or which may differ,
+        sets `until` to the position of the first of them. Raises `StorageError`.
         """
         last = None
         target = self.base_offset + _FARTHEST if self.last_offset is None else self.last_offset
@@ -155,7 +168,9 @@ class Identity:
 
 
 def last_time_entry(index: RemoteFile) -> TimeEntry | None:
-    """Return the last entry of a time index, with the largest timestamp of a closed segment. None if there is none."""
+    """Return the last entry of a time index, which has the largest timestamp of a closed segment. None if the index is
+    empty or that timestamp is not above 0. A partial entry at the end is ignored.
+    """
     slot = index.size // TIME_ENTRY.size - 1
     data = index.read(slot * TIME_ENTRY.size, TIME_ENTRY.size) if slot >= 0 else b""
     if len(data) != TIME_ENTRY.size:

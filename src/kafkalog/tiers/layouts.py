@@ -25,9 +25,10 @@ def open_tier(
     storage: Mapping[str, str] | None = None,
     keys: Mapping[str, str] | None = None,
 ) -> RemoteTier:
-    """Open the remote tier at a URI or local path. Without `layout` it is detected.
+    """Open the remote tier at a URI or local path; if `layout` is None, it is detected from the names of directories.
 
-    Raises `UsageError` if there is no such place or layout, `StorageError` if it cannot be read.
+    Raises `UsageError` if the place is missing or empty, `layout` is unknown or none fits, or `keys` do not suit;
+    `StorageError` if it cannot be read.
 
     * `uri`: the directory or prefix that the storage plugin writes to
     * `layout`: `local-tiered-storage` or `aiven`

@@ -1,4 +1,4 @@
-"""The remote segments that belong to a log, by leader epochs as in a broker (`RemoteLogLeaderEpochState`)."""
+"""Select the remote segments that belong to a log, by leader epochs as in a broker (`RemoteLogLeaderEpochState`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["RemoteStretch", "epoch_at", "leads_to", "lineage", "reaches"]
 
 
 class RemoteStretch(Struct, frozen=True):
-    """Offsets of a log found in one remote segment."""
+    """Offsets `first` to `last` (both included) of a log, to be read from one remote segment."""
 
     first: int
     last: int
@@ -28,7 +28,9 @@ class RemoteStretch(Struct, frozen=True):
 
 
 def reaches(segments: Iterable[RemoteSegment], start: int) -> int:
-    """Return the first offset from `start` on that no segment contains, regardless of epochs."""
+    """Return the first offset from `start` on that no segment contains, regardless of leader epochs. That is `start`
+    itself if no segment contains it.
+    """
     reached = start
     for each in sorted(segments, key=lambda segment: segment.start_offset):
         if each.start_offset > reached:
@@ -53,7 +55,9 @@ def leads_to(own: Sequence[LeaderEpoch], epochs: Sequence[LeaderEpoch], *offsets
 
 
 def epoch_ends(segment: RemoteSegment) -> list[tuple[int, int, int]]:
-    """Epoch, first and last offset of each epoch in a segment."""
+    """Return (leader epoch, first offset, last offset) for each leader epoch in a segment, in order; both offsets are
+    included.
+    """
     bounds = [*(leader_epoch.start_offset for leader_epoch in segment.leader_epochs[1:]), segment.end_offset + 1]
     return [
         (epoch, max(first, segment.start_offset), following - 1)
@@ -64,11 +68,13 @@ def epoch_ends(segment: RemoteSegment) -> list[tuple[int, int, int]]:
 def lineage(
     segments: Iterable[RemoteSegment], epochs: Sequence[LeaderEpoch], end: int | None = None
 ) -> list[RemoteStretch]:
-    """Return the readable segments of the log with these `epochs`, below `end`, without overlaps.
+    """Return the remote part of the log with these leader `epochs`, in offset order without overlaps. `end` is the
+    offset after the last one wanted; None: no bound.
 
-    If two segments contain an offset of the same epoch, the later one is used if it reaches further: a new leader
-    copies again what the old one had not reported. Records of an epoch that the log did not have, or had elsewhere,
-    belong to a truncated log. Without epochs those of the segments are used, the largest first.
+    Only segments whose copy is finished are used. If two contain an offset in the same epoch, the one copied later is
+    used if it reaches further: a new leader copies again what the old one had not reported. Offsets in an epoch that
+    the log did not have there belong to a truncated log and are left out. If `epochs` is empty, they are derived from
+    the segments: where epochs contradict each other, the larger one counts.
     """
     readable = [segment for segment in segments if segment.is_readable]
     known = list(epochs) or _epochs_of(readable)
@@ -80,7 +86,9 @@ def lineage(
 
 
 def _epochs_of(segments: Sequence[RemoteSegment]) -> list[LeaderEpoch]:
-    """Epochs according to the segments. Each begins at its first occurrence, and a larger one ends those before it."""
+    """Derive the leader epochs of a log from its segments, ascending. Each epoch begins at its first occurrence;
+    smaller epochs that begin at the same offset or later are dropped. Empty without segments.
+    """
     first: dict[int, int] = {}
     for segment in segments:
         for epoch, offset, _last in epoch_ends(segment):
@@ -108,7 +116,9 @@ def _of_epoch(segments: Sequence[RemoteSegment], epoch: int, begins: int, until:
 
 
 def _joined(parts: Sequence[RemoteStretch]) -> list[RemoteStretch]:
-    """Sort by offset, merge stretches of the same segment, and cut each where the next one begins."""
+    """Sort stretches by first offset and remove overlaps: each is cut where the next one begins, and one that lies
+    within its predecessor is dropped. Adjacent stretches of the same segment are merged.
+    """
     stretches: list[RemoteStretch] = []
     for part in sorted(parts, key=lambda each: (each.first, each.last)):
         if stretches and stretches[-1].segment is part.segment and stretches[-1].last + 1 == part.first:

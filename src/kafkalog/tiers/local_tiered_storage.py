@@ -43,7 +43,9 @@ class _Directory(Struct, frozen=True):
 
 
 class LocalTieredStorage:
-    """A directory, or an object store prefix it was copied to."""
+    """The tier below a directory, or below an object store prefix that the directory was copied to. Raises `UsageError`
+    for `keys`, since this layout does not encrypt.
+    """
 
     layout = "local-tiered-storage"
 
@@ -66,7 +68,9 @@ class LocalTieredStorage:
         )
 
     def segments(self) -> list[ListedSegment]:
-        """Return all segments with an object of a known kind."""
+        """List all segments with a log, index, snapshot or leader epoch file, ordered by topic, partition, topic id,
+        base offset and segment id. Other files and directories are remembered for `others`. Raises `StorageError`.
+        """
         self._others = []
         segments: list[ListedSegment] = []
         for entry in scan_directory(self.place):
@@ -116,7 +120,7 @@ class LocalTieredStorage:
 
 
 def _directory(name: str) -> _Directory | None:
-    """Topic, partition and topic id in the name of a directory, split from the end."""
+    """Split the name of a directory, `<topic>-<partition>-<topic id>`, from its end. None if it has another form."""
     rest, topic_id = name[: -_ID - 1], name[-_ID:]
     topic, hyphen, number = rest.rpartition("-")
     is_one = name[-_ID - 1 : -_ID] == "-" and hyphen and topic and number.isascii() and number.isdigit()
@@ -126,7 +130,9 @@ def _directory(name: str) -> _Directory | None:
 
 
 def _segment(name: str) -> tuple[int, str, str] | None:
-    """Base offset, id and suffix in the name of an object."""
+    """Split the name of a file into base offset, segment id and suffix (such as `.log`). None if it is not named like a
+    file of a segment.
+    """
     digits, segment_id, suffix = name[:_DIGITS], name[_DIGITS + 1 : _DIGITS + 1 + _ID], name[_DIGITS + 1 + _ID :]
     is_one = digits.isascii() and digits.isdigit() and len(digits) == _DIGITS and name[_DIGITS : _DIGITS + 1] == "-"
     if not is_one or (suffix not in _KINDS and suffix != _EPOCHS) or int(digits) >= 1 << 63:

@@ -24,10 +24,11 @@ __all__ = ["read_tiering", "remote_metadata_in"]
 
 
 def read_tiering(roots: Iterable[str], configs: Mapping[str, Mapping[str, str | None]] | None) -> Tiering:
-    """Tiering in the log directories of one broker.
+    """Collect the evidence of tiered storage in the log directories `roots` of one broker.
 
-    `configs` are the settings of its topics in the cluster metadata, None without metadata. Never raises for bad data
-    or unreadable files; other checks report them.
+    `configs` are the settings of its topics in the cluster's metadata, by topic. If it is None, the topics that look
+    tiered are found from leader epochs and the log start checkpoint instead (`seen`). Bad data and files that cannot be
+    read count as missing and raise nothing, except `StorageError` while `__remote_log_metadata` is read.
     """
     found = [(root, _names(root)) for root in roots]
     remote = read_remote_metadata(_metadata_partitions(found))

@@ -34,7 +34,7 @@ TopicIdPartition = tuple[str, int]
 
 
 class RemoteMetadata(Struct, frozen=True, kw_only=True):
-    """All segments named in the events, and problems of the events."""
+    """All remote segments named in the events of `__remote_log_metadata`, and findings about invalid events."""
 
     segments: Mapping[TopicIdPartition, tuple[RemoteSegment, ...]] = field(default_factory=dict)
     """by topic id and partition, in the order of their first events"""
@@ -55,8 +55,11 @@ class RemoteMetadata(Struct, frozen=True, kw_only=True):
         return sorted(found, key=lambda each: (each.topic, each.partition, each.topic_id, each.start_offset, each.id))
 
     def of(self, topic: str, partition: int, topic_id: str | None = None) -> list[RemoteSegment]:
-        """Return the segments of a partition, by offset. Without `topic_id`, those of the newest topic with that
-        name.
+        """Return the segments of a partition ordered by start offset, end offset and id, in whatever state; empty if
+        unknown.
+
+        If `topic_id` is None and topics with different ids have had this name, the segments of the id with the latest
+        copy are returned.
         """
         if topic_id is None:
             ids = [segment.topic_id for segment in self._latest() if segment.key == (topic, partition)]
@@ -75,7 +78,11 @@ def is_remote_metadata(partition: Partition) -> bool:
 
 
 def read_remote_metadata(partitions: Iterable[Partition], limits: Limits = DEFAULT_LIMITS) -> RemoteMetadata:
-    """Read the events in all partitions of the topic. Never raises for bad data, only `StorageError`.
+    """Read the events in all live partitions of `__remote_log_metadata` and return the segments they name. Each offset
+    of a partition counts once, even if several copies are given.
+
+    Damage ends the reading of a copy; damage and invalid events are in the `findings` of the result. Raises
+    `StorageError` if a log cannot be read.
 
     * `partitions`: those of a broker's log directories, or of several brokers'; other topics are ignored
     * `limits`: what a batch or file may hold at most (`Limits`)

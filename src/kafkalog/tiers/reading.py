@@ -28,11 +28,12 @@ Mounted = list[tuple[BothTiers, str]]
 
 
 def mounted(paths: Sequence[str], tier: RemoteTier) -> Mounted:
-    """Mount each path with its remote part. Returns the mounts with the equivalent paths in them.
+    """Mount each path together with its remote part. Return (mount, equivalent path in it) for each, in order.
 
-    A root with several log directories stands for all of them. If none has a partition of the tier, as with only
-    `__remote_log_metadata` at hand, or if there are no paths, all partitions of the tier are read from there. Raises
-    `UsageError` for a path that is neither a log directory nor a partition directory in one.
+    A path is a log directory, a partition directory in one, or a directory with several log directories, which stands
+    for all of them. If no log directory has a partition of the tier, as with only `__remote_log_metadata` at hand, or
+    `paths` is empty, a single mount of the whole tier is returned. Events are read from the given log directories.
+    Raises `UsageError` for any other path, `StorageError` if a directory or the tier cannot be read.
     """
     places = [place for path in paths for place in _places(path)]
     metadata = remote_metadata_in(dict.fromkeys(root for root, _ in places))
@@ -44,7 +45,10 @@ def mounted(paths: Sequence[str], tier: RemoteTier) -> Mounted:
 
 
 def _places(path: str) -> list[tuple[str, str]]:
-    """Log directories, each with the name of the partition directory in it if only that is meant."""
+    """Return (log directory, name of a partition directory in it) for a path; the name is empty for the whole log
+    directory. A directory that contains log directories gives one pair for each. Raises `UsageError` if none of these
+    is at the path.
+    """
     place = absolute(path)
     if not is_directory(place):
         raise UsageError(f"{path} is not a directory: what is read together with a remote tier is one")
@@ -68,7 +72,9 @@ class TierBounds(Struct, frozen=True):
 
 
 def tier_bounds(partition: Partition) -> TierBounds | None:
-    """Return the bounds of a partition read with its remote part; None if it has none."""
+    """Return where the local part of a partition begins and the last remote offset, if the partition was opened with
+    its remote part. None if it was not, or has no remote segments.
+    """
     both = storage_of(partition.path)
     found = both.bounds(os.path.basename(partition.path)) if isinstance(both, BothTiers) else None
     if found is None:
@@ -123,12 +129,12 @@ def open_partition(
     keys: Mapping[str, str] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Partition:
-    """Open the partition directory at `path`. Raises `UsageError` if it is not one, `StorageError` if it cannot be
-    read.
+    """Open the partition directory at `path`; with `remote`, a tiered log is read from both tiers, the remote segments
+    first.
 
-    With `remote`, a tiered log is read from both tiers, the remote segments first. They are found with
-    `__remote_log_metadata` beside the partition, or by listing the tier if it has no events for it. Objects are read by
-    ranges.
+    Remote segments are found with `__remote_log_metadata` in the same log directory, or by listing the tier if that has
+    no events of the partition. Objects are read by ranges. Raises `UsageError` if the path is not a partition directory
+    or the tier cannot be opened with these options, `StorageError` if either cannot be read.
 
     * `remote`: the URI or path of the remote tier, or the tier
     * `layout`: layout of the tier, detected by default

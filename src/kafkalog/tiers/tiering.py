@@ -1,4 +1,4 @@
-"""Whether a log is tiered, how that is known, and what is missing below its local part.
+"""Evidence that a log is tiered, and offsets that are missing below its local part.
 
 A log whose first segments are remote looks like one that has lost them. The difference shows in several places of a log
 directory:
@@ -104,8 +104,12 @@ class Tiering:
         return replace(self, directories=frozenset(directories), log_starts=log_starts)
 
     def of(self, key: Key, names: Iterable[str], begins: int, epochs: Sequence[int], end: int = 0) -> LocalStart:
-        """Return the local start of a log whose first segment begins at `begins`. `names` are its files, `epochs` the
-        start offsets of its epochs. `end` is the log end offset, or 0.
+        """Return where a log and its local part begin, the evidence that it is tiered, and the offsets below the local
+        part that are in neither tier.
+
+        `begins` is the base offset of the first local segment, `names` are the files of the partition directory,
+        `epochs` the start offsets of its leader epochs, and `end` is the log end offset, or 0 if unknown. If there is
+        no evidence, the log begins with its local part, and offsets missing before the first segment count as lost.
         """
         checkpointed = self.log_starts.get(key)
         known_from = self.known_from(key, begins, epochs)
@@ -122,8 +126,9 @@ class Tiering:
         )
 
     def has_remote_log(self, topic: str) -> bool:
-        """Return whether a broker would treat the topic's logs as tiered when it starts, by settings or by
-        appearance.
+        """Whether a broker would treat the topic's logs as tiered when it starts: the topic's `remote.storage.enable`,
+        if the cluster's metadata has the topic; otherwise whether its logs look tiered or an event names a readable
+        remote segment.
         """
         if self.configured is not None and topic in self.configured:
             return self.configured[topic]
@@ -144,7 +149,12 @@ class Tiering:
         return tuple(found)
 
     def known_from(self, key: Key, begins: int, epochs: Sequence[int]) -> tuple[str, ...]:
-        """Return the evidence that a log with its first segment at `begins` is tiered; empty if there is none."""
+        """Return the evidence that a log is tiered, as phrases for a message; empty if there is none.
+
+        `begins` is the base offset of the first local segment, `epochs` are the start offsets of its leader epochs.
+        Settings and events count first; then a checkpointed log start below the first segment, and last the cache of
+        remote indexes. Empty if the settings say that the topic is not tiered and no event contradicts them.
+        """
         found = list(self._said(key))
         if self.configured is not None and self.configured.get(key[0]) is False and not found:
             return ()
@@ -159,7 +169,13 @@ class Tiering:
     def _between(
         self, key: Key, start: int, begins: int, gone: tuple[int, int] | None
     ) -> tuple[tuple[int, int] | None, bool]:
-        """Offsets below the local part that are in neither tier, and whether that is certain."""
+        """Return the offsets from the log start `start` up to the first local segment at `begins` that are in neither
+        tier, as (first, last) inclusive, and whether that is certain.
+
+        If the readable remote segments reach the local part, or it is unknown, the offsets are `gone`, those lost by
+        the local log alone (None: none). It is unknown without events, if events are invalid, or while a copy or
+        deletion is under way.
+        """
         segments = self.remote.of(*key)
         if not segments:
             return gone, False
@@ -175,7 +191,9 @@ class Tiering:
 
 
 def tier_gap(directory: str, found: LocalStart) -> Finding:
-    """Return the finding that a tiered log has lost offsets between its tiers."""
+    """Return the finding `TIER_GAP` for the partition directory `directory`: the offsets in `found.lost` are in neither
+    tier. If `lost` is None, the finding covers all offsets between log start and local part.
+    """
     first, last = found.lost or (found.log_start, found.local_log_start - 1)
     detail = (
         f"offsets {first} to {last} are in neither tier: the remote segments that {EVENTS} name end at {first}, and "

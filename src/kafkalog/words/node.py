@@ -34,6 +34,7 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = ()) -> Iterator[Me
     """
     if start is None or start.worst.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN):
         return
+    yield from (_without_copy(fault.file) for fault in start.faults if fault.part is Part.FUTURE)
     has_log = CLUSTER_METADATA_DIRECTORY in recovered
     faults = (each for each in start.faults if each.part in _OF_QUORUM or (not has_log and _is_log_corrupt(each)))
     fault = next(faults, None)
@@ -59,6 +60,13 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = ()) -> Iterator[Me
             "their copies first with `kafkalog quorum show`; this tells what can be mended here",
             f"kafkalog plan --cluster-metadata {shell_line(sorted(start.roots))}",
         )
+
+
+def _without_copy(path: str) -> Mend:
+    """Advice on a `-future` directory beside the log that it was to replace."""
+    root, name = os.path.split(path)
+    words = "recover does not choose between two copies in one log directory; move the unfinished one out of it"
+    return Mend(words, f"mv {shell_line([path, f'{root}.{name}'])}")
 
 
 def _is_log_corrupt(fault: Fault) -> bool:

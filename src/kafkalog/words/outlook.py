@@ -16,7 +16,7 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart, StartOutcome
 from kafkalog.recovery.broker.node.releases import MODELED
-from kafkalog.recovery.broker.node.sentences import sentences_of_plan
+from kafkalog.recovery.broker.node.sentences import start_sentences
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice, ranges_text
 from kafkalog.recovery.decide.losses import first_names, lost_beside, sentence_of_lost
@@ -67,17 +67,8 @@ def forecast_sentences(forecast: BrokerForecast) -> list[str]:
     """Sentences about Kafka's next start, one for each group of releases with equal answers."""
     renamed = [f"Kafka {MODELED} would rename {name} -stray: the metadata has no such replica here"
                for name in (forecast.strays if forecast.node is None else ())]  # fmt: skip
-    if forecast.node is not None and forecast.outcome is not None:
-        return sentences_of_plan(forecast.node, _how(forecast))
-    match forecast.outcome:
-        case "loaded":
-            return [f"Kafka {MODELED} would start on it{_how(forecast)}", *renamed]
-        case None:
-            return [f"what Kafka would do is unknown: {forecast.message}"]
-        case "start_fails":
-            return [f"Kafka {MODELED} would NOT START on it: {forecast.exception}: {forecast.message}"]
-        case _:
-            return [f"Kafka {MODELED} would take it OFFLINE: {forecast.exception}: {forecast.message}"]
+    told = start_sentences(forecast.node, forecast.outcome, forecast.exception, forecast.message, _how(forecast))
+    return [*told, *(renamed if forecast.outcome == "loaded" else ())]
 
 
 def copies_to_keep(forecast: BrokerForecast) -> list[str]:

@@ -13,12 +13,14 @@ REPORT_WIDTH = 80
 """Columns of a report, which is read on another terminal than it is made on."""
 _NARROWEST = 24
 _SHELL_WORD = re.compile(r"(?:\$'(?:\\.|[^'\\])*'|'[^']*'|\\.|[^\s'\\])+")
-_COMMAND = "kafkalog "
+_COMMANDS = ("kafkalog ", "mv /")
+"""beginnings of the command lines that are printed"""
+_BEFORE_COMMAND = re.compile(rf"(?s)(.*): (?=(?:{'|'.join(_COMMANDS)}))")
 
 
 def is_command(line: str) -> bool:
-    """Whether a line is a command line of this program, to be pasted."""
-    return line.lstrip().startswith(_COMMAND)
+    """Whether a line is a command line, to be pasted."""
+    return line.lstrip().startswith(_COMMANDS)
 
 
 def folded(line: str, width: int) -> list[str]:
@@ -30,10 +32,10 @@ def folded_with_command(line: str, width: int) -> list[str]:
     """Wrap as `folded` does; a command line after a colon gets lines of its own if it does not fit on the sentence's
     line.
     """
-    words, colon, command = line.rpartition(f": {_COMMAND}")
-    if not colon or len(line) <= width:
+    found = _BEFORE_COMMAND.match(line)
+    if found is None or len(line) <= width:
         return folded(line, width)
-    return [*folded_with_command(f"{words}:", width), *folded(f"  {_COMMAND}{command}", width)]
+    return [*folded_with_command(f"{found[1]}:", width), *folded(f"  {line[found.end() :]}", width)]
 
 
 def wrapped(text: str, width: int) -> list[str]:

@@ -557,6 +557,26 @@ def test_ls_and_dump_find_it_and_keep_it_apart(root: Path) -> None:
     assert dumped(root, "--topic", "sessions-20", "--partition", 1, "--deleted") == 0
 
 
+def test_dump_finds_what_undelete_lists(root: Path) -> None:
+    """It said that there is no topic, of which a start had made the directories -stray, or which was set aside."""
+    every = {name: len(values(root / name)) for name in ("sessions-20-0", "orders-23-0")}
+    assert all(every.values())
+    for name in every:
+        words = ("--topic", name[:-2], "--partition", 0)
+        gone = delete_directory(root, name, "stray")
+        found = kafkalog("dump", root, "--json", "--deleted", *words)
+        assert (found.code, len(found.objects)) == (0, every[name])
+        for other in root.glob(f"{name[:-2]}-[1-9]*"):
+            other.rename(other.with_name(f"{other.name}.{UNIQUE}-stray"))
+        assert "--deleted" in kafkalog("dump", root, *words).err, "and nothing live is left of the topic"
+        gone.rename(root / name)
+        assert kafkalog("recover", root, "--mode", "set-aside", *words, "--accept-loss", "--yes").code in (1, 2)
+        assert not (root / name).exists()
+        kept = kafkalog("dump", root, "--deleted", *words)
+        assert (kept.code, f"{name}: only recoveries keep it" in kept.err) == (1, True)
+        assert name[:-2] in kafkalog("undelete", root, "--topic", name[:-2], "--list").out
+
+
 # -- topics by patterns ------------------------------------------------------------------------------------------------
 
 
@@ -607,3 +627,20 @@ def test_what_is_for_one_topic_declines_several(root: Path, more: list[str]) -> 
     finished = kafkalog("undelete", "--yes", "--topic", "s*", *more, root)
     assert finished.code == 64
     assert "take one topic, and 2 are meant: sessions-20, stock-41" in finished.err
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_topic_that_the_cluster_does_not_know_is_told_in_the_text(own: bool, tmp_path: Path) -> None:
+    """Brokers of 4.3.0 rename such directories -stray (`LogManager.isStrayKraftReplica`); the JSON alone said so."""
+    root = own_copy(brokers("4.3.0/metadata")[0], tmp_path / "data")
+    (deleted,) = root.glob("trades-46-0.*-delete")
+    own_id = (deleted / "partition.metadata").read_text().split()[-1]
+    topic_id = own_id if own else "QLzt-g_BuAkWCE5UuGwm5Q"
+    words = ("--topic", "trades-46", "--partition", 0, "--as", "revived", "--topic-id", topic_id)
+    told = " ".join(kafkalog("undelete", root, *words, "--yes").out.split())
+    assert f"no topic with the id {topic_id}: a start renames 1 partition (revived-0) -stray" in told
+    assert ".kafka_cleanshutdown goes: the next start examines the logs" in told
+    for command in (("plan",), ("verify",), ("report", "--format", "text", "-o", "-")):
+        text = " ".join(kafkalog(*command, root).out.split())
+        assert "the start renames -stray" in text
+        assert "revived-0" in text[text.index("the start renames -stray") :][:120]

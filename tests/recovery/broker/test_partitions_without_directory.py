@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log import open_partition
+from kafkalog.log.disk.files import FileSource
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, StartOutcome
 from kafkalog.recovery.broker.node_start import node_start
 from testkit.judging.trees import stamps
@@ -74,6 +76,70 @@ def assigned_elsewhere(root: Path) -> str:
         ("PartitionChangeRecord", 1, {**moved, "leader": -2, "directories": [OTHER_ID]}),
     )
     return f"{name}-0"
+
+
+def without_directory_ids(root: Path) -> Path:
+    """Register the broker, and write its partitions, as controllers before `metadata.version` 3.7 do."""
+    image = MetadataLog(open_partition(root / METADATA)).state().image
+    ((number, broker),) = image.brokers.items()
+    registered: dict[str, Any] = {
+        "broker_id": number, "incarnation_id": broker.incarnation_id, "broker_epoch": broker.epoch, "end_points": [],
+        "features": [], "rack": None, "fenced": False, "in_controlled_shutdown": False,
+    }  # fmt: skip
+    partitions: list[tuple[str, int, dict[str, Any]]] = [
+        ("PartitionRecord", 0, {
+            "partition_id": index, "topic_id": topic.id, "replicas": list(known.replicas), "isr": list(known.isr),
+            "removing_replicas": [], "adding_replicas": [], "leader": known.leader, "leader_epoch": known.leader_epoch,
+            "partition_epoch": known.partition_epoch, "leader_recovery_state": 0,
+        })
+        for topic in image.topics.values()
+        for index, known in topic.partitions.items()
+    ]  # fmt: skip
+    log = max(path for path in (root / METADATA).glob("*.log") if path.stat().st_size)
+    log.chmod(0o600)
+    append_metadata(log, ("RegisterBrokerRecord", 1, registered), *partitions)
+    return root
+
+
+def forgotten(root: Path, name: str) -> None:
+    """Remove a partition's directory, and its lines in the checkpoints, as after a restart without it."""
+    shutil.rmtree(root / name)
+    for path in root.glob("*-offset-checkpoint"):
+        version, _count, *lines = path.read_text().splitlines()
+        kept = [line for line in lines if line.split()[:2] != name.rsplit("-", 1)]
+        path.write_text("".join(f"{line}\n" for line in (version, len(kept), *kept)))
+
+
+def test_without_directory_ids_a_partition_that_is_gone_is_made_again_too(data: Path) -> None:
+    """As brokers of 3.9.1 and 4.4.0 did with `metadata.version` 3.6 (tests/interop/test_two_directories.py)."""
+    without_directory_ids(data)
+    assert [kafkalog(command, data).code for command in ("verify", "plan")] == [0, 0]
+    name = live(data).name
+    forgotten(data, name)
+    found = answer(data)
+    (consequence,) = [each for each in found.consequences if each.kind is ConsequenceKind.EMPTY_AGAIN]
+    assert (consequence.names, consequence.lost) == ((name,), (name,))
+    for command in (["verify", data], ["plan", data], ["report", data, "--format", "text", "-o", "-"]):
+        told = kafkalog(*command)
+        assert (told.code, "made again, empty (unless a log directory" in " ".join(told.out.split())) == (1, True)
+        assert f"that was not given has them): {name}" in " ".join(told.out.split())
+    certain = node_start([str(data)], properties={"log.dirs": str(data)}, release="4.3").answers[0]
+    assert "unless" not in "".join(each.detail for each in certain.consequences)
+    two = node_start([str(data)], properties={"log.dirs": f"{data},{data.with_name('gone')}"}, release="4.3").answers[0]
+    assert not any(each.kind is ConsequenceKind.EMPTY_AGAIN for each in two.consequences)
+
+
+def test_without_directory_ids_a_partition_in_the_other_directory_is_not_missing(data: Path, tmp_path: Path) -> None:
+    without_directory_ids(data)
+    other = with_identity(tmp_path / "other", data, OTHER_ID)
+    name = live(data).name
+    (data / name).rename(other / name)
+    for path in data.glob("*-offset-checkpoint"):
+        path.unlink()
+    assert kafkalog("verify", data, other).code == 0
+    planned = kafkalog("plan", data, other).out
+    assert ("made again" in planned, "partition_missing" in planned) == (False, False)
+    assert kafkalog("verify", data).code == 1
 
 
 def test_a_partition_that_is_gone_is_lost_with_every_plan(data: Path) -> None:
@@ -152,3 +218,25 @@ def test_metadata_that_is_older_than_the_logs_is_told(command: str, data: Path) 
     beyond = [*entries, f"{epoch + 7} 1000000"]
     checkpoint.write_text("".join(f"{line}\n" for line in [version, int(count) + 1, *beyond]))
     assert "older than the logs" not in " ".join(kafkalog(command, data).out.split()), "no record has that epoch"
+
+
+@pytest.mark.parametrize("command", [("plan",), ("verify",), ("report", "--format", "text", "-o", "-")])
+def test_metadata_that_ends_before_its_producer_snapshot_is_told(command: tuple[str, ...], data: Path) -> None:
+    """A copy of an hour before: it is cut where a batch begins, and the broker's own file says how far it went."""
+    log = max((data / METADATA).glob("*.log"))
+    with FileSource(str(log)) as source:
+        batch = list(Scanner(source))[-3]
+    written, end = int(max((data / METADATA).glob("*.snapshot")).stem), batch.header.base_offset
+    for name in ("*.index", "*.timeindex"):
+        max((data / METADATA).glob(name)).write_bytes(b"")
+    for path in (data / METADATA).glob("*.checkpoint"):
+        if int(path.name.partition("-")[0]) > end:
+            path.unlink()
+    log.chmod(0o600)
+    log.write_bytes(log.read_bytes()[: batch.position])
+    told = kafkalog(*command, data)
+    words = " ".join(told.out.split())
+    assert (told.code, f"goes back to offset {end}; it went to {written}: look for a newer copy" in words) == (1, True)
+    assert "snapshot_mismatch" in words
+    if command[0] != "verify":
+        assert "lost with this plan: the end of the metadata log" in words

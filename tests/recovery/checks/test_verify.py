@@ -282,7 +282,7 @@ def test_broker_refuses(broker: Path) -> None:
     report = verify(broker)
     (found,) = of(FindingCode.BROKER_REFUSES, report)
     assert (found.severity, found.file) == (Severity.ERROR, str(broker))
-    assert "Kafka 4.1 and later would NOT START" in found.detail
+    assert "would NOT START on it: org.apache.kafka.common.KafkaException: Found directory" in found.detail
     (foreign,) = of(FindingCode.FOREIGN_DIRECTORY, report)
     assert foreign.file == str(broker / "lost-partition-without-a-number")
 

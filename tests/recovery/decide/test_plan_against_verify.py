@@ -6,6 +6,7 @@ finds, the plan says too.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,8 +19,11 @@ import kafkalog
 from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.log.directories.directory import is_log_dir
 from kafkalog.recovery import Recovery, plan, recover, undo
+from kafkalog.recovery.broker.node.sentences import start_sentences
+from kafkalog.recovery.checks.report import VerifyReport
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.decide.plan import Plan
+from kafkalog.words.outlook import forecast_sentences
 from testkit.judging.trees import stamps
 from testkit.recorded.fixture_data import (
     REPLICA_VERSIONS,
@@ -42,6 +46,9 @@ CACHE = "remote-log-index-cache"
 def contradiction(root: Path, **options: Any) -> tuple[str, str]:
     """What kind of directory it is, and what is said of it that cannot both be true."""
     checked, made = verify(root), plan(Recovery(**options), root)[0]
+    said = [_without_how(sentence) for sentence in forecast_sentences(made.broker)]
+    if not options and said != of_verify(checked):
+        return "with findings", f"verify says {of_verify(checked)}, and the plan {said}"
     if not checked.is_clean:
         # what is wrong inside of a message, `verify` alone looks for, and a plan says that it has not
         told = [each for each in checked.findings if each.severity is not Severity.INFO]
@@ -55,6 +62,18 @@ def contradiction(root: Path, **options: Any) -> tuple[str, str]:
     if not (root / MARKER).is_file():
         return "clean, after a crash", ""
     return "clean, stopped in order", f"{len(made.actions)} changes: {made.actions[0]}" if made.changes else ""
+
+
+def of_verify(checked: VerifyReport) -> list[str]:
+    """What `verify` says of the next start on the only log directory."""
+    (start,) = (each.broker for each in checked.directories if each.broker is not None)
+    return start_sentences(start.node, start.outcome, start.exception, start.message)
+
+
+def _without_how(sentence: str) -> str:
+    """A plan says of a start that succeeds how the logs are loaded too."""
+    return re.sub(r", (after its own recovery|trusting the clean-shutdown marker)(, which would lose .* be read)?", "",
+                  sentence)  # fmt: skip
 
 
 def log_dirs(root: Path) -> Iterator[Path]:
@@ -97,6 +116,31 @@ def test_on_what_brokers_wrote(version: str, tmp_path: Path, compared: Callable[
 def test_on_damaged_directories(family: str, each: int, tmp_path: Path, compared: Callable[[str, int], None]) -> None:
     cases = recovery_cases([family])[::each]
     compare(((case.id, case.unpack_before(tmp_path / case.name), given(case)) for case in cases), compared)
+
+
+SMALL_FILES = ("leader-epoch-checkpoint", "partition.metadata", "quorum-state", "meta.properties",
+               "replication-offset-checkpoint", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint",
+               "cleaner-offset-checkpoint")  # fmt: skip
+
+
+@pytest.mark.parametrize("version", ["2.8.2", "4.1.1", "4.3.0"])
+@pytest.mark.parametrize("contents", [b"\0", b""])
+def test_on_small_files_that_are_zeros_or_empty(
+    version: str, contents: bytes, tmp_path: Path, compared: Callable[[str, int], None]
+) -> None:
+    """As a power cut leaves them: a plan said OFFLINE, and a check NOT START, of one leader-epoch-checkpoint."""
+    (root,) = log_dirs(broker_case(version, "txn").unpack(tmp_path / "recorded"))
+    paths = [path for name in SMALL_FILES for path in sorted(root.rglob(name))[:2]]
+    assert len(paths) > len(SMALL_FILES) // 2
+
+    def damaged() -> Iterator[tuple[str, Path, dict[str, Any]]]:
+        for path in paths:
+            before = path.read_bytes()
+            path.write_bytes(contents * len(before))
+            yield str(path.relative_to(root)), root, {}
+            path.write_bytes(before)
+
+    compare(damaged(), compared)
 
 
 FOLLOWS_DAMAGE = {FindingCode.OFFSET_GAP, FindingCode.SEGMENT_MISSING, FindingCode.INDEX_ENTRY_MISMATCH}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from kafkalog.recovery.decide.ways import Measured
 from kafkalog.words.ways import needs_of
 from testkit.judging.counted_records import FAMILIES, readable_records, strays
 from testkit.judging.trees import first_difference, stamps
+from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import RecoveryCase, recovery_case, recovery_cases
 from testkit.recorded.recovery_settings import given
 from testkit.running.command import kafkalog as command
@@ -93,3 +95,56 @@ def test_those_for_one_partition_are_about_no_other(mode: str, tmp_path: Path) -
     printed = [shlex.split(line) for line in said.lines if line.startswith(PRINTED)]
     assert printed
     assert all(words[2] == str(root / "t-0") and str(root) not in words for words in printed)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    return own_copy(brokers("4.3.0/metadata")[0], tmp_path / "node")
+
+
+def full_log(node: Path) -> Path:
+    return max((path for path in node.glob("[a-z]*-[0-9]/*.log")), key=lambda path: path.stat().st_size)
+
+
+def printed(*words: object) -> list[str]:
+    """The command lines of the first screen."""
+    lines = "\n".join(command(*words).lines).replace(" \\\n", " ").split("\n\n")[0].splitlines()
+    return [line.strip() for line in lines if line.startswith("  ") and line.split()[0] in ("kafkalog", "mv")]
+
+
+@pytest.mark.parametrize("program", [("plan",), ("report", "--format", "text", "-o", "-")])
+def test_no_command_is_printed_that_a_dangling_link_would_decline(program: tuple[str, ...], node: Path) -> None:
+    log = full_log(node)
+    kept = log.rename(node.with_name("kept"))
+    log.symlink_to("nowhere")
+    assert printed(*program, node) == []
+    told = " ".join(command(*program, node).out.split())
+    assert f"{log.relative_to(node)} is a dangling symbolic link" in told
+    assert "bring back what it points to, or remove it" in told
+    log.unlink()
+    (line,) = printed(*program, node)
+    assert command(*shlex.split(line)[1:]).code == 2
+    assert log.parent.is_dir()
+    command("undo", "--yes", node)
+    kept.rename(log)
+    assert command("plan", node).code == 0
+
+
+def test_the_commands_for_a_damaged_copy_beside_its_log_mend_the_node(node: Path) -> None:
+    """A broker of 4.3.0 ends at a future copy in the directory of its log; `recover` does not choose between both."""
+    log = full_log(node)
+    copy = log.parent.with_name(f"{log.parent.name}.{'a' * 32}-future")
+    shutil.copytree(log.parent, copy)
+    data = bytearray((copy / log.name).read_bytes())
+    data[20] ^= 0xFF
+    (copy / log.name).write_bytes(data)
+    before = log.read_bytes()
+    typed = []
+    while (lines := printed("plan", node)) and len(typed) < 3:
+        (line,) = lines
+        typed.append(line.split()[0])
+        words = shlex.split(line)
+        subprocess.run(words, check=True) if words[0] == "mv" else command(*words[1:])
+    assert typed[-1] == "mv"
+    assert command("plan", node).code == 0
+    assert log.read_bytes() == before

@@ -128,7 +128,7 @@ _WHAT = (
     click.option("--all", "everything", is_flag=True, help="Print all records in the files, including control "
         "records, aborted ones, those below the log start offset, and those after damage."),
     click.option("--deleted", is_flag=True, help="Print deleted data that is still on disk instead of live data: "
-        "-delete directories, .deleted segments, and records below the log start offset."),
+        "-delete and -stray directories, .deleted segments, and records below the log start offset."),
     click.option("--isolation-level", type=click.Choice(ISOLATION_LEVELS), default=ISOLATION_LEVELS[0],
                  show_default=True, help="read_committed leaves out aborted and open transactions."),
 )  # fmt: skip

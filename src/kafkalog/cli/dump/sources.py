@@ -11,10 +11,12 @@ from kafkalog.cli.dump.forms import Form
 from kafkalog.cli.dump.options import Options
 from kafkalog.cli.options.paths import log_directories, settings_in
 from kafkalog.cli.options.selection import selected
-from kafkalog.codec.common.errors import UnknownName, UsageError
+from kafkalog.codec.common.errors import StorageError, UnknownName, UsageError
 from kafkalog.codec.common.findings import Finding
+from kafkalog.jobs.undelete.listing import deleted
 from kafkalog.log import Partition, open_all
 from kafkalog.log.directories.deleted import deleted_partitions
+from kafkalog.log.directories.inventory import Inventory
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.directories.side_files import is_side_file
 from kafkalog.log.disk.files import exists, real
@@ -64,13 +66,27 @@ class Sources:
             self.partitions = selected(chosen, partitions, inventory.all_unreadable)
         except UnknownName:
             gone = [each for each in deleted_partitions(inventory) if chosen.takes(each.topic, each.partition)]
-            if options.deleted or not gone:
-                raise
-            names = ", ".join(dict.fromkeys(str(partition.name) for partition in gone))
-            raise UnknownName(f"{names}: only what was deleted is there; --deleted prints it") from None
+            if not options.deleted and gone:
+                names = ", ".join(dict.fromkeys(str(partition.name) for partition in gone))
+                raise UnknownName(f"{names}: only what was deleted is there; --deleted prints it") from None
+            if kept := _kept_by_recoveries(inventory, chosen):
+                detail = "only recoveries keep it, in their quarantine; `kafkalog undelete` lists it"
+                raise UnknownName(f"{', '.join(kept)}: {detail}") from None
+            raise
         self.findings.extend(inventory.unreadable)
         self.findings.extend(finding for log_dir in inventory.log_dirs for finding in log_dir.findings)
         self.findings.extend(finding for partition in self.partitions for finding in partition.findings)
+
+
+def _kept_by_recoveries(inventory: Inventory, chosen: Selection) -> list[str]:
+    """Names of the chosen partitions that recoveries of these log directories have in their quarantine, each once."""
+    remains = (each for log_dir in inventory.log_dirs for each in deleted(log_dir.path, on_unreadable=_pass_over))
+    return list(dict.fromkeys(f"{each.topic}-{each.partition}" for each in remains
+                              if each.run_id is not None and chosen.takes(each.topic, each.partition)))  # fmt: skip
+
+
+def _pass_over(_path: str, _error: StorageError) -> None:
+    """Leave out what cannot be read."""
 
 
 def _place(path: str, places: Mapping[str, int]) -> int:

@@ -11,8 +11,7 @@ from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at
 from kafkalog.log.disk.files import real
-from kafkalog.recovery.broker.node.releases import MODELED
-from kafkalog.recovery.broker.node.sentences import node_sentences
+from kafkalog.recovery.broker.node.sentences import start_sentences
 from kafkalog.recovery.checks.report import IN_USE, BrokerStart, DirectoryReport, PartitionReport, VerifyReport
 from kafkalog.recovery.facts.brokers import of_one_broker
 from kafkalog.words.first_screen import FirstScreen, Loss, paths_text
@@ -122,14 +121,6 @@ def _starts(directories: Sequence[DirectoryReport], *, are_alone: bool) -> Itera
 def _sentences(broker: BrokerStart) -> list[str]:
     if broker.is_in_use:
         return [f"{IN_USE}; only what stayed wrong is reported"]
-    if broker.node is not None:
-        return node_sentences(broker.node)
-    match broker.outcome:
-        case "loaded":
-            return [f"Kafka {MODELED} would start on it"]
-        case None:
-            return [f"what Kafka would do is unknown: {broker.message}"] if broker.message else []
-        case "start_fails":
-            return [f"Kafka {MODELED} would NOT START on it: {broker.exception}: {broker.message}"]
-        case _:
-            return [f"Kafka {MODELED} would take it OFFLINE: {broker.exception}: {broker.message}"]
+    if broker.outcome is None and not broker.message:
+        return []
+    return start_sentences(broker.node, broker.outcome, broker.exception, broker.message)

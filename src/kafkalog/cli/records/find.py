@@ -18,7 +18,7 @@ from kafkalog.cli.options.selection import selected, selection_options
 from kafkalog.cli.options.times import Timestamp
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.common.errors import StorageError, UsageError
-from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.findings import Finding, Severity
 from kafkalog.codec.plain.insides import Insides
 from kafkalog.log import ISOLATION_LEVELS, Partition, open_all
 from kafkalog.log.directories.locate import index_findings_of_offset, index_findings_of_time, locate, newest
@@ -282,7 +282,6 @@ def command(
     partitions = selected(chosen, inventory.readable(replica, chosen), inventory.all_unreadable)
     search = _Search(isolation_level)
     search.findings += [*inventory.half_done, *chosen.of_unreadable(inventory.all_unreadable)]
-    search.findings += [each for one in partitions for each in one.findings if each.code is FindingCode.UNREADABLE]
     lines = _lines(search, partitions, times, offsets)
     if as_json:
         print_lines(lines)

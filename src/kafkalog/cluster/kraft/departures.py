@@ -12,14 +12,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kafkalog.cluster.kraft.election import ElectionRules, without_replica
-from kafkalog.cluster.kraft.metadata_image import MIGRATING, BrokerImage, MetadataImage, PartitionImage, TopicImage
+from kafkalog.cluster.kraft.metadata_image import (
+    MIGRATING,
+    UNASSIGNED,
+    BrokerImage,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
 from kafkalog.cluster.rules.configuration import effective_of_topic
 from kafkalog.cluster.rules.departures import MIN_ISR, UNCLEAN, Departure, departure_result, refuse_unregistered
 from kafkalog.codec.names import parse_java_long
 
 __all__ = ["TopicRules", "directory_is_online", "election_rules", "kraft_departures", "topic_rules"]
 
-_UNASSIGNED, _LOST = "A" * 21 + "Q", "A" * 21 + "g"
+_LOST = "A" * 21 + "g"
 _RECOVERY_SINCE = 3
 """`metadata.version` of 3.2-IV0: unclean leaders are marked as recovering"""
 _NO_EPOCH_ON_SHRINK_SINCE = 12
@@ -29,7 +36,7 @@ _ELR_FEATURE = "eligible.leader.replicas.version"
 
 def directory_is_online(broker: BrokerImage, directory: str) -> bool:
     """Whether a broker has a log directory online (`DirectoryId.isOnline`)."""
-    if directory in (MIGRATING, _UNASSIGNED):
+    if directory in (MIGRATING, UNASSIGNED):
         return True
     return directory != _LOST and (not broker.directories or directory in broker.directories)
 

@@ -15,10 +15,12 @@ from msgspec.structs import replace
 
 from kafkalog.cluster.records.framed_records import FramedRecord
 
-__all__ = ["MIGRATING", "BrokerImage", "MetadataImage", "PartitionImage", "TopicImage", "resource_name"]
+__all__ = ["MIGRATING", "UNASSIGNED", "BrokerImage", "MetadataImage", "PartitionImage", "TopicImage", "resource_name"]
 
 MIGRATING = "A" * 22
 """directory id of a replica whose directory is unknown"""
+UNASSIGNED = "A" * 21 + "Q"
+"""directory id of a replica that its broker has not placed yet"""
 _NO_LEADER_CHANGE = -2
 _KRAFT_VERSION = "kraft.version"
 _RESOURCES = {2: "topic", 4: "broker", 8: "broker_logger", 16: "client_metrics", 32: "group"}

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kafkalog.cluster.assignors.assignors import Assignment
-from kafkalog.cluster.cross_check import KnownTopic, known_from_zookeeper
+from kafkalog.cluster.cross_check import KnownTopic
 from kafkalog.cluster.groups.groups import STABLE, Group
 from kafkalog.cluster.groups.growth import Growth
 from kafkalog.cluster.groups.old_group_lines import as_group
@@ -160,9 +160,9 @@ def _topics(
 ) -> Mapping[str, KnownTopic]:
     if old is None:
         return known_topics(at_hand, metadata, reading_until(as_of), findings, chroot)
-    places = old.places if chroot is None else [old.place_of(chroot)]
-    if metadata is None and len(places) == 1:
-        return known_from_zookeeper(old.tree, places[0])
+    known = old.topics_below(chroot) if metadata is None else None
+    if known is not None:
+        return known
     return known_topics(at_hand, metadata, reading_until(as_of), findings)
 
 

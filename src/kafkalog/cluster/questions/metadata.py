@@ -138,8 +138,13 @@ def metadata_history(
 
 
 def chosen_changes(log: MetadataLog, select: Selection, findings: list[Finding]) -> list[PartitionChange]:
-    """Changes of the chosen partitions. Raises `UnknownName` for a partition that has no changes and does not exist."""
+    """Changes of the chosen partitions; `findings` get those about the metadata too, each once. Raises `UnknownName`
+    for a partition that has no changes and does not exist.
+    """
     changes = list(partition_changes(log, findings))
-    known = partition_names(known_from_image(log.state().image))
+    of_state: list[Finding] = []
+    known = partition_names(known_from_image(state_at(log, NOW, of_state).image))
+    known_findings = set(findings)
+    findings += [finding for finding in of_state if finding not in known_findings]
     select.check([*known, *((change.topic, change.partition) for change in changes)])
     return [change for change in changes if select.takes(change.topic, change.partition)]

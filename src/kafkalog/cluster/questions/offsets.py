@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kafkalog.cluster.cross_check import KnownTopic, known_from_zookeeper
+from kafkalog.cluster.cross_check import KnownTopic
 from kafkalog.cluster.groups.migration import elsewhere
 from kafkalog.cluster.groups.offset_history import OffsetHistory, read_offset_history
 from kafkalog.cluster.groups.offsets import CommittedOffset
@@ -139,7 +139,7 @@ def offsets(
         logs, old, groups=groups, select=select, as_of=as_of, chroot=chroot, replica=replica,
         offsets_partitions=offsets_partitions,
     )  # fmt: skip
-    if stored.committed:
+    if logs:  # of one cluster, whose commits and log ends are shown beside
         refuse_several_clusters(stored.in_zookeeper)
     ends = LogEnds(stored.at_hand if log_ends and as_of.is_now else (), replica, stored.findings)
     ends.note_beyond(stored.all_committed)
@@ -184,7 +184,7 @@ def stored_offsets(
     """Offsets in log directories and in ZooKeeper; parameters and errors are those of `offsets`."""
     findings = [*old.findings] if old is not None else []
     at_hand = groups_in(logs, replica, findings)
-    topics = _topics(at_hand, old, as_of, findings)
+    topics = _topics(at_hand, old, chroot, as_of, findings)
     all_groups, why_unknown = groups_at_hand(at_hand, topics, offsets_partitions, reading_until(as_of), findings)
     old_groups = () if old is None else old.below(chroot)
     names = [*(group.group_id for group in all_groups), *(group.group for group in old_groups)]
@@ -227,11 +227,12 @@ def groups_in(logs: Sequence[PathLike], replica: PathLike | None, findings: list
 
 
 def _topics(
-    at_hand: Sequence[Partition], old: OldConsumers | None, as_of: Moment, findings: list[Finding]
+    at_hand: Sequence[Partition], old: OldConsumers | None, chroot: str | None, as_of: Moment, findings: list[Finding]
 ) -> Mapping[str, KnownTopic]:
     """The topics of the metadata beside the groups."""
-    if old is not None and len(old.places) == 1:
-        return known_from_zookeeper(old.tree, old.places[0])
+    known = None if old is None else old.topics_below(chroot)
+    if known is not None:
+        return known
     return known_topics(at_hand, None, reading_until(as_of), findings) if at_hand else {}
 
 

@@ -37,9 +37,7 @@ def partitions_at(
     """
     inventory = open_all(*paths, tolerant=True)
     findings += [*inventory.half_done, *inventory.all_unreadable]
-    partitions = inventory.readable(replica, select)
-    findings += [finding for partition in partitions for finding in partition.unreadable]
-    return partitions
+    return inventory.readable(replica, select)
 
 
 def partitions_with(

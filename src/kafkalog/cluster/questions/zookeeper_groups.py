@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from kafkalog.cluster.cross_check import KnownTopic, known_from_zookeeper
 from kafkalog.cluster.questions.moment import Moment, zookeeper_transaction
 from kafkalog.cluster.questions.opening import chosen_chroot
 from kafkalog.cluster.zookeeper import ZooKeeperDirectory, tree_at
@@ -43,6 +45,13 @@ class OldConsumers(Struct, frozen=True):
             return self.groups
         place = self.place_of(chroot)
         return tuple(group for group in self.groups if group.chroot == place)
+
+    def topics_below(self, chroot: str | None) -> Mapping[str, KnownTopic] | None:
+        """The topics of one cluster; None if there are several and none is named. Raises `UnknownName` if there is no
+        such cluster.
+        """
+        places = self.places if chroot is None else [self.place_of(chroot)]
+        return known_from_zookeeper(self.tree, places[0]) if len(places) == 1 else None
 
 
 def old_consumers(

@@ -1,12 +1,12 @@
 """Plan what is restored in one log directory, and how.
 
 The directory is first composed in a tree in memory as it should be, and then recovered as in mode safe: epochs,
-indexes, snapshots and checkpoints are those that a broker would make from the logs. So a later `plan` changes nothing.
+indexes, snapshots and checkpoints are those that a broker would make from the logs, so a later `plan` leaves them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 from kafkalog.codec.common.advice import Ask, Sentence
@@ -14,6 +14,7 @@ from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.files.text import PartitionMetadata, encode_partition_metadata
 from kafkalog.codec.names import (
+    CLEAN_SHUTDOWN_FILE,
     DELETED,
     LOCK_FILE,
     PARTITION_METADATA,
@@ -35,6 +36,7 @@ from kafkalog.jobs.undelete.request import Undelete
 from kafkalog.jobs.undelete.results import PutBack, UndeletePlan
 from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction, difference, marker_first
+from kafkalog.recovery.decide.losses import first_names
 from kafkalog.recovery.decide.refusals import refuse_unsafe
 from kafkalog.recovery.facts.recovery_request import Recovery, settled
 from kafkalog.recovery.facts.survey import Survey, survey
@@ -131,7 +133,17 @@ def _hold(stack: ExitStack, root: str, chosen: Sequence[Remains]) -> UndeletePla
         held.append(PutBack(target, remains.directory, first, end, remains.records, remains.topic_id))
     found = stack.enter_context(survey(root, only=frozenset(remains.directory for remains in chosen)))
     refuse_unsafe(found, actions, found.tree())
-    return UndeletePlan(root, found, marker_first(found, actions), tuple(held))
+    ordered = marker_first(found, actions)
+    return UndeletePlan(root, found, ordered, tuple(held), notes=tuple(_note_of_marker(ordered)))
+
+
+def _note_of_marker(actions: Sequence[RecoveryAction]) -> Iterator[str]:
+    """Yield a note if the clean-shutdown marker is removed: no broker may trust it if the run is interrupted."""
+    if any(action.path == CLEAN_SHUTDOWN_FILE and action.kind is ActionKind.REMOVE for action in actions):
+        yield (
+            f"{CLEAN_SHUTDOWN_FILE} goes: the next start examines the logs as after a crash, and a plan before it "
+            "lists what that rebuilds in other partitions too"
+        )
 
 
 def _target(each: Remains, wanted: Undelete) -> str:
@@ -181,6 +193,8 @@ class _Making:
         """each with the first offset that must be there afterwards, and its number of records"""
         self.left: list[str] = []
         self.notes: list[str] = []
+        self.strays: list[str] = []
+        """restored directories whose topic id the cluster does not know"""
 
     def take(self, remains: Remains) -> None:
         """Restore one partition in the tree. Raises `RecoveryRefused`."""
@@ -283,6 +297,8 @@ class _Making:
                 ),
                 reason="topic_id",
             )
+        if is_told and self.wanted.topic_id is not None and chosen not in self.facts.topic_ids.values():
+            self.strays.append(target)
         if not is_told and chosen is not None and chosen == remains.topic_id and standing is None:
             self.notes.append(
                 Sentence(
@@ -320,7 +336,13 @@ class _Making:
         refuse_unsafe(self.found, actions, result.tree)
         put_back = tuple(self.put_back(remains, first, records, result) for remains, first, records in self.taken)
         ordered = _latest_first(actions)
-        return UndeletePlan(self.found.root, self.found, ordered, put_back, tuple(self.left), tuple(self.notes))
+        if self.strays:
+            self.notes.append(
+                f"the cluster knows no topic with the id {self.wanted.topic_id}: a start renames "
+                f"{first_names(self.strays)} -stray, out of service"
+            )
+        notes = (*self.notes, *_note_of_marker(actions))
+        return UndeletePlan(self.found.root, self.found, ordered, put_back, tuple(self.left), notes)
 
     def put_back(self, remains: Remains, first: int, records: int, result: SafeResult) -> PutBack:
         target = self.target_of[remains.directory]

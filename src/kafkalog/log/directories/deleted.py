@@ -1,7 +1,7 @@
-"""Read data that a broker has deleted but not yet removed: `.deleted` segments, directories that wait for removal, and
-records of live segments below the log start offset. `DeleteRecords` raises the start, but removes whole segments only
-(`UnifiedLog.maybeIncrementLogStartOffset`). Consumers never get such data, and callers get it separately from live data
-(`LocalLog.deleteSegmentFiles`, `LogManager.asyncDelete`).
+"""Read data that a broker has deleted but not yet removed: `.deleted` segments, directories that wait for removal or
+were put out of service, and records of live segments below the log start offset. `DeleteRecords` raises the start, but
+removes whole segments only (`UnifiedLog.maybeIncrementLogStartOffset`). Consumers never get such data, and callers get
+it separately from live data (`LocalLog.deleteSegmentFiles`, `LogManager.asyncDelete`, `LogManager.addStrayLog`).
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def below_log_start(partition: Partition) -> Partition | None:
 
 
 def deleted_partitions(inventory: Inventory) -> tuple[Partition, ...]:
-    """Return deleted data as partitions: `-delete` directories; for other directories their `.deleted` segments, and
-    their records below the log start offset.
+    """Return deleted data as partitions: `-delete` and `-stray` directories; for other directories their `.deleted`
+    segments, and their records below the log start offset.
     """
     deleted = []
     for partition in inventory.partitions:
-        if partition.state is DirectoryState.DELETE:
+        if partition.state in (DirectoryState.DELETE, DirectoryState.STRAY):
             deleted.append(partition)
         segments = deleted_segments(partition)
         if segments:

@@ -46,9 +46,12 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
     @property
     def all_unreadable(self) -> list[Finding]:
-        """Findings about paths, directories and files that could not be read during the listing."""
+        """Findings about paths, directories and files that could not be read during the listing, and about what is in
+        place of a log: for each, records may be left out.
+        """
         findings = [*self.unreadable, *(finding for log_dir in self.log_dirs for finding in log_dir.findings)]
-        return [finding for finding in findings if finding.code is FindingCode.UNREADABLE]
+        of_partitions = (finding for partition in self.partitions for finding in partition.unreadable)
+        return [*(finding for finding in findings if finding.code is FindingCode.UNREADABLE), *of_partitions]
 
     @property
     def half_done(self) -> list[Finding]:

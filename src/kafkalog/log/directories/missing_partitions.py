@@ -22,10 +22,11 @@ def missing_directories(
     others: Set[str],
     checkpoints: Mapping[str, Offsets],
     assigned: Set[tuple[str, int]],
+    elsewhere: str = "",
 ) -> Iterator[Finding]:
     """Yield findings about a log directory, with files relative to it. `there` are the topic-partitions that have a
     directory, `others` all names in it, `checkpoints` the offsets by file name, and `assigned` the replicas that the
-    cluster metadata places in this directory.
+    cluster metadata places in this directory. `elsewhere` follows the explanations of one that only the metadata names.
     """
     named = {key for offsets in checkpoints.values() for key in offsets} - there
     assigned = assigned - there
@@ -42,6 +43,7 @@ def missing_directories(
         if (topic, number) in assigned:
             who.append("the cluster metadata")
             later = "not created yet, or deleted or moved after that was written"
+            later += elsewhere if len(who) == 1 else ""
         verb = "names" if len(who) == 1 else "name"
         place = "what is there is not a directory" if directory in others else "there is no such directory"
         detail = f"{' and '.join(who)} {verb} {directory}, and {place}: it is lost, or it was {later}"

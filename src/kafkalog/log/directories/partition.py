@@ -16,7 +16,7 @@ from msgspec import structs
 from kafkalog.codec.common.arguments import checked
 from kafkalog.codec.common.errors import FormatError, KafkaLogError, UsageError
 from kafkalog.codec.common.extras import needed
-from kafkalog.codec.common.findings import Finding, FindingCode, StopReason
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.files.text import (
     LeaderEpoch,
@@ -143,8 +143,14 @@ class Partition:
 
     @property
     def unreadable(self) -> list[Finding]:
-        """Findings about files of the directory that were not listed because they cannot be read, such as links."""
-        return [finding for finding in self.findings if finding.code is FindingCode.UNREADABLE]
+        """Findings about files of the directory that were not listed because they cannot be read, such as links, and
+        about what is in place of a log.
+        """
+        return [
+            finding for finding in self.findings
+            if finding.code is FindingCode.UNREADABLE
+            or (finding.code is FindingCode.FOREIGN_FILE and finding.severity is Severity.ERROR)
+        ]  # fmt: skip
 
     def batches(
         self,

@@ -11,7 +11,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from kafkalog.codec.common.errors import UnknownName, UsageError
-from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.unknown import quoted, unknown
 from kafkalog.codec.names import parse_partition_directory
 
@@ -131,10 +131,12 @@ ALL = Selection()
 
 
 def unreadable_names(findings: Iterable[Finding]) -> list[tuple[str, int]]:
-    """Return topic and number of the partitions of which a directory, or a file in it, could not be read."""
+    """Return topic and number of the partitions that findings about what could not be read are about: a partition
+    directory, or a file in it.
+    """
     names = []
     for finding in findings:
-        if finding.code is FindingCode.UNREADABLE and finding.file is not None:
+        if finding.file is not None:
             for part in (finding.file, os.path.dirname(finding.file)):
                 parsed = parse_partition_directory(os.path.basename(part))
                 if parsed is not None:

@@ -19,7 +19,7 @@ from kafkalog.codec.names import FileKind
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.reading.opened_below import WithSnapshots, snapshot_of_start, start_of_state
 from kafkalog.log.reading.transactions import KnownTransactions
-from kafkalog.log.storage.producers.evidence import Evidence, are_same, ended_since, lost_markers, opened_of
+from kafkalog.log.storage.producers.evidence import Evidence, claims_of, ended_since, opened_of
 from kafkalog.log.storage.producers.listed_aborted import listed_aborted
 from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.segment import Segment
@@ -48,12 +48,10 @@ def known_transactions(
     start = start_of_state(partition) or 0
     derived = [entry for entry in aborted if entry.last_offset < snapshot.offset]
     known = [entry for entry in listed if entry.last_offset >= start]
-    if are_same(derived, known) and not ended_since(opened, snapshot.entries, snapshot.offset):
+    claims = claims_of(derived, known)
+    if claims is None or not (claims or ended_since(opened, snapshot.entries, snapshot.offset)):
         return None
-    lost = lost_markers(derived, known)
-    if lost is None:
-        return None
-    evidence = Evidence(snapshot.entries, snapshot.offset, lost)
+    evidence = Evidence(snapshot.entries, snapshot.offset, claims)
     reader = BatchReader(partition.segments, start_offset=start_of_state(partition), limits=limits)
     if not evidence.holds_in(_with_bases(reader)) or evidence.is_a_segment_short:
         return None

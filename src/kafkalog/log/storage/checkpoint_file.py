@@ -1,5 +1,5 @@
-"""Read the text checkpoints as the broker does (`CheckpointFile`, `OffsetCheckpointFile`), with the same errors: an I/O
-error takes the directory offline, and a word that is not a number ends the start.
+"""Parse the broker's text checkpoints (`CheckpointFile`, `OffsetCheckpointFile`) and raise its exceptions:
+`JavaIOError` takes the log directory offline, and `NumberFormatError` ends the broker's start.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ Row = TypeVar("Row")
 
 
 def java_lines(data: bytes) -> list[str]:
-    """Split UTF-8 bytes into lines as `BufferedReader.readLine` does. Raises `JavaIOError` for invalid UTF-8."""
+    r"""Split UTF-8 bytes into lines without line ends, as `BufferedReader.readLine` does: `\n`, `\r` and `\r\n` end a
+    line, and an empty last line is dropped. Raises `JavaIOError` for invalid UTF-8.
+    """
     try:
         lines = _NEWLINE.split(data.decode("utf-8"))
     except UnicodeDecodeError:
@@ -47,8 +49,11 @@ def _header_number(line: str) -> int:
 
 
 def read_checkpoint(data: bytes, parse: Callable[[list[str]], Row], width: int) -> list[Row]:
-    """Parse version, count and lines of `width` words (`CheckpointReadBuffer.read`); return a row for each line, none
-    for an empty file. Raises the broker's exceptions.
+    """Parse the content of a checkpoint file: version 0, the number of entries, and one entry a line
+    (`CheckpointReadBuffer.read`). Return a row for each entry, in file order; an empty list if the file is empty or
+    ends after the version. `parse` makes a row of the `width` words of a line, and its exceptions are passed on. Raises
+    `JavaIOError` for invalid UTF-8, another version, a header line that is not a number, a line with another number of
+    words, or another number of lines than announced; `IllegalArgumentError` for a negative number of entries.
     """
     lines = java_lines(data)
     if not lines:

@@ -1,4 +1,6 @@
-"""Write the cleaner's new segment. Ranges of unchanged batches are copied as they are."""
+"""Write the segment that the log cleaner makes of one or more old ones. Long ranges of unchanged batches are copied
+between the files.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ _PIECE = MIB
 
 
 class CleanedOutput:
-    """Collector of the kept batches of several segments, in order, which are appended to the new segment in large
-    pieces.
+    """Buffer of the batches that the cleaner keeps, which appends them to the new segment `target` in pieces of about 1
+    MiB. Batches must come in the order of the log. `finish` appends the rest.
     """
 
     def __init__(self, target: LogSegment) -> None:
@@ -37,8 +39,9 @@ class CleanedOutput:
         """batches of the piece"""
 
     def put(self, kept: LogBatch | RecordBatch | None, source: LogSegment) -> None:
-        """Add what remains of a batch: the batch itself, another one in its place, or None for nothing. Raises
-        `OffsetOverflowError` if its offset does not fit the new segment.
+        """Add a kept batch after those added before. `kept` is a batch of `source` that is unchanged (`LogBatch`), its
+        rewritten version (`RecordBatch`), or None, which adds nothing. The batch may be written only later, at the
+        latest by `finish`. Raises `OffsetOverflowError` if its last offset does not fit the indexes of the new segment.
         """
         if isinstance(kept, RecordBatch):
             self._check(kept.last_offset)
@@ -58,7 +61,10 @@ class CleanedOutput:
         self._stretch_bytes += batch.size
 
     def keep_run(self, run: BatchRun, source: LogSegment) -> None:
-        """Add a run of unchanged batches of at least `STRETCH` bytes. Raises `OffsetOverflowError` as `put`."""
+        """Append a run of unchanged batches of `source` to the new segment at once, after everything added before. The
+        bytes are copied from the log file of `source`, so the run should have at least `STRETCH` bytes. Raises
+        `OffsetOverflowError` if an offset does not fit the indexes of the new segment.
+        """
         self._check_run(run)
         self._end_stretch()
         self._end_piece()
@@ -66,7 +72,10 @@ class CleanedOutput:
         self._target.append_from(source, run)
 
     def put_run(self, run: BatchRun) -> None:
-        """Add consecutive batches in memory that nothing else uses. Raises `OffsetOverflowError` as `put`."""
+        """Add a run of consecutive batches whose bytes are in memory (`run.window`). They are written when about 1 MiB
+        has been collected, or by `finish`; the caller must not change them until then. Raises `OffsetOverflowError` if
+        an offset does not fit the indexes of the new segment.
+        """
         self._check_run(run)
         self._end_stretch()
         if len(run.window) >= _PIECE:  # large enough to be appended alone

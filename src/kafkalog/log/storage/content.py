@@ -1,5 +1,5 @@
-"""Content of a virtual file: slices of original files, computed bytes and zeros, described instead of copied. So
-truncating, renaming or splitting a segment of a gigabyte takes no time, and the difference to the original is explicit.
+"""Content of a virtual file: a list of slices of original files, computed bytes and zeros. Truncating, renaming or
+splitting a segment therefore copies nothing, and the difference to the original files is explicit.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ Part = Slice | Literal | Zeros
 
 
 class Content(Struct, frozen=True):
-    """Content of a virtual file."""
+    """Content of a virtual file: the concatenation of its parts."""
 
     parts: tuple[Part, ...] = ()
 
     @property
     def size(self) -> int:
-        """Total number of bytes."""
+        """Size of the content in bytes."""
         if len(self.parts) == 1:
             return self.parts[0].length
         size = 0
@@ -70,7 +70,9 @@ class Content(Struct, frozen=True):
         return size
 
     def slice(self, start: int, end: int) -> Content:
-        """Return the bytes from `start` to `end` (exclusive). Bytes after the end of the content are zeros."""
+        """Return the content from byte `start` to byte `end` (exclusive). Bytes after the end of this content are
+        zeros. No file is read.
+        """
         if len(self.parts) == 1 and 0 <= start < end <= self.parts[0].length:
             only = self.parts[0]
             return self if (start, end) == (0, only.length) else Content((_cut(only, start, end),))
@@ -96,9 +98,7 @@ def _cut(part: Part, low: int, high: int) -> Part:
 
 
 def join(parts: Iterable[Part]) -> Content:
-    """Return one content of several parts. Empty parts are dropped, and neighbors that continue each other are
-    merged.
-    """
+    """Return the concatenation of parts. Empty parts are dropped, and neighbors that continue each other are merged."""
     joined: list[Part] = []
     for part in parts:
         last = joined[-1] if joined else None
@@ -124,7 +124,7 @@ def _merge(last: Part | None, part: Part) -> Part | None:
 
 
 class ContentSource:
-    """A source over the content of a virtual file."""
+    """`Source` that reads the content of a virtual file; originals are opened as needed."""
 
     def __init__(self, content: Content, origin: Callable[[str], Source]) -> None:
         self._content = content
@@ -138,8 +138,8 @@ class ContentSource:
         return self._size
 
     def read(self, position: int, length: int) -> bytes | memoryview:
-        """Return `length` bytes from `position`; fewer only at the end of the file (or if an original became
-        shorter).
+        """Return `length` bytes from `position`; fewer if the file ends before or an original file has become shorter,
+        empty from the end on.
         """
         if isinstance(self._only, Slice) and position < self._size:
             length = min(length, self._size - position)
@@ -151,8 +151,8 @@ class ContentSource:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def next_data(self, position: int, end: int) -> int:
-        """Return the first position from `position` on, at most `end`, that is neither in zeros nor in a hole of an
-        original.
+        """Return the first position in `position` to `end` that has data: not in zeros and not in a hole of an original
+        file. Return `end` if there is none.
         """
         start = 0
         for part in self._content.parts:
@@ -171,7 +171,9 @@ class ContentSource:
         return end
 
     def read_into(self, position: int, target: memoryview) -> int:
-        """Read bytes from `position` into `target`; return their number."""
+        """Read up to `len(target)` bytes from `position` into the start of `target`; return the number of bytes read,
+        which is smaller only at the end of the file or if an original has become shorter.
+        """
         if isinstance(self._only, Slice):
             filling = reads_into(self._origin(self._only.origin))
             if filling is not None:
@@ -188,8 +190,8 @@ class ContentSource:
 
 
 def same_bytes(one: Content, other: Content, origin: Callable[[str], Source]) -> bool:
-    """Whether two files have the same bytes. Parts that are the same slice of an original, or zeros in both, are not
-    read.
+    """Whether two contents have equal bytes. `origin` opens an original file by its path; only parts that are not the
+    same slice, or zeros in both, are read and compared.
     """
     if one.parts == other.parts:
         return True

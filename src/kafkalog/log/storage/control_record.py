@@ -1,4 +1,4 @@
-"""Parse transaction markers as the broker does, with the same exceptions (`ControlRecordType`,
+"""Parse transaction markers as the broker does, and raise its exceptions (`ControlRecordType`,
 `EndTransactionMarker`).
 """
 
@@ -19,8 +19,8 @@ _BEHIND_VERSION = END_MARKER.position("coordinator_epoch")
 
 
 def control_type(key: bytes | None) -> int:
-    """Return the type in the key of a control record, known or not (`ControlRecordType.parseTypeId`). Raises the
-    broker's exceptions.
+    """Return the type number in the key of a control record, also an unknown one (`ControlRecordType.parseTypeId`).
+    Raises `NullPointerError` without a key, and `InvalidRecordError` if the key is too short or its version negative.
     """
     if key is None:
         raise NullPointerError("a control record without a key")
@@ -33,7 +33,10 @@ def control_type(key: bytes | None) -> int:
 
 
 def read_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker:
-    """Return the marker of a control record. Raises the broker's exceptions."""
+    """Return type and coordinator epoch of a transaction marker. Raises `IllegalArgumentError` for another control type
+    than abort or commit, `NullPointerError` without key or value, `InvalidRecordError` for a bad key or a negative
+    version, and `BufferUnderflowError` for a value that is too short.
+    """
     kind = control_type(key)
     if kind not in (ControlType.ABORT, ControlType.COMMIT):
         raise IllegalArgumentError(f"Invalid control record type for end transaction marker {kind}")

@@ -1,4 +1,4 @@
-"""The disk that writes: files of a real directory, flushed where a log relies on it (`Utils`)."""
+"""`Disk` for a real directory: the storage classes write its files and flush them as a broker does (`Utils`)."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _NS_IN_MS = 1_000_000
 
 
 class _Slots:
-    """An open index. Its file is always as long as its entries, whereas a broker's has its full size until it is
-    closed. The entries are also in memory.
+    """An open index file, with a copy of its entries in memory. The file is always as long as its entries; a broker
+    gives it its full size until it is closed.
     """
 
     def __init__(self, path: str, entry_size: int, max_size: int) -> None:
@@ -53,7 +53,9 @@ class _Slots:
         return bytes(self._data[number * self._entry_size : (number + 1) * self._entry_size])
 
     def append(self, data: bytes) -> None:
-        """Append whole entries."""
+        """Append whole entries to the file and to the copy in memory. If the file is longer than the known entries, it
+        is truncated to them first. Raises `StorageError` if writing fails.
+        """
         if self._file.size != len(self._data):
             self._file.truncate(len(self._data))
         self._file.append(data)
@@ -91,7 +93,9 @@ class _Slots:
 
 
 def _size_of(path: str) -> int:
-    """Return the size of a regular file in bytes. Raises `StorageError` if it does not exist or is not one."""
+    """Return the size of a regular file in bytes. Raises `MissingFileError` if it does not exist and
+    `NotRegularFileError` if it is not a regular file (both are `StorageError`).
+    """
     status = status_of(path)
     if status is None:
         raise MissingFileError(errno.ENOENT, "there is no such file", path)
@@ -101,13 +105,13 @@ def _size_of(path: str) -> int:
 
 
 class _Columns:
-    """Header tables of logs, with a common budget of memory."""
+    """Maker of header tables (batch headers of a log as columns) that share one memory budget."""
 
     def __init__(self) -> None:
         self._budget: MemoryBudget | None = None
 
     def table(self, size: int) -> HeaderTable:
-        """Return a new table for the first `size` bytes of a log."""
+        """Return a new, empty header table for the first `size` bytes of a log. All tables share one memory budget."""
         from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
 
         if self._budget is None:
@@ -140,7 +144,9 @@ class _LogStore:
         return self._file
 
     def read(self, position: int, length: int) -> bytes:
-        """Return `length` bytes from `position`; fewer only at the end of the content."""
+        """Return `length` bytes from `position`; fewer only at the end of the content. Opens the file if it is closed.
+        Raises `StorageError` if that or reading fails.
+        """
         if self._file is not None:
             return self._file.read(position, length)
         if self._reader is None:
@@ -192,7 +198,7 @@ class _LogStore:
         self._open().sync()
 
     def close(self) -> None:
-        """Close the file. It is opened again when needed."""
+        """Close the file for reading and writing. The next access opens it again."""
         self._size = self.size
         for open_file in (self._file, self._reader):
             if open_file is not None:

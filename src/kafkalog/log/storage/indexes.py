@@ -41,7 +41,9 @@ class TimestampOffset(NamedTuple):
 
 
 class _Index(ABC):
-    """An index with entries of one size, each with an offset relative to the segment's (`AbstractIndex`)."""
+    """An open index file with entries of one size, each with an offset relative to the segment's base offset
+    (`AbstractIndex`).
+    """
 
     def __init__(self, disk: Disk, path: str, base_offset: int, max_size: int, entry_size: int) -> None:
         self.base_offset = base_offset
@@ -119,8 +121,8 @@ class _Index(ABC):
         return relative
 
     def _lower_bound(self, target: int) -> int:
-        """Return the slot of the greatest offset at or below the target; -1 if there is none. The search order is the
-        broker's, which matters in a damaged index.
+        """Return the slot number of the entry with the greatest offset at or below `target`; -1 if there is none.
+        Searches in the broker's order (last entries first), so that a damaged index gives the broker's result.
         """
         key = self.offset_at
         if self.entries == 0:
@@ -179,8 +181,8 @@ class OffsetIndex(_Index):
         return OffsetPosition(self.base_offset, 0) if slot < 0 else self._entry(slot)
 
     def append(self, offset: int, position: int) -> None:
-        """Append an entry. Raises `FullIndexError` if there is no room, `InvalidOffsetError` if offsets do not
-        increase.
+        """Append an entry for an absolute offset. Raises `FullIndexError` if there is no room, `InvalidOffsetError` if
+        the offset is not above the last one, and `IndexOffsetOverflowError` if it is too far from the base offset.
         """
         if self.is_full:
             raise FullIndexError(f"Attempt to append to a full index (size = {self.entries}).")
@@ -204,7 +206,7 @@ class TimeIndex(_Index):
 
     @property
     def last_entry(self) -> TimestampOffset:
-        """Last entry; timestamp -1 at the base offset if there is none."""
+        """Last entry of the index. Without entries it has timestamp -1 and the segment's base offset."""
         if self._last is None:
             nothing = TimestampOffset(NO_TIMESTAMP, self.base_offset)
             self._last = self._entry(self.entries - 1) if self.entries else nothing
@@ -225,9 +227,10 @@ class TimeIndex(_Index):
         return self._slots.entries >= self._slots.max_entries - 1
 
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
-        """Append an entry if the timestamp is larger than the last one's. Raises `FullIndexError` if no slot but the
-        reserved one is free (with `skip_full_check` only if none is), and other exceptions of the broker if offset or
-        timestamp decrease.
+        """Append an entry if its timestamp (ms) is larger than the last one's; do nothing if it is equal. Raises
+        `FullIndexError` if only the reserved last slot is free; with `skip_full_check`, only if the entry is to be
+        appended and no slot is free. Raises `InvalidOffsetError` or `IllegalStateError` if offset or timestamp is below
+        the last entry's, and `IndexOffsetOverflowError` if the offset is too far from the base offset.
         """
         if not skip_full_check and self.is_full:
             raise FullIndexError(f"Attempt to append to a full time index (size = {self.entries}).")
@@ -265,7 +268,8 @@ class TransactionIndex:
         return self._file.source().size % ABORTED_TRANSACTION.size if self._file.exists else 0
 
     def _entries(self) -> Iterator[tuple[int, AbortedTransaction]]:
-        """Yield number and content of each entry. Of the identical entries in a hole of the file only the first is
+        """Yield number and content of each entry in file order; nothing if the file does not exist. Entries that were
+        appended but not stored are written first. Of the identical entries in a hole of the file only the first is
         yielded. Raises `KafkaError` for an unknown version.
         """
         self.store()
@@ -285,8 +289,9 @@ class TransactionIndex:
                 raise CorruptIndexError(f"Last offset of aborted transaction {entry.last_offset} is below the segment")
 
     def collect(self, start: int, end: int) -> tuple[list[AbortedTransaction], bool]:
-        """Return the transactions that end at or after `start` and begin before `end`, and whether later indexes have
-        no more of them.
+        """Return the aborted transactions whose last offset is at or above `start` and whose first is below `end`, in
+        index order, and whether the search is complete: True if an entry's last stable offset reached `end`, so that
+        later indexes have none. Writes pending entries first. Raises `KafkaError` for an entry of unknown version.
         """
         transactions = []
         for _number, entry in self._entries():
@@ -297,8 +302,8 @@ class TransactionIndex:
         return transactions, False
 
     def append(self, entry: AbortedTransaction) -> None:
-        """Append an entry after all bytes of the file; `store` writes it. Raises `IllegalArgumentError` if its last
-        offset does not increase.
+        """Append an entry in memory; `store` writes it after all bytes of the file. Raises `IllegalArgumentError` if
+        its last offset is not above the last offset of the entry appended before.
         """
         if self._last_offset is not None and self._last_offset >= entry.last_offset:
             raise IllegalArgumentError("The last offset of appended transactions must increase sequentially")
@@ -321,7 +326,9 @@ class TransactionIndex:
         self._last_offset = None
 
     def truncate_to(self, offset: int) -> None:
-        """Drop entries from the first whose last offset is at or above an offset."""
+        """Drop all entries from the first whose last offset is at or above `offset`. Writes pending entries first. Does
+        nothing if the file does not exist. Raises `KafkaError` for an entry of unknown version.
+        """
         last: int | None = None
         for number, entry in self._entries():
             if entry.last_offset >= offset:

@@ -1,6 +1,6 @@
 """Leader epochs of a log with their start offsets, in `leader-epoch-checkpoint` (`LeaderEpochFileCache`). A broker
-writes an assigned epoch at once, and the result of a truncation with its next flush. Callers that must not lose
-anything have every change written at once.
+writes a newly assigned epoch at once, and a truncation with its next flush. With `at_once` every change is written
+immediately.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ class LeaderEpochCheckpointFile:
         self.path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
 
     def read(self) -> list[LeaderEpoch]:
-        """Return the entries; create the file if it does not exist. Raises the broker's exceptions."""
+        """Return the entries in file order; create an empty file if it does not exist. Parsed small files are cached by
+        content. Raises `KafkaStorageError` for a malformed file, and `IllegalArgumentError` (`NumberFormatError` is
+        one) for a word that is not a number or a negative number of entries.
+        """
         try:
             if not self._disk.is_file(self.path):
                 self._disk.create(self.path)
@@ -46,7 +49,9 @@ class LeaderEpochCheckpointFile:
         return self._disk.is_directory(self.path + TEMPORARY)
 
     def write(self, entries: Iterable[LeaderEpoch]) -> None:
-        """Replace all entries. Raises `KafkaStorageError` if the file cannot be written."""
+        """Replace the file by these entries. Raises `KafkaStorageError` if the name of its temporary file is a
+        directory.
+        """
         if self.is_blocked:
             raise KafkaStorageError(
                 f"Error while writing to checkpoint file {self.path}: {self.path}{TEMPORARY} is a directory"
@@ -65,9 +70,9 @@ def _parsed_before(data: bytes) -> tuple[LeaderEpoch, ...]:
 
 
 class LeaderEpochFileCache:
-    """Epochs with their start offsets; both increase strictly. `entries` are those of the file if it was already read.
-    Without `at_once` a change is written before it can be observed: with the next change of another kind, or by
-    `flush`.
+    """Leader epochs with their start offsets, in memory; both increase strictly. `entries` are the content of the file
+    if the caller has read it; None reads it. With `at_once` each change is written immediately. Otherwise an assigned
+    epoch is written before the next truncation or by `flush`, a truncation with the next write.
     """
 
     def __init__(
@@ -112,7 +117,10 @@ class LeaderEpochFileCache:
                 self._write()
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Drop the epochs that begin at or after `end_offset`."""
+        """Drop the epochs that begin at or after `end_offset`; do nothing if it is negative. Writes pending assigned
+        epochs first, and the truncation at once only with `at_once`. Raises `KafkaStorageError` if the file cannot be
+        written.
+        """
         self._write_assigned()
         latest = self.latest_epoch
         if end_offset < 0 or latest is None or self.epochs[latest].start_offset < end_offset:
@@ -123,7 +131,10 @@ class LeaderEpochFileCache:
         self._truncated()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drop the epochs that begin at or before `start_offset`, except the last of them, which then begins there."""
+        """Drop the epochs that begin at or before `start_offset`, except the last of them, whose start becomes
+        `start_offset`. Writes pending assigned epochs first, and the truncation at once only with `at_once`. Raises
+        `KafkaStorageError` if the file cannot be written.
+        """
         self._write_assigned()
         entries = list(self.epochs.values())
         number = bisect_right(entries, start_offset, key=lambda entry: entry.start_offset)

@@ -75,8 +75,8 @@ class LoadedLog(Struct, kw_only=True):
 
 
 class LogLoader:
-    """Open the segments of one partition directory, recover those that need it, and rebuild epochs and producer
-    state.
+    """Loader of one partition directory: opens its segments, recovers those that need it, and rebuilds leader epochs
+    and producer state.
     """
 
     def __init__(self, disk: Disk, request: LoadRequest, epochs: LeaderEpochFileCache | None = None) -> None:
@@ -113,7 +113,12 @@ class LogLoader:
     # -- loading -----------------------------------------------------------------------------------------------------
 
     def load(self) -> LoadedLog:
-        """Load the log, in the broker's order of steps. Raises the broker's exceptions."""
+        """Load the log in the broker's order of steps; return its offsets and segments. Removes temporary files,
+        completes swaps, recovers segments after the recovery point or with bad indexes (which may truncate or delete
+        segments), splits segments whose offsets overflow, and rewrites leader epochs and producer snapshots. Raises the
+        `JavaError` that a broker would throw, or `LogLossError` if `keeps_log` is set and the broker would remove log
+        data.
+        """
         request = self._request
         self._resolve_swaps(self._remove_temporaries())
         self._retry_on_overflow(self._open_segments)
@@ -154,8 +159,9 @@ class LogLoader:
         )  # fmt: skip
 
     def _read_first_unstable(self, log_start: int, end: int) -> None:
-        """Read one byte at the start of the first open transaction, as the broker does (`LocalLog.read`); raises what
-        that read raises.
+        """Read one byte at the start of the first open transaction, as the broker does (`LocalLog.read`); do nothing if
+        there is none. The result is dropped; only the exceptions matter: `AlreadyOfflineError` if the log directory is
+        going offline, `OffsetOutOfRangeError` if that offset is above `end`, or the `JavaError` of the read.
         """
         unstable = self.producers.first_unstable_offset()
         if unstable is None:
@@ -312,7 +318,11 @@ class LogLoader:
                 self._split(overflow.segment)
 
     def _split(self, segment: LogSegment) -> None:
-        """Split a segment whose offsets do not fit its indexes (`LocalLog.splitOverflowedSegment`)."""
+        """Replace a segment whose offsets do not fit its indexes by several that fit
+        (`LocalLog.splitOverflowedSegment`). Writes `.cleaned` files, then renames them and removes the old segment.
+        Raises `LogLossError` before any change if `keeps_log` is set, `IllegalArgumentError` if nothing overflows,
+        `NoSuchElementError` or `IllegalStateError` if not all bytes can be split into batches.
+        """
         self._lose(segment, 0)
         if not segment.has_overflow:
             raise IllegalArgumentError(
@@ -337,8 +347,8 @@ class LogLoader:
         self._replace(segment, sorted(parts, key=lambda part: part.base_offset))
 
     def _append_from(self, part: LogSegment, source: LogSegment, start: int) -> int:
-        """Append batches of another segment from `start` on, as long as their offsets fit; return the bytes
-        appended.
+        """Append batches of `source`, from position `start` (bytes) on, to `part` while their offsets fit; return the
+        number of bytes appended, 0 if the first batch does not fit.
         """
         position = start
         while position < source.log.size:
@@ -356,8 +366,9 @@ class LogLoader:
         return position - start
 
     def _replace(self, old: LogSegment, parts: list[LogSegment]) -> None:
-        """Replace a segment by its parts. A segment that overflowed while it was opened is not yet known, and its files
-        are kept.
+        """Replace a segment by its parts: write and register them, delete the old files, and rename the parts from
+        `.cleaned` to their final names. If `old` overflowed while being opened, it is not registered yet; its files are
+        then not deleted here.
         """
         is_known = old.base_offset in self._segments
         old.store()
@@ -375,7 +386,10 @@ class LogLoader:
     # -- stop --------------------------------------------------------------------------------------------------------
 
     def close(self, loaded: LoadedLog) -> None:
-        """Close in order: flush segments, take a snapshot, and trim indexes."""
+        """Close the log as the broker does at shutdown: flush segments after the recovery point, take a producer
+        snapshot, write the last time index entries and trim indexes. Raises the disk's error if a file cannot be
+        written.
+        """
         if loaded.log_end_offset > loaded.recovery_point:
             for segment in self._segments.between(loaded.recovery_point, loaded.log_end_offset):
                 segment.flush()

@@ -1,6 +1,6 @@
-"""Read a `.log` file as the broker does (`FileRecords`, `FileLogInputStream`): batches by size, look-ups by offset. It
-differs from `codec.scanner` on purpose: magic above 2 is read as version 2, a torn end is an ordinary end, and faults
-raise the broker's exceptions.
+"""Read a `.log` file as the broker does (`FileRecords`, `FileLogInputStream`): batches by size, look-ups by offset.
+Unlike `codec.scanner`, magic above 2 is read as version 2, an incomplete batch at the end ends the file without error,
+and damage raises the broker's exceptions.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ class _Own:
 
 
 class LogBatch:
-    """One batch of a file. Header and records are read when first used."""
+    """One batch of a log file. `offset` is its first header field: the base offset, or for v0 and v1 the last offset of
+    the entry. Header and records are read when first used.
+    """
 
     __slots__ = ("_header", "_window", "magic", "offset", "position", "size")
 
@@ -92,7 +94,7 @@ class LogBatch:
 
     @classmethod
     def of(cls, batch: RecordBatch) -> LogBatch:
-        """Return the `LogBatch` for a batch that was read elsewhere."""
+        """Wrap a batch that was already read; its header and bytes are used without copying."""
         header = batch.header
         offset = header.base_offset if isinstance(header, BatchHeader) else header.offset
         log_batch = cls(_Own(batch), batch.position, offset, batch.size, batch.magic)
@@ -128,8 +130,8 @@ class LogBatch:
 
     @property
     def base_offset(self) -> int:
-        """Offset of the first record. A v0 or v1 wrapper is decompressed for it; raises the broker's exceptions if that
-        fails.
+        """Offset of the first record. A compressed v0 or v1 entry is decompressed for it, and raises
+        `InvalidRecordError`, `KafkaError` or `IllegalArgumentError` if that fails.
         """
         if self.magic >= _FIRST_V2_MAGIC:
             return self.offset
@@ -139,8 +141,9 @@ class LogBatch:
             raise _legacy_failure(error, self.header.codec).at(self.position) from None
 
     def ensure_valid(self) -> None:
-        """Check size and checksum (`RecordBatch.ensureValid`). Raises `CorruptRecordError`, or `IndexOutOfBoundsError`
-        for a too short v1 message.
+        """Verify size and checksum of the batch (`RecordBatch.ensureValid`). Raises `CorruptRecordError` if one is
+        wrong, `IndexOutOfBoundsError` for a v1 message shorter than its header, and `KafkaError` if the file ends
+        within a header.
         """
         if self.magic >= _FIRST_V2_MAGIC:
             if self.size < BATCH.size:
@@ -155,8 +158,10 @@ class LogBatch:
             raise CorruptRecordError(f"Record is corrupt at position {self.position}")
 
     def first_record(self) -> tuple[RawRecord, int] | None:
-        """Return the first record and its timestamp in ms; None for an empty batch or a v0 or v1 entry. Raises the
-        exceptions of the broker's iterator.
+        """Return the first record and its timestamp in ms (the append time if the batch has LogAppendTime); None for a
+        v2 batch without records and for any v0 or v1 entry. Compressed records are decompressed. Raises
+        `InvalidRecordError` for malformed records, `KafkaError` if decompression fails, and `IllegalArgumentError` for
+        an unknown codec.
         """
         header = self.header
         if not isinstance(header, BatchHeader) or header.records_count == 0:
@@ -175,7 +180,9 @@ class LogBatch:
         return records[0], timestamp
 
     def end_transaction_marker(self) -> Marker | None:
-        """Return the marker of a control batch; None for an empty one. Raises the broker's exceptions."""
+        """Return the transaction marker of a control batch and its timestamp in ms; None for a batch without records.
+        Raises the `JavaError` of the broker for a marker that cannot be read.
+        """
         first = self.first_record()
         if first is None:
             return None
@@ -201,8 +208,8 @@ def _legacy_failure(error: FormatError, codec: int) -> JavaError:
 
 
 class LogFile:
-    """The batches of a file (`FileRecords`), which ends with its source. `headers` is the table of its sound batches,
-    or of a longer file that begins with it.
+    """The batches of a log file (`FileRecords`). `headers` is the table of its valid batches, or the table of a longer
+    file that begins with this one. Raises `KafkaError` for a file of 2 GiB or more.
     """
 
     def __init__(self, source: Source, headers: HeaderTable | None = None) -> None:
@@ -223,8 +230,10 @@ class LogFile:
         return self._source
 
     def runs(self, start: int = 0, end: int | None = None) -> Iterator[tuple[HeaderRun, int]]:
-        """Yield runs of known sound batches from the one at position `start` on, each with the number of its first
-        batch to use. Yields nothing if no known batch begins there; `batches` yields the rest.
+        """Yield runs of batches that the header table knows to be valid, from the batch at position `start` on, each
+        with the number of its first batch to use. No bytes at or after position `end` are used (None: end of file).
+        Yields nothing without a table or if no known batch begins at `start`. The batches after the last run must be
+        read with `batches`.
         """
         if self._headers is None:
             return
@@ -237,7 +246,7 @@ class LogFile:
                 return
 
     def batch(self, run: HeaderRun, number: int) -> LogBatch:
-        """Return batch `number` of a run, with its bytes."""
+        """Return batch `number` of a run as a `LogBatch`; its bytes are read when used."""
         if self._single is None:
             self._single = Window(self._source, _SINGLE_BATCH_WINDOW)
         header = run.header(number)
@@ -245,8 +254,10 @@ class LogFile:
         return LogBatch(self._single, position, offset, header.size, header.magic)
 
     def batches(self, start: int = 0, end: int | None = None) -> Iterator[LogBatch]:
-        """Yield batches from `start`, which must be the start of a batch, to `end`. Stops without error if the rest is
-        too short for a batch. Raises `CorruptRecordError` for a too small size field.
+        """Yield the batches from position `start`, which must be the start of a batch, to position `end` (exclusive;
+        None: end of file). Checksums are not verified. Stops without an error at a batch that does not end by then.
+        Raises `IllegalArgumentError` for a negative `start`, `CorruptRecordError` for a size field that is too small,
+        and `StorageError` if the file has become shorter.
         """
         if start < 0:
             raise IllegalArgumentError(f"The file channel position cannot be negative, but it is {start}")
@@ -268,8 +279,9 @@ class LogFile:
             position += size
 
     def search(self, target: int, start: int) -> LogBatch | None:
-        """Return the batch that contains an offset, or else the first batch after it; None if there is neither. Scans
-        from position `start` (`searchForOffsetFromPosition` of 4.1).
+        """Return the batch that contains offset `target`, or else the first batch after it; None if neither exists.
+        Scans from position `start` (bytes), which must be the start of a batch (`searchForOffsetFromPosition` of 4.1).
+        Raises `CorruptRecordError` or another `JavaError` for a malformed batch on the way.
         """
         previous: LogBatch | None = None
         for batch in self.batches(start):
@@ -282,8 +294,8 @@ class LogFile:
         return previous if previous is not None and previous.last_offset >= target else None
 
     def largest_timestamp_after(self, start: int) -> tuple[int, int]:
-        """Return the largest batch timestamp from position `start` on, and the last offset of that batch; (-1, -1) if
-        there is none.
+        """Return the largest timestamp (ms) of the batches from position `start` on, and the last offset of the first
+        batch with it; (-1, -1) if no batch has a timestamp. Raises `JavaError` for a malformed batch.
         """
         largest = (-1, -1)
         for batch in self.batches(start):

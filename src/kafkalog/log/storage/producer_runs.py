@@ -1,5 +1,5 @@
-"""Derive producer state from runs of headers: a summary for each stretch without control batches, and control batches
-one by one. The result is that of `ProducerAppendInfo.append` called for every batch.
+"""Update producer state from runs of batch headers: one summary for each stretch without control batches, and control
+batches one by one. The result is the same as from `ProducerAppendInfo.append` for every batch.
 """
 
 from __future__ import annotations
@@ -53,8 +53,10 @@ class ProducerError(PortableError):
 
 
 def take_producers(run: HeaderRun, first: int, end: int, batch_of: Callable[[int], LogBatch], appends: Appends) -> None:
-    """Pass the batches from number `first` to `end` (exclusive) to `appends`. Raises `ProducerError` if the broker
-    would throw.
+    """Pass the producer batches of a run with numbers from `first` to `end` (exclusive) to `appends`, in order:
+    summaries of data batches to its `stretch`, other batches to its `batch`. `batch_of` returns the batch of a number.
+    Raises `ProducerError` with the number of the batch for which the broker would throw; earlier batches are passed by
+    then.
     """
     from kafkalog.codec.headers.rebuild_segment import ProducersOfRun
 

@@ -27,7 +27,9 @@ _V2 = 2
 
 
 class _Appends:
-    """Producer state that is updated by every batch at once, and the transaction index."""
+    """Receiver of producer batches during recovery: each batch changes the producer state at once, and aborted
+    transactions go to the transaction index.
+    """
 
     def __init__(self, producers: ProducerStateManager, index: TransactionIndex) -> None:
         self._producers = producers
@@ -39,7 +41,9 @@ class _Appends:
         return None if state is None else state.current_txn_first_offset
 
     def stretch(self, ends: Sequence[StretchEnd]) -> None:
-        """Add a stretch. Its transactions begin in their order in the log."""
+        """Apply the summary of a stretch of data batches, one element per producer, to the producer state. New
+        transactions are recorded in the order in which they begin in the log.
+        """
         began: list[tuple[int, int, int]] = []
         for header, number, transactional_from in ends:
             append = self._producers.prepare(header.producer_id)

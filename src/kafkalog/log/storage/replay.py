@@ -21,8 +21,11 @@ def rebuild_producer_state(
     *,
     reload_from_clean: bool = False,
 ) -> None:
-    """Bring the producers to their state at offset `end`, with snapshots at the last two segments and at `end`. With
-    `reload_from_clean`, a log without a snapshot is assumed to have no producers.
+    """Rebuild the producer state at offset `end` from the newest usable snapshot and the batches after it. Deletes
+    snapshot files at or below `log_start` or above `end`, and writes snapshots at the last two segment base offsets and
+    at `end`. With `reload_from_clean`, a log without any snapshot is not read: the state stays empty, and empty
+    snapshots are written. Raises the broker's `JavaError` for a batch that cannot be read or that violates the producer
+    rules.
     """
     snapshots_at = [*segments.bases[-2:], end]
     if not producers.has_snapshots and reload_from_clean:
@@ -51,8 +54,9 @@ def rebuild_producer_state(
 
 
 def _replay(producers: ProducerStateManager, segment: LogSegment, start: int, size: int) -> None:
-    """Process the batches of one segment, and apply them at its end (`loadProducersFromRecords`). Checksums are not
-    compared.
+    """Process the batches in `size` bytes of a segment from position `start`, and apply them to the producer state at
+    the end (`loadProducersFromRecords`). Checksums are not verified. Raises `JavaError`, with position and path of the
+    batch, for a malformed batch or one that violates the producer rules; nothing is applied then.
     """
     collected = ProducerAppends(producers)
     end = start + size

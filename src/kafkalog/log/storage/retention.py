@@ -1,6 +1,6 @@
-"""Find segments to delete: by the log start, by size, by age, in this order, and always the oldest first. The rules are
-those of `UnifiedLog.deleteOldSegments`. The last segment may be deleted too, unless it is empty. A policy of the caller
-can decide instead (`Log.deleteOldSegments(predicate)` of 0.8).
+"""Select the segments to delete: by log start offset, size and age, in this order, oldest segments first
+(`UnifiedLog.deleteOldSegments`). The active segment may be selected too, unless it is empty. The caller can pass a
+policy of its own instead (`Log.deleteOldSegments(predicate)` of 0.8).
 """
 
 from __future__ import annotations
@@ -72,8 +72,10 @@ def by_file_time(retention_ms: int, *, now_ms: int | None = None) -> DeletionPol
 
 
 def by_policy(segments: Sequence[SegmentFacts], policy: DeletionPolicy, directory: str) -> int:
-    """Return how many of the oldest segments a policy allows to delete. Raises `MissingFileError` if a log does not
-    exist.
+    """Return how many of the oldest segments may be deleted: those before the first for which `policy` returns False.
+    An empty last segment is never counted. `segments` are all segments of the log in `directory`, oldest first. Reads
+    the modification time of each log file; raises `MissingFileError` if one does not exist, and any exception of
+    `policy`.
     """
 
     def may_go(_: int, segment: SegmentFacts) -> bool:
@@ -107,7 +109,10 @@ def below_start(segments: Sequence[SegmentFacts], log_start_offset: int) -> int:
 
 
 def beyond_size(segments: Sequence[SegmentFacts], retention_bytes: int) -> int:
-    """Return how many segments can be deleted so that at least `retention_bytes` remain; -1 keeps all."""
+    """Return how many of the oldest segments can be deleted while at least `retention_bytes` of log remain; 0 if
+    `retention_bytes` is negative (no limit). An empty last segment is never counted. `segments` are all segments,
+    oldest first.
+    """
     left = sum(segment.size for segment in segments) - retention_bytes
     if retention_bytes < 0 or left < 0:
         return 0

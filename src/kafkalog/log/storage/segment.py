@@ -78,9 +78,10 @@ class LogLossError(PortableError):
 
 
 class LogSegment:
-    """A base offset with its log and indexes. Indexes are opened, and created if missing, when first needed. With
-    `indexes_first` they are created before the log: a log without indexes must be scanned, while indexes without a log
-    are ignored. `create` True makes a new log, False requires one, None accepts both.
+    """A log file and its indexes, named after the segment's base offset. Indexes are opened, and created if missing,
+    when first used. `create`: True makes a new log file, False requires an existing one, None accepts both. With
+    `indexes_first` the indexes are created before the log, since a log without indexes would have to be scanned at the
+    next start.
     """
 
     def __init__(
@@ -133,8 +134,9 @@ class LogSegment:
         return self._time_index
 
     def sanity_check(self, *, time_index_is_new: bool) -> None:
-        """Check what the broker checks at opening: the offset index exists, and the transaction index is valid. Raises
-        `NoSuchFileError` or `CorruptIndexError`.
+        """Check the files as the broker does when it opens a segment. Raises `NoSuchFileError` if the offset index is
+        missing, `CorruptIndexError` if a transaction index entry ends below the base offset, and `KafkaError` for one
+        of unknown version. With `time_index_is_new`, a time index that did not exist before is truncated to length 0.
         """
         if not self._disk.exists(self.path(FileKind.OFFSET_INDEX)):
             raise NoSuchFileError(f"Offset index file {self.path(FileKind.OFFSET_INDEX)} does not exist")
@@ -157,9 +159,11 @@ class LogSegment:
         return self._max
 
     def recover(self, producers: ProducerStateManager, epochs: LeaderEpochFileCache, *, keeps_log: bool = False) -> int:
-        """Scan all batches, truncate at the first invalid one and rebuild the indexes; return the number of bytes
-        removed. With `keeps_log`, `LogLossError` is raised instead of truncating, and a full index ends nothing. Raises
-        the broker's exceptions.
+        """Scan and verify all batches, truncate the log at the first invalid one, and rebuild the indexes; return the
+        number of bytes removed (0: all valid). Updates `producers` and `epochs` on the way. With `keeps_log`,
+        `LogLossError` is raised instead of truncating, and a full index just gets no more entries. Raises other
+        `JavaError` of the broker with the batch's position, such as `OffsetOverflowError`, `FullIndexError` or an error
+        of producer state; the indexes are then incomplete.
         """
         offset_index, time_index = self.offset_index, self.time_index
         offset_index.reset()
@@ -196,8 +200,9 @@ class LogSegment:
             self.log = LogFile(self._store.source(), self._store.headers())
 
     def translate(self, offset: int, start: int = 0) -> LogBatch | None:
-        """Return the batch that contains an offset, or the first after it, found through the index; None if there is
-        neither.
+        """Return the batch that contains `offset`, or else the first batch after it; None if neither exists. Scans from
+        the position in the offset index, but not before byte position `start`. Raises `JavaError`, with the path of the
+        log, for a malformed batch on the way.
         """
         position = max(self.offset_index.lookup(offset).position, start)
         try:
@@ -206,8 +211,10 @@ class LogSegment:
             raise error.at(None, self.path(FileKind.LOG)) from error.__cause__
 
     def read(self, offset: int, max_size: int, max_position: int | None = None) -> tuple[int, int] | None:
-        """Return position and size of the bytes that a read from an offset returns; None if nothing is at or
-        after it.
+        """Return position and size in bytes of the range that a read from `offset` returns, without reading it; None if
+        no batch holds `offset` or comes after it. The range begins with a whole batch, has at most `max_size` bytes and
+        ends by `max_position` (exclusive; None: end of the log); its last batch may be cut off. Raises
+        `IllegalArgumentError` if the batch begins after `max_position`, or `JavaError` for a malformed batch.
         """
         limit = self.log.size if max_position is None else max_position
         batch = self.translate(offset)
@@ -221,8 +228,9 @@ class LogSegment:
         return batch.position, min(size, self.log.size - batch.position)
 
     def read_next_offset(self) -> int:
-        """Return the log end offset as the broker finds it: from the last index entry on. The base offset if there is
-        no batch.
+        """Return the log end offset (the last offset plus one), found as the broker does: by scanning from the last
+        entry of the offset index. Without a batch there, return the base offset. Raises `JavaError` for a malformed
+        batch.
         """
         last_part = self.read(self.offset_index.last_offset, self.log.size)
         if last_part is None:
@@ -240,9 +248,11 @@ class LogSegment:
         return next_offset > self.base_offset and not self.can_hold(next_offset - 1)
 
     def truncate_to(self, offset: int, now_ms: int = 0, *, log_first: bool = False) -> int:
-        """Truncate log and indexes to an offset; return the number of bytes removed from the log. With `log_first`, a
-        crash leaves entries that point behind the log, which are detected; otherwise it would leave a log without its
-        entries, which is not detected.
+        """Remove all batches from the one that contains `offset` on, and all index entries at or above it; return the
+        number of bytes removed from the log. `now_ms` becomes the creation time if the log is empty then. Indexes get
+        their full size. With `log_first` the log is truncated before the indexes: after a crash in between, the next
+        check detects index entries behind the end of the log, whereas missing entries go unnoticed. Raises `JavaError`
+        for a malformed batch before `offset`.
         """
         batch = self.translate(offset)
         size = self.log.size if batch is None else batch.position
@@ -284,7 +294,10 @@ class LogSegment:
                 index.store()
 
     def close(self) -> None:
-        """Write the last time index entry and trim open indexes."""
+        """Close the segment as a broker does: append the last time index entry if the largest timestamp is known
+        (errors are ignored), truncate opened indexes to their entries, and write pending entries. File handles stay
+        open; `close_handlers` closes them.
+        """
         if self._max is not None:
             with contextlib.suppress(JavaError):  # the broker swallows whatever happens here
                 self.time_index.maybe_append(*self._max, skip_full_check=True)
@@ -319,7 +332,9 @@ class LogSegment:
             self._disk.delete(self.path(kind))
 
     def change_suffix(self, suffix: str) -> None:
-        """Rename the files of the segment to another suffix."""
+        """Rename the existing files of the segment, the log first, to names with `suffix` in place of the present one;
+        pending index entries are written before. The segment stays usable under the new names.
+        """
         self.store()
         change_suffixes(self._disk, self._directory, self.base_offset, self._suffix, suffix)
         self._suffix = suffix
@@ -336,7 +351,10 @@ class LogSegment:
         self._store.reserve(size)
 
     def should_roll(self, roll: RollParams) -> bool:
-        """Whether a new segment must begin before the append."""
+        """Whether the batches described by `roll` must go to a new segment: the log would exceed its maximum size, the
+        segment is too old, an index is full, or the last offset does not fit the indexes. Age is measured from the
+        first batch's timestamp to that of the append, or without a timestamp from the segment's creation to now.
+        """
         size = self._store.size
         return (
             size > roll.max_segment_bytes - roll.size
@@ -355,8 +373,9 @@ class LogSegment:
         return roll.now_ms - self._created_ms
 
     def append(self, batches: Sequence[RecordBatch]) -> None:
-        """Write batches at the end, then their index entries, as long as there is room. If one append of several
-        batches fills an index, a broker throws after the batches were written.
+        """Append batches to the log file, then index entries for them where due. The batches are not checked. If an
+        index becomes full, the remaining batches get no entries; a broker would throw after writing the batches.
+        Nothing is flushed. Raises `StorageError` if writing fails.
         """
         position = self._store.size
         self._store.append(b"".join(bytes(batch.data) for batch in batches))
@@ -365,7 +384,11 @@ class LogSegment:
             position += batch.size
 
     def index_batch(self, batch: AnyBatch, position: int, *, while_there_is_room: bool = False) -> None:
-        """Record a batch at a position, and add an index entry if one is due."""
+        """Update the largest timestamp with a batch at byte position `position` of the log, and append entries to
+        offset and time index if more than `index.interval.bytes` were added since the last ones. Raises
+        `FullIndexError` if an index is full; with `while_there_is_room`, no entries are appended then. Raises
+        `InvalidOffsetError` if offsets do not increase.
+        """
         largest = self._max or self._max_timestamp()
         if batch.header.max_timestamp > largest.timestamp:
             largest = self._max = TimestampOffset(batch.header.max_timestamp, batch.last_offset)
@@ -378,7 +401,10 @@ class LogSegment:
         self._bytes_since_index_entry += batch.size
 
     def append_from(self, other: LogSegment, batches: Sequence[LogBatch] | BatchRun) -> None:
-        """Append consecutive batches of another segment."""
+        """Append consecutive batches of another segment: copy their bytes from its log file, and append index entries
+        where due. `batches` must not be empty. Raises `FullIndexError` if an index is full and `InvalidOffsetError` if
+        offsets do not increase; the bytes are written by then.
+        """
         position = self.log.size
         if isinstance(batches, Sequence):
             start, end = batches[0].position, batches[-1].position + batches[-1].size
@@ -389,7 +415,9 @@ class LogSegment:
         self._index_all(batches, position)
 
     def _index_all(self, batches: Sequence[AnyBatch] | BatchRun, position: int) -> int:
-        """Record consecutive batches from a position on; return the position after them."""
+        """Update largest timestamp and indexes for consecutive batches, the first at byte position `position`; return
+        the position after the last. Raises `FullIndexError` or `InvalidOffsetError` as `index_batch`.
+        """
         if not isinstance(batches, Sequence) and len(batches) >= _MANY_BATCHES:
             return self._index_run(batches, position)
         for batch in batches:
@@ -398,8 +426,9 @@ class LogSegment:
         return position
 
     def _index_run(self, run: BatchRun, position: int) -> int:
-        """Record a run of batches from a position on, with index entries where recovery also makes them (`Rebuild`);
-        return the position after them.
+        """Update largest timestamp and indexes for a run of batches, the first at byte position `position`, with
+        compiled code; return the position after the last. The entries are those that recovery would make. Raises
+        `FullIndexError` or `InvalidOffsetError` as `index_batch`.
         """
         from kafkalog.codec.headers.rebuild_segment import IndexLimits, Progress, recover_run
 
@@ -431,7 +460,9 @@ class LogSegment:
         _ = self.offset_index, self.time_index
 
     def append_rewritten(self, data: bytes, batches: Iterable[Sequence[AnyBatch] | BatchRun]) -> None:
-        """Append batches that a cleaner rewrote; `data` has all their bytes."""
+        """Append rewritten batches of the cleaner: write `data`, which is the bytes of all `batches` in order, then
+        index entries where due. Raises `FullIndexError` or `InvalidOffsetError` after the bytes were written.
+        """
         position = self.log.size
         self._store.append(data)
         self.log = LogFile(self._store.source())
@@ -472,7 +503,9 @@ class LogSegment:
 
 
 def change_suffixes(disk: Disk, directory: str, base_offset: int, old: str, new: str) -> list[str]:
-    """Rename the files of a segment from one suffix to another, the log first; return the new paths."""
+    """Rename the existing files of a segment from suffix `old` to suffix `new`, in the order log, offset, time and
+    transaction index; return the new paths in this order. Missing files are skipped. Suffixes may be empty.
+    """
     renamed = []
     for kind in _ALL_KINDS:
         path = f"{directory}/{segment_file(base_offset, kind)}"

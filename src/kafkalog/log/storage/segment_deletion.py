@@ -22,8 +22,10 @@ class _Facts(Struct, frozen=True):
 
 
 def delete_old_segments(log: CleanableLog, now_ms: int) -> list[int]:
-    """Delete the segments that may be deleted; return their base offsets. The log start offset and the epochs are
-    adapted.
+    """Delete the oldest segments of a log: those below the log start offset and, if `cleanup.policy` includes `delete`,
+    those beyond size and age limits. Return their base offsets in deletion order; empty if none. Segments that end
+    above the high watermark stay. Moves the log start offset, leader epochs and producer snapshots with it; if all
+    segments go, a new empty one is created first.
     """
     settings = log.settings
     gone = _delete(log, retention.below_start(_facts(log), log.log_start_offset))
@@ -62,7 +64,9 @@ def _remove(log: CleanableLog, gone: Sequence[LogSegment]) -> None:
 
 
 def _roll(log: CleanableLog) -> None:
-    """Roll to a new segment: a log always has one to append to."""
+    """Close the active segment to appends, take a producer snapshot, and add a new empty segment at the log end offset,
+    because a log must always have an active one.
+    """
     log.segments.last.become_inactive()
     log.producers.set_map_end(log.end_offset)
     log.producers.take_snapshot()

@@ -11,7 +11,9 @@ __all__ = ["LogSegments"]
 
 
 class LogSegments:
-    """Segments, each under a base offset. While a log is split, it may not be the segment's own."""
+    """Open segments of one log, each registered under a base offset. While a log is being split, that key may differ
+    from the base offset of the segment itself.
+    """
 
     def __init__(self) -> None:
         self._segments: dict[int, LogSegment] = {}
@@ -59,8 +61,9 @@ class LogSegments:
         return self._segments[self.bases[number]] if number < len(self.bases) else None
 
     def between(self, start: int, end: int) -> list[LogSegment]:
-        """Return the segments from the one that holds `start` to `end` (exclusive) (`LogSegments.values`). Raises
-        `IllegalArgumentError` if `end` is below `start`.
+        """Return the segments from the one that contains offset `start` to the last with a base offset below `end`, in
+        order (`LogSegments.values`). If `start` is below the first base offset, the list begins with the first segment.
+        Empty if `start` equals `end`. Raises `IllegalArgumentError` if `end` is below `start`.
         """
         if start == end:
             return []

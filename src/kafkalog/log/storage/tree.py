@@ -1,4 +1,4 @@
-"""The virtual disk: a directory tree that can be changed without changing files."""
+"""`Disk` in memory: a virtual directory tree whose files can be changed without changing the real ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ _EMPTY = Content()
 
 
 class _Files(MutableMapping[str, Content]):
-    """Contents by path, indexed by directory."""
+    """Mutable map from file path to content, indexed by directory. Copies share directories until one of them is
+    changed.
+    """
 
     def __init__(self, directories: dict[str, dict[str, Content]] | None = None) -> None:
         self._directories: dict[str, dict[str, Content]] = {} if directories is None else directories
@@ -81,7 +83,7 @@ class _Files(MutableMapping[str, Content]):
         return default if held is None else held.get(name, default)
 
     def discard(self, path: str) -> None:
-        """Remove a file if it exists."""
+        """Remove a file from the map; do nothing if it does not exist."""
         directory, _, name = path.rpartition("/")
         held = self._directories.get(directory)
         if held is not None and name in held:
@@ -89,7 +91,9 @@ class _Files(MutableMapping[str, Content]):
             self._came_or_went(directory, name)
 
     def _own(self, directory: str) -> dict[str, Content]:
-        """Return the contents of a directory, unshared so that they can be changed."""
+        """Return the dict of file names and contents of a directory for changing. It is created if missing, and copied
+        first if it is shared with another map.
+        """
         held = self._directories.get(directory)
         if held is None:
             held = self._directories[directory] = {}
@@ -115,7 +119,9 @@ class _Files(MutableMapping[str, Content]):
         return sum(len(names) for names in self._directories.values())
 
     def put(self, directory: str, contents: Mapping[str, Content]) -> None:
-        """Replace all files directly in a directory by `contents`."""
+        """Replace all files directly in a directory by `contents` (file name to content); files that are not in it are
+        removed.
+        """
         held = self._directories.get(directory, {})
         if held.keys() != contents.keys():
             for name in held.keys() ^ contents.keys():
@@ -131,7 +137,9 @@ class _Files(MutableMapping[str, Content]):
         return names.copy()
 
     def seen(self, directory: str) -> list[str]:
-        """Return the names of the files directly in a directory that a JVM can open, sorted."""
+        """Return the names of the files directly in a directory that a JVM can open (others have undecodable names),
+        sorted. Empty for an unknown directory. The result is cached until a name changes.
+        """
         names = self._seen.get(directory)
         if names is None:
             names = self.names(directory)
@@ -161,7 +169,9 @@ class _Files(MutableMapping[str, Content]):
         return other
 
     def of(self, *directories: str) -> _Files:
-        """Return an independent copy with only the files directly in some directories."""
+        """Return an independent map with only the files directly in these directories; unknown directories are skipped.
+        Contents are shared until one side changes them. Fills the name caches for the directories.
+        """
         other = _Files({each: self._directories[each] for each in directories if each in self._directories})
         self._shared |= other._shared
         for directory in filter(None, directories):  # whoever takes a part asks for these
@@ -234,8 +244,8 @@ class _Directories(MutableSet[str]):
 
 class Tree:
     """Files and directories below one root, by relative path with `/`. Symbolic links to existing files and special
-    files are not files here. `links` are dangling symbolic links: nobody can read them, but they prevent creating a
-    file, and a broker that opens one for writing writes to its target.
+    files are not included. `links` are dangling symbolic links: they cannot be read and prevent creating a file, and a
+    broker that opens one for writing writes to its target.
     """
 
     def __init__(
@@ -283,8 +293,9 @@ class Tree:
         return ContentSource(content, self._origin)
 
     def headers(self, path: str) -> HeaderTable | None:
-        """Return a table of the sound batches at the start of a log that is an original file or the beginning of one;
-        None if there is no table.
+        """Return the header table of a log (headers of its valid batches) if its content is a whole original file or
+        the beginning of one; None for another content or if headers are not available. Raises `KeyError` if the file
+        does not exist.
         """
         if self._headers is None:
             return None
@@ -347,7 +358,9 @@ class Tree:
         return sorted(path for path in self.directories if "/" not in path and is_seen_by_java(path))
 
     def written_through(self) -> str | None:
-        """Return the path of a dangling symbolic link in whose place a file was written; None if there is none."""
+        """Return the original path of a dangling symbolic link in whose place a file was written, renamed directories
+        considered; None if there is none.
+        """
         old_name = {new: old for old, new in self.renamed_directories}
         for path in self.links:
             directory, separator, name = path.partition("/")
@@ -369,7 +382,9 @@ class Tree:
         return Literal(data) if self._spool is None else self._spool(data)
 
     def modified_ms(self, path: str) -> int:
-        """Return the modification time in ms that was set for a file, or that of the original with which it begins."""
+        """Return the modification time of a file in ms since 1970: the time that was set, else the time of the original
+        file with whose bytes the content begins, else the time of the original file at `path`.
+        """
         if path in self.times:
             return self.times[path]
         match self.files[path].parts:
@@ -394,8 +409,8 @@ class Tree:
         self.files[path] = join([Literal(data)])
 
     def overwrite(self, path: str, data: bytes) -> None:
-        """Write over the start of a file; bytes after `data` remain. Raises `JavaIOError` if the path is a
-        directory.
+        """Write `data` over the start of a file, or create it; old bytes after `data` remain. Raises `JavaIOError` if
+        the path is a directory.
         """
         if path in self.directories:
             raise JavaIOError(f"{path} (Is a directory)")
@@ -404,8 +419,8 @@ class Tree:
         self.files[path] = join([Literal(data), *rest])
 
     def replace(self, path: str, data: bytes) -> None:
-        """Replace a file's content, as if written beside it and renamed: a temporary file of an earlier write is
-        removed too.
+        """Create a file or replace its content, and remove the temporary file beside it, as a write to a temporary file
+        and a rename would. If the temporary name is a dangling symbolic link, an empty file takes its place.
         """
         self.write(path, data)
         if path + TEMPORARY in self.links:  # the link is what is renamed
@@ -446,7 +461,9 @@ class Tree:
                 del self.files[f"{known}/{name}"]
 
     def rename_directory(self, old: str, new: str) -> None:
-        """Rename a directory with everything in it."""
+        """Rename a directory with all directories and files below it, and record the pair of names in
+        `renamed_directories`.
+        """
         self.renamed_directories.append((old, new))
         for path in self._below(old):
             target = new + path[len(old) :]

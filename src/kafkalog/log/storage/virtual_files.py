@@ -43,10 +43,9 @@ class VirtualDirectory(Protocol):
 
 
 class VirtualSlots:
-    """An index as a broker maps it (`AbstractIndex`): a file of full size, with old bytes or zeros after the entries.
-    The tree gets a change of the file's length at once, as with a mapped file, and the entries with `store`. An
-    existing file is assumed to be full of entries; only recovery resets it. After a reset the old bytes stay until the
-    file is trimmed, so the file is modeled as new bytes written over old ones.
+    """Index file as a broker maps it (`AbstractIndex`): a file of full size with entries at the start, then old bytes
+    or zeros. A change of length reaches the tree at once, entries only with `store`. An existing file is assumed to be
+    full of entries; only recovery resets it. After a reset the old bytes stay until the file is trimmed.
     """
 
     def __init__(self, tree: VirtualDirectory, path: str, entry_size: int, max_size: int) -> None:
@@ -76,7 +75,9 @@ class VirtualSlots:
         return self._length // self._entry_size
 
     def slot(self, number: int) -> bytes:
-        """Return the bytes of one slot, used or not. Raises `IllegalArgumentError` if it is outside the file."""
+        """Return the bytes of slot `number`, whether it holds an entry or not. Raises `IllegalArgumentError` if it is
+        not completely inside the file.
+        """
         start = number * self._entry_size
         end = start + self._entry_size
         if end > self._length:
@@ -92,7 +93,7 @@ class VirtualSlots:
         return bytes(self._source.read(start, end - start)).ljust(end - start, b"\0")
 
     def append(self, data: bytes) -> None:
-        """Append whole entries."""
+        """Append whole entries after the last one, in memory; `store` writes them to the tree."""
         position = self.entries * self._entry_size
         if len(self._written) < position:  # entries that were kept, now under written ones
             self._written += self._before(len(self._written), position)
@@ -105,7 +106,9 @@ class VirtualSlots:
         self.entries = entries
 
     def store(self) -> None:
-        """Write pending entries to the tree: new bytes, then old bytes or zeros."""
+        """Write pending entries to the tree: the file gets the new entries, followed by its old bytes or zeros up to
+        its length. Does nothing if nothing changed.
+        """
         if not self._dirty:
             return
         self._dirty = False
@@ -121,8 +124,9 @@ class VirtualSlots:
         self._there, self._source = there, None
 
     def resize(self, size: int) -> bool:
-        """Set the file's length in bytes, keeping the entries; return whether it changed. Raises `FullIndexError` if
-        the entries do not fit.
+        """Set the length of the file to `size` bytes, rounded down to whole entries, and write it to the tree; return
+        whether the length changed. Entries are kept; a longer file is filled with zeros. Raises `FullIndexError` if the
+        entries do not fit.
         """
         size = size // self._entry_size * self._entry_size
         if size == self._length:

@@ -1,5 +1,5 @@
-"""Select batches by their headers; others are neither decompressed nor decoded. Checksums are still compared, and
-offsets and transactions are tracked as if every batch were read.
+"""Select batches by their headers. Other batches are neither decompressed nor decoded, but their checksums are
+verified, and offsets and transactions are tracked as if they were read.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Codecs: TypeAlias = Codec | str | int | Iterable[Codec | str | int] | None
 
 
 class BatchFilter(Struct, frozen=True, kw_only=True):
-    """Conditions on a batch, all of which must hold; None is always true. Entries of magic 0 and 1 have no producer and
-    are neither transactional nor control batches; the codec is the wrapper's.
+    """Conditions on a batch header, all of which must hold; a condition of None always holds. Entries of magic 0 and 1
+    have no producer and are neither transactional nor control batches; their codec is the codec of the wrapper.
     """
 
     producer_ids: frozenset[int] | None = None
@@ -39,7 +39,7 @@ class BatchFilter(Struct, frozen=True, kw_only=True):
     control: bool | None = None
 
     def accepts(self, header: AnyHeader) -> bool:
-        """Whether a batch with this header is selected."""
+        """Whether a batch with this header fulfills all conditions of the filter."""
         return (
             (self.producer_ids is None or header.producer_id in self.producer_ids)
             and (self.codecs is None or header.codec in self.codecs)
@@ -48,7 +48,7 @@ class BatchFilter(Struct, frozen=True, kw_only=True):
         )
 
     def chosen(self, run: BatchRun | MessageRun) -> npt.NDArray[np.bool_]:
-        """Return a mask of the selected batches of a run."""
+        """Return a boolean array with an element for each batch of the run: True if it fulfills all conditions."""
         import numpy as np
 
         from kafkalog.codec.headers.runs import BatchRun
@@ -67,7 +67,9 @@ class BatchFilter(Struct, frozen=True, kw_only=True):
 
 
 def _producer_id(value: object) -> int:
-    """Return an integer of any type as an int. Raises `UsageError` if it is not a producer id."""
+    """Return an integer of any type as int. Raises `UsageError` if it is not an integer or outside the range of
+    producer ids (0 to 2^63 - 1).
+    """
     try:
         producer_id = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -83,8 +85,9 @@ def batch_filter(
     transactional: bool | None = None,
     control: bool | None = None,
 ) -> BatchFilter | None:
-    """Return the filter with these conditions; None if all are None. Raises `UsageError` for values that no batch can
-    have.
+    """Return the filter with these conditions; None if all are None. `producer_ids` and `codecs` are one value or
+    several; codecs may be names or numbers. An empty list of values matches no batch. Raises `UsageError` for an
+    invalid producer id or an unknown codec.
     """
     if producer_ids is None and codecs is None and transactional is None and control is None:
         return None

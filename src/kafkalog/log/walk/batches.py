@@ -1,4 +1,4 @@
-"""Scan the batches of several segments up to damage. A torn or zero tail in the last segment, with nothing after it, is
+"""Scan the batches of several segments up to damage. An incomplete batch or zeros at the end of the last segment are
 the end of the log. Anything else is damage that a consumer cannot pass: the scan stops there with a finding, unless it
 is asked to continue after it.
 """
@@ -51,12 +51,13 @@ class Passed(NamedTuple):
 
 
 class BatchReader:
-    """Iterator over the batches of `segments`. While it is used, `segment` is that of the latest batch and `findings`
-    has the faults so far. `start_offset` skips batches that end below it, using the offset index. `start_timestamp`
-    (ms) may skip older ones, using the time index. With `through_damage` the scan continues after damage, at the next
-    batch that is proven to continue the log (see `Resync`). Batches that `batches` does not accept are skipped.
-    `on_bytes` is called with the number of log bytes of each batch or run. With `hold` the files are kept open from now
-    on, see `HeldFiles`. Raises `StorageError`, and with `raises` also `FormatError` if damage ends the scan.
+    """Iterator over the batches of `segments`. During the scan, `segment` is the segment of the latest batch, and
+    `findings` has the faults so far. `start_offset` skips batches that end below it, using the offset index.
+    `start_timestamp` (ms) may skip older batches, using the time index. With `through_damage` the scan continues after
+    damage, at the next batch that is proven to continue the log (see `Resync`). Batches that the filter `batches` does
+    not accept are skipped. `on_bytes` is called with the number of log bytes of each batch or run. With `hold` the
+    files are kept open from now on, see `HeldFiles`. Raises `StorageError`, and with `raises` also `FormatError` if
+    damage ends the scan.
     """
 
     def __init__(
@@ -162,7 +163,9 @@ class BatchReader:
             self._stop(ended, segment)
 
     def _wanted(self, run: BatchRun, low: int) -> Iterator[BatchRun]:
-        """Yield the selected batches of a run that do not end below offset `low`; nothing if there are none."""
+        """Yield one run with the batches of `run` that the filter accepts and that reach offset `low` or more; nothing
+        if there are none. The batches of `run` must have increasing offsets.
+        """
         wanted = run.part(int((run.last_offsets < low).sum()), len(run))
         if self._filter is not None:
             wanted = wanted.where(self._filter.chosen(wanted))
@@ -182,7 +185,10 @@ class BatchReader:
         self.passed.append(Passed(segment, position, expected, finding.in_file(segment.path), head))
 
     def _stops(self, batch: RecordBatch, cursor: Cursor, segment: Segment, source: FileSource) -> bool:
-        """Record the faults of a batch; return whether the scan stops at it."""
+        """Judge the next batch, and add its faults to `findings` (gaps in the offsets excepted) and `passed`; return
+        True if the scan ends at it, which sets `stop`. False if it has no such fault, or if the scan continues through
+        damage.
+        """
         expected = cursor.next_offset
         verdict = cursor.judge(batch)
         if not cursor.found:

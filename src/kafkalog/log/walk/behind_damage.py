@@ -1,6 +1,6 @@
-"""Count the sound batches after damage. No consumer reaches them, but they exist until the log is truncated. A consumer
-stops at the first damage of a log (`CompletedFetch`), and so do the scans that find its sound part. This module counts
-what follows it, in the same segment and in all later ones.
+"""Count the valid batches after damage in a log. A consumer stops at the first damage (`CompletedFetch`), and so do the
+scans that find the readable part of a log; later batches are lost to it, but exist until the log is truncated. This
+module counts them, in the same segment and in all later ones.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ Place = tuple[int, int]
 
 
 class _Around:
-    """Track the sound batches before and after each damage. For several in a row, the first stands for all."""
+    """Recorder of the valid batches before and after each damage, from which the unreadable offsets follow. Of several
+    damages without a valid batch in between, the first stands for all.
+    """
 
     def __init__(self, damages: Iterable[Place], segments: Sequence[Segment], limits: Limits) -> None:
         self._damages = sorted(set(damages))
@@ -69,7 +71,10 @@ class _Around:
         self._unread: dict[Place, Unread | None] = {}
 
     def met(self, segment: Segment, first: RecordBatch, last: RecordBatch) -> None:
-        """Add consecutive sound batches without damage between them, given the first and the last."""
+        """Record consecutive valid batches of a segment, given the first and the last. They end every damage before
+        them, whose unreadable offsets are then known. Batches that are themselves the damage (valid checksum, wrong
+        content) are ignored. Must be called in the order of the log.
+        """
         number = self._numbers[segment.path]
         if (number, first.position) in self._damages:
             return  # what is wrong there is a batch with a valid checksum
@@ -101,7 +106,9 @@ class _Around:
 
 
 class _Count:
-    """Count batches one by one or in runs. Records with repeated offsets are counted once."""
+    """Counter of batches and their data records, one by one or in runs, in `found`. Records below `log_start` and
+    records with repeated offsets are not counted.
+    """
 
     def __init__(self, log_start: int, around: _Around, limits: Limits) -> None:
         self._limits = limits
@@ -110,7 +117,9 @@ class _Count:
         self.found = BehindDamage()
 
     def take(self, batch: RecordBatch, segment: Segment, *, is_behind: bool) -> None:
-        """Count one batch."""
+        """Process the next batch; count it and its new records if `is_behind` (it is after the first damage). Batches
+        whose offsets do not fit the segment are ignored, as no consumer reads them.
+        """
         header = batch.header
         last = header.last_offset
         first = header.first_offset
@@ -138,7 +147,9 @@ class _Count:
         return sum(record.offset >= self._next_offset for record in decode_batch(batch, limits=self._limits).records)
 
     def take_run(self, run: BatchRun, segment: Segment, *, is_behind: bool) -> None:
-        """Count a run of v2 batches without findings, whose offsets increase."""
+        """Process the next run of v2 batches, which must have no findings and increasing offsets; count the batches and
+        their data records if `is_behind` (they are after the first damage).
+        """
         if int(run["base_offset"][0]) < self._next_offset or int(run["attributes"].max()) & CODEC_MASK > LAST_CODEC:
             for batch in run:
                 self.take(batch, segment, is_behind=is_behind)
@@ -166,9 +177,10 @@ def tell_what_is_behind(
     limits: Limits = DEFAULT_LIMITS,
     more: str = "",
 ) -> BehindDamage | None:
-    """Count the data records from `log_start` on behind the first damage; None without damage. Changes `findings`: the
-    first damage gets the counts and `more`, if anything follows; damage without a last offset gets its unreadable
-    offsets. Raises only `StorageError`.
+    """Scan the log from the first damage in `findings` on, and return the number of valid batches and data records
+    after it, in total and by segment; None if `findings` has no damage that ends reading. Records below `log_start` are
+    not counted. Changes `findings` in place: the text of the first damage gets the counts and `more`, if batches follow
+    it; damage without a last offset gets its unreadable offsets. Raises only `StorageError`.
     """
     numbers = {segment.path: number for number, segment in enumerate(segments)}
     damages = {

@@ -1,4 +1,4 @@
-"""Find out what ended a scan of a segment, the end of the log or damage, and where the log continues after it. All
+"""Decide whether a scan of a segment ended at the end of the log or at damage, and find where the log continues. All
 readers and checks of a log use this rule through their `Cursor`. Three scans only search for the continuation:
 `follow`, because a segment that is still being written has no end yet; `salvage`, which first tries to correct bits;
 and `CopyWalk`, which remembers the place for its next scan of the files.
@@ -70,11 +70,14 @@ def ends_below(batch: RecordBatch, highest: int) -> Finding:
 def end_of_walk(
     walk: FinishedWalk, resync: Resync, expected: Expected, *, through_damage: bool, end: int | None = None
 ) -> EndOfWalk:
-    """Return how a scan of a segment ended, and where it continues before `end`; `resync` must be of the same file.
-    Without `through_damage` a continuation is searched only if the log seems to end in an unfinished batch: if sound
-    batches follow, a size field is damaged and data is missing. Zeros up to the end have nothing after them. In the
-    last segment, a batch with a wrong checksum that is zeros from some byte to the end of the file is a zero tail too:
-    its blocks were never written.
+    """Return how a scan of a segment ended: the end of the log, an unfinished tail, or damage; and the position before
+    `end` (None: end of file) at which the log continues, None if there is none or it was not searched. `resync` must be
+    of the same file.
+
+    A continuation is searched if `through_damage` is True, or if the last segment seems to end in an unfinished batch:
+    if valid batches follow, it is damage. Before later segments an unfinished tail is damage too. In the last segment,
+    a batch with a wrong checksum whose end is zeros up to the end of the file is a zero tail: its blocks were never
+    written.
     """
     stop = walk.stop or StopReason.END
     position = walk.valid_bytes
@@ -101,8 +104,9 @@ def end_of_walk(
 
 
 def _zeroed_batch(source: Source, position: int, mismatch: Finding) -> Finding | None:
-    """Return the finding about a batch whose end is zeros that reach to the end of the file; None for any other damage.
-    The last 512 bytes of the batch must be zeros, or all after its header: fewer zeros may be its content.
+    """Return the finding that replaces `mismatch` (wrong checksum) if the batch at `position` ends in zeros that reach
+    to the end of the file; None otherwise. At least its last 512 bytes must be zeros, or all after its header if it is
+    smaller: fewer zeros may be its content.
     """
     batch = next(iter(Scanner(source, position=position, check_crc=False)), None)
     if batch is None:

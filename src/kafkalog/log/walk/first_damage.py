@@ -1,5 +1,5 @@
-"""Find the first fault in the batches of a log before something is written to it: afterwards it could not be found any
-more. Reads every byte and compares checksums. Batches with repeated offsets count as damage here.
+"""Find the first fault in the batches of a log, before something is written after it and hides it. Reads every byte and
+verifies checksums. Batches with repeated offsets count as damage here.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ __all__ = ["first_damage"]
 def first_damage(
     source: Source, base_offset: int, next_base: int | None, headers: HeaderTable | None = None
 ) -> tuple[Finding | None, int]:
-    """Return the first finding (None if all is sound), and the offset after the last sound batch before it.
+    """Return the first finding that is damage, and the offset after the last sound batch before it. Without damage the
+    finding is None, and the offset is the log end offset; for an empty log it is `base_offset`. An incomplete batch or
+    zeros at the end are damage too.
 
-    * `base_offset`: base offset of the segment
-    * `next_base`: base offset of the next segment; None if this is the last
-    * `headers`: cache for the headers of sound batches, if others need them too
+    * `base_offset`: base offset of the segment * `next_base`: base offset of the next segment; None if this is the last
+    * `headers`: cache for the headers of valid batches, if other scans need them too
     """
     continuity = Continuity(base_offset, next_segment=next_base)
     end = base_offset
@@ -48,7 +49,9 @@ def first_damage(
 
 
 def _walk(source: Source, headers: HeaderTable | None) -> Iterator[BatchRun | RecordBatch | Finding]:
-    """Yield the batches and runs of a log, and then the finding at which the scan ended, if any."""
+    """Yield the valid batches of a log in order, as runs or one by one, and last the finding at which the scan stopped,
+    if any. With `headers`, runs come from and go into that cache.
+    """
     position = 0
     for run in () if headers is None else headers.runs(source, source.size):
         yield run

@@ -1,5 +1,5 @@
-"""Scan the batches of a segment by their headers alone, and make spans of neighboring batches. Nothing is guessed:
-bytes that are not a batch stay in the span before them.
+"""Scan the batches of a segment by their headers alone, and make spans (byte ranges) of neighboring batches. Nothing is
+guessed: bytes that are not a batch stay in the span before them.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ def spans_from(segment: Segment, offset: int, next_base: int | None = None) -> I
 def joined_spans(
     source: Source, offset: int, end: int, step: int, *, position: int = 0, next_base: int | None = None
 ) -> Iterator[Span]:
-    """Yield spans of neighboring batches with at least `step` bytes, from `position` to `end`. `offset` should be the
-    base offset of the batch at `position`.
+    """Yield consecutive spans of whole batches from byte `position` to `end`, each with at least `step` bytes except
+    the last. `offset` is the expected base offset of the batch at `position`, `next_base` the base offset of the next
+    segment (None: last segment). Only headers are read, by compiled code if that saves time.
     """
     if isinstance(source, FileSource) and source.descriptor >= 0 and kernel_is_worth_it(end):
         for span, expected in _by_compiled_code(source, offset, position, end, step, next_base):
@@ -80,7 +81,9 @@ def joined_spans(
 def _by_compiled_code(
     source: FileSource, offset: int, position: int, end: int, step: int, next_base: int | None
 ) -> Iterator[tuple[Span, int]]:
-    """Yield each span with the offset that should come after it, as far as compiled code can go."""
+    """Yield each span with the offset that is expected after it, found by compiled code. Stops before `end` at headers
+    that compiled code cannot judge; the caller continues there. Parameters as in `joined_spans`.
+    """
     import numpy as np
 
     from kafkalog.codec.common.buffer_pool import Block
@@ -99,7 +102,7 @@ def _by_compiled_code(
 
 
 def _joined(found: Iterable[Span], step: int) -> Iterator[Span]:
-    """Join neighboring spans until each has `step` bytes."""
+    """Join neighboring spans and yield them, each with at least `step` bytes except the last."""
     joined: Span | None = None
     for span in found:
         if joined is not None and joined.size >= step:
@@ -125,10 +128,11 @@ def _is_sound(source: Source, position: int, end: int) -> bool:
 def walk_headers(
     source: Source, offset: int, position: int, end: int, *, next_base: int | None = None
 ) -> Iterator[Span]:
-    """Yield a span for each batch, from its header alone; `offset` is where the first one should begin. A displaced
-    batch (`codec.rules`) gets the offsets that it really has. A batch that is not sound and contradicts the header
-    after it is in one span with the next. A batch after which there is no header is in one span with the rest: its size
-    may be wrong, so the next batch may not begin at its end.
+    """Yield a span for each batch from byte `position` to `end`, from its header alone. `offset` is the offset expected
+    at `position`, `next_base` the base offset of the next segment (None: last segment). A displaced batch
+    (`codec.rules`: its header has wrong offsets) gets the offsets that belong there. A batch that contradicts the
+    header after it and has a wrong checksum shares a span with the next. A batch after which no header follows shares a
+    span with all the rest, because its size may be wrong. If `position` has no header, one span covers everything.
     """
     continuity = Continuity(next_segment=next_base, expected=offset)
     head = source.read(position, BATCH.size)

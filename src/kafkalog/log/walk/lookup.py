@@ -1,7 +1,7 @@
-"""Find the position of an offset through the offset index, which is checked and never trusted. The lookup is that of
-`OffsetIndex.lookup`: the greatest entry at or below the target. An index has no checksum, may end in zeros or belong to
-another log. So the batch at the position must be valid and begin at or below both the target and the entry's offset.
-Otherwise earlier entries are tried, and finally position 0 is used.
+"""Find the position of an offset through the offset index, which is verified against the log. As in
+`OffsetIndex.lookup`, the greatest entry at or below the target is used. An index has no checksum, may end in zeros or
+belong to another log, so the batch at the position must be valid and begin at or below both the target and the entry's
+offset. Otherwise earlier entries are tried, and finally position 0 is used.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def _relative_offset(entry: bytes) -> int:
 
 
 def _slot_before(index: Source, relative: int) -> int:
-    """Return the slot of the last entry at or below a relative offset; -1 if there is none."""
+    """Return the slot number of the last index entry whose relative offset is at or below `relative`; -1 if there is
+    none. The entries are assumed to be in order.
+    """
 
     def key(slot: int) -> int:
         data = index.read(slot * OFFSET_ENTRY.size, OFFSET_ENTRY.size)
@@ -56,7 +58,9 @@ def indexed_position(index: Source, *, base_offset: int, target: int) -> int:
 
 
 def _fits(log: Source, entry: OffsetEntry, base_offset: int, target: int, limits: Limits) -> bool:
-    """Whether a valid batch begins at the entry's position, at or below both the entry's offset and the target."""
+    """Whether a valid batch (checksum included) begins at the entry's position, with a base offset that is not below
+    `base_offset` and not above the entry's offset or `target` (absolute offsets). False for position 0.
+    """
     if not 0 < entry.position < log.size:
         return False
     probe = Scanner(log, position=entry.position, limits=limits)
@@ -71,8 +75,9 @@ def _fits(log: Source, entry: OffsetEntry, base_offset: int, target: int, limits
 def start_position(
     log: Source, index: Source | None, *, base_offset: int, target: int, limits: Limits = DEFAULT_LIMITS
 ) -> int:
-    """Return a position from which a scan meets every batch that reaches `target`; 0 if the index does not help. If the
-    log's offsets increase, every batch before the position ends below `target`.
+    """Return a byte position from which a scan of `log` finds every batch with offsets at or above `target`; 0 without
+    an index or if its entries do not help. If the log's offsets increase, all batches before the position end below
+    `target`. Only entries that a valid batch confirms are used.
     """
     if index is None or target <= base_offset:
         return 0

@@ -1,6 +1,7 @@
-"""Find offsets that are missing between the segments of a log: a segment, or the end of one, is missing. A broker
-begins a segment where the previous one ends (`LocalLog.roll`), and only compaction removes offsets from the middle of a
-log (`Cleaner`). Compaction leaves gaps inside segments too; if there is one, a gap between two segments proves nothing.
+"""Find offsets that are missing between the segments of a log, which show that a segment, or the end of one, was lost.
+A broker begins a segment at the end offset of the previous one (`LocalLog.roll`), and only compaction removes offsets
+from the middle of a log (`Cleaner`). Compaction leaves gaps inside segments too; if there is one, a gap between two
+segments proves nothing.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ __all__ = ["MissingOffsets", "first_offset_of", "was_emptied"]
 
 
 def first_offset_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> int:
-    """Return the offset of a batch's first record. For a wrapper message it is inside; return the last offset if it
-    cannot be read.
+    """Return the offset of a batch's first record. A compressed v0 or v1 entry is decompressed for it; if that fails,
+    the entry's own offset is returned, which is its last.
     """
     header = batch.header
     if isinstance(header, BatchHeader):
@@ -43,8 +44,8 @@ def was_emptied(log_size: int, time_index: Source | None) -> bool:
 
 
 class MissingOffsets:
-    """Collector of missing offsets, to be called for segments and their sound batches in the order of the log.
-    Offsets below `cleaned_until` may have been removed by compaction and are not missing.
+    """Collector of missing offset ranges, in `found`. Call its methods for segments, batches and damage in the order of
+    the log. Offsets below `cleaned_until` may have been removed by compaction and are not counted as missing.
     """
 
     def __init__(self, cleaned_until: int = 0) -> None:
@@ -69,8 +70,9 @@ class MissingOffsets:
         return [] if self._gaps else list(self._between)
 
     def segment(self, base: int, next_base: int | None, *, was_emptied: bool = False) -> None:
-        """Begin a segment; `next_base` is the base offset of the next one. `was_emptied` is the result of the function
-        of that name.
+        """Begin the next segment with base offset `base`; record the offsets that are missing before it, unless damage
+        at the end of the previous segment may explain them. `next_base` is the base offset of the segment after it
+        (None: none). `was_emptied`: its log is empty, but once had batches (see the function `was_emptied`).
         """
         first = max(self._next_offset, self._cleaned_until)
         if (self._has_batches or self._was_emptied) and base > first and not self._is_hurt:
@@ -81,8 +83,8 @@ class MissingOffsets:
         self._next_offset = max(self._next_offset, base)
 
     def batches(self, first: int, last: int, *, has_gaps: bool = False) -> None:
-        """Add one batch, or several in order, from offset `first` to `last`. `has_gaps`: offsets are missing between
-        them.
+        """Record one batch, or several in order, with offsets from `first` to `last` (inclusive). `has_gaps`: offsets
+        are missing between these batches. Gaps above `cleaned_until` make `found` empty.
         """
         leaps = self._has_batches and first > self._next_offset
         goes_back = self._has_batches and first < self._next_offset
@@ -97,7 +99,7 @@ class MissingOffsets:
             self._next_offset = max(self._next_offset, end)
 
     def run(self, run: HeaderRun | BatchRun) -> None:
-        """Add a run of v2 batches."""
+        """Record all batches of a run of v2 batches, with the gaps between them."""
         first, last = run["base_offset"], run.last_offsets
         steps = first[1:] - last[:-1]
         if (steps < 1).any():  # one of them has a wrong offset
@@ -107,8 +109,8 @@ class MissingOffsets:
             self.batches(int(first[0]), int(last[-1]), has_gaps=bool((steps > 1).any()))
 
     def damaged(self, last: int | None = None) -> None:
-        """Record that bytes of this segment cannot be read. `last` is their last offset if that is certain. If it is
-        None, offsets missing up to the next sound batch may have been in them.
+        """Record that bytes of the current segment cannot be read. `last` is the last offset in them, if it is certain.
+        With None, all offsets missing up to the next valid batch are attributed to the damage.
         """
         self._is_hurt = last is None
         self._leapt = self._went_back = False

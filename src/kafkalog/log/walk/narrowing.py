@@ -1,6 +1,6 @@
-"""Find an entry in a large remote index with few reads. A read takes as long as a request, however much it returns, and
-entries are usually spread evenly. So a piece is read where the entry should be between two known ones; if that fails,
-the range is halved.
+"""Find an entry in a large remote index with few reads. Each read is a request, which takes the same time for few and
+many bytes. Entries are usually spread evenly, so a piece is read at the place interpolated between two known entries;
+if that fails, the range is halved.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ def is_worth_it(index: FileSource) -> bool:
 def narrowed(
     index: FileSource, entry_size: int, key: Callable[[bytes], int], target: int, high: int | None = None
 ) -> tuple[int, int]:
-    """Return the slots, from the first to after the last, of a piece that contains the last entry below `target`. It
-    may be wrong if the index is not in order: callers must check the entry.
+    """Return first slot number and end (exclusive) of a piece of the index that contains the last entry with a key
+    below `target`. For a small index it covers all slots. The result may be wrong if the index is not in order: callers
+    must check the entry.
 
-    * `key`: function from an entry's bytes to its key, which must not decrease
-    * `high`: key of the last entry; None: it is read
+    * `key`: function from an entry's bytes to its key, which must not decrease * `high`: key of the last entry; None:
+    it is read
     """
     slots = index.size // entry_size
     low_slot, high_slot = 0, slots

@@ -1,17 +1,5 @@
-"""Find the next genuine batch after damage. A Kafka log that was stored inside Kafka values has perfect batches with
-valid checksums, so a checksum alone proves nothing.
-
-If the damaged batch's own length leads to a batch that continues the offsets, and the one after it begins above that
-one's last offset, this is enough: the end of the log says nothing about its middle. If flipping one bit of the length
-makes the checksum right, the corrected length is used.
-
-A batch found by searching counts only if it continues the offsets and the chain of batches from it ends properly.
-Proper ends are: the end of the file; another damaged batch whose header continues the chain and whose length leads to a
-sound batch; zeros or a damaged header after which the log continues with batches proven in this way; or, for a chain
-after the damaged batch's own end, bytes without a sound batch.
-
-Leader epochs are ignored, because no checksum covers them. If a batch's header is unusable and no other batch follows,
-it cannot be decided whether a batch found inside it was its value.
+"""Find the next genuine batch of a log after damage. A Kafka log can be stored inside the values of another one, so
+valid batches with correct checksums may be content: a checksum alone proves nothing.
 """
 
 from __future__ import annotations
@@ -136,8 +124,8 @@ def _header_at(window: Window, position: int, size: int) -> BatchHeader | None:
 def _chain_end(
     source: Source, position: int, expected: Expected, limits: Limits
 ) -> tuple[int, StopReason, RecordBatch | None]:
-    """Return the end of the chain of continuing sound batches from `position`, the reason for its end, and its last
-    batch (None if the chain is empty).
+    """Return the end of the chain of valid batches from byte `position`, in which each plausibly continues the one
+    before; the reason for its end; and its last batch. Without a batch the position is `position` and the batch None.
     """
     scanner = Scanner(source, position=position, limits=limits)
     last: RecordBatch | None = None
@@ -152,8 +140,9 @@ def _chain_end(
 
 
 class Resync:
-    """Search in one log that remembers what it has proven. Batches larger than `limits` are not examined. If the source
-    becomes shorter, the search ends.
+    """Search for the continuation of one log after damage. Positions that were proven, and the remaining effort, are
+    remembered between searches. Batches larger than `limits` are not examined. The search ends without result if the
+    source becomes shorter.
     """
 
     def __init__(self, source: Source, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -165,9 +154,10 @@ class Resync:
         self._effort = _EFFORT * source.size
 
     def next_batch(self, damaged_at: int, expected: Expected, *, end: int | None = None) -> int | None:
-        """Return the position of the first proven batch after the damaged one and before `end`; None if there is none.
-        The damaged batch's own length is tried first: if it leads to a proven batch, bytes inside the damaged one are
-        not examined.
+        """Return the position of the first batch after the damaged one at `damaged_at` that provably continues the log
+        and begins before `end` (None: end of file); None if there is none or the search takes too long. `expected` are
+        the offsets that it may have. The damaged batch's own length is tried first: if it leads to such a batch, the
+        bytes inside the damaged one are not examined.
         """
         end = self.source.size if end is None else end
         found = self._behind_own_end(damaged_at, expected)
@@ -176,8 +166,9 @@ class Resync:
         return None if found is None or found >= end else found
 
     def _behind_own_end(self, position: int, expected: Expected) -> int | None:
-        """Return the first sound batch to which the lengths of damaged ones lead, if the batch after it begins above
-        its offsets; otherwise None.
+        """Return the position of the first valid batch that is found by following the lengths of damaged batches from
+        `position`. It must have expected offsets, and a batch with higher offsets or no further valid batch must come
+        after it. None otherwise.
         """
         for _ in range(_DEEPEST):
             header = _header_at(self._window, position, self.source.size)
@@ -233,8 +224,8 @@ class Resync:
         return self._end_with_checksum(position, header.crc, ends)
 
     def _end_with_checksum(self, position: int, wanted: int, ends: Iterable[int]) -> int | None:
-        """Return the first of the increasing `ends` with which the batch has the checksum `wanted`; None if there is
-        none, or the search has taken too long.
+        """Return the first of the increasing `ends` at which the batch from `position` has the checksum `wanted`
+        (CRC-32C); None if there is none, or the search takes too long. Reduces the remaining effort by the bytes read.
         """
         position_read, crc = position + BATCH_CRC_START, 0
         for end in ends:
@@ -284,8 +275,8 @@ class Resync:
         return None
 
     def _searched_from(self, damaged_at: int, expected: Expected, own_end: int | None) -> int:
-        """Return the position from which to search: after the damaged batch if its end is known by its checksum or a
-        plausible header, otherwise one byte after its start.
+        """Return the position from which to search for batches: the end of the damaged batch if a corrected length, its
+        checksum or a plausible header with `own_end` (the end it claims) gives it; otherwise one byte after its start.
         """
         end = self._mended_end(damaged_at)
         if end is None:
@@ -295,7 +286,10 @@ class Resync:
         return damaged_at + 1 if end is None else end
 
     def _end_by_checksum(self, position: int) -> int | None:
-        """Return the end with which the batch's checksum is right; None if there is none."""
+        """Return the end of the v2 batch at `position` for which its checksum is right, tried at each possible start of
+        another batch and the end of the file; None if there is none, it is not a v2 batch, or the search takes too
+        long.
+        """
         source = self.source
         header = _header_at(self._window, position, source.size)
         if header is None or header.magic != _V2:
@@ -320,9 +314,10 @@ class Resync:
         return position + size if is_there else None
 
     def _offset_behind_tail(self, position: int, expected: Expected) -> int | None:
-        """Return the offset that must follow if the last segment ends inside a batch with a plausible header; otherwise
-        None. All the rest may be the value of a record, and a log stored in it is torn at the same place. The last
-        segment was never compacted, so the batch after it would continue its offsets.
+        """Return the offset that a batch after the damaged one must have if the last segment ends inside the damaged
+        batch, by its plausible header; otherwise None. In that case all the rest may be the value of a record, and a
+        log stored in that value is cut off at the same place. The last segment was never compacted, so a genuine next
+        batch continues its offsets.
         """
         header = _header_at(self._window, position, self.source.size)
         if header is None or not expected.is_in_last_segment or position + header.size <= self.source.size:
@@ -331,8 +326,9 @@ class Resync:
         return header.next_offset if is_next else None
 
     def _candidates(self, damaged_at: int) -> Callable[[Source, int, Expected], Iterator[int]]:
-        """Return the function that finds candidates: by the magic of the log's first entry, with v2 after old entries
-        for logs of before an upgrade. If the first batch is damaged, its magic is not trusted.
+        """Return the function that finds the positions of possible batches, chosen by the magic of the log's first
+        entry: v2 only, or v0 and v1 (with v2 after them, for logs from before an upgrade). If the first batch is
+        damaged, all kinds are searched.
         """
         if damaged_at == 0:
             return _all_candidates
@@ -341,8 +337,10 @@ class Resync:
         return _old_candidates if is_old else _candidates
 
     def _is_proven(self, position: int, expected: Expected, depth: int, *, is_behind: bool = False) -> bool:
-        """Whether the chain from `position` ends properly, or the log continues after further damage. If the position
-        is after the damaged batch's own end (`is_behind`), the chain may also end in bytes without a sound batch.
+        """Whether the batches from `position` genuinely continue the log: they form a chain of plausible offsets that
+        ends at the end of the log, at an unfinished tail, or at further damage after which the log continues (searched
+        up to `depth` levels). If `is_behind` (the position is after the damaged batch's own end), the chain may also
+        end in bytes without any valid batch. Reduces the remaining effort; proven positions are remembered.
         """
         if position in self._proven:
             first = next(iter(Scanner(self.source, position=position, limits=self._limits)), None)
@@ -357,7 +355,9 @@ class Resync:
         return False
 
     def _is_torn_tail(self, position: int) -> bool:
-        """Whether no sound batch begins after `position`. False if the search takes too long."""
+        """Whether no valid batch begins at or after `position`, so that the rest is an incomplete tail. False if one
+        does, or if the search takes too long. Reduces the remaining effort.
+        """
         for candidate in _candidates(self.source, position, Expected(0, NO_OFFSET_LIMIT)):
             head = self._window.view(candidate, MAGIC_POSITION + 1)
             size = entry_size(head, 0) if len(head) > MAGIC_POSITION else 0

@@ -1,4 +1,4 @@
-"""One segment, for reading: the files that share a base offset (Kafka's `LogSegment`)."""
+"""One segment for reading: the files that share a base offset (Kafka's `LogSegment`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BEYOND = (1 << 63) - 1
 
 
 class Segment(Struct, frozen=True):
-    """A log file and the files that belong to it. Sizes are in bytes when it was listed."""
+    """A log file and the files that belong to it. Sizes are in bytes, as of the listing of the directory."""
 
     base_offset: int
     path: str
@@ -50,7 +50,9 @@ class Segment(Struct, frozen=True):
         return FileSource(self.path)
 
     def was_emptied(self) -> bool:
-        """Whether its log is empty although its time index has an entry, so that it once had batches."""
+        """Whether the log is empty although its time index has an entry, which shows that it once had batches. False if
+        the log is not empty or the time index is missing. Other `StorageError` is raised.
+        """
         path = self.files.get(FileKind.TIME_INDEX)
         if self.size or path is None:
             return False
@@ -83,8 +85,8 @@ class Segment(Struct, frozen=True):
             return max(ends, default=self.base_offset)
 
     def position_of(self, offset: int, source: FileSource, *, limits: Limits = DEFAULT_LIMITS) -> int:
-        """Return the position in `source`, the opened log, from which to read for `offset`: that of the index if it is
-        right, otherwise 0.
+        """Return a byte position from which a scan of `source`, the opened log, finds all batches that reach `offset`.
+        It is found through the offset index and verified against the log; 0 if there is no index or it does not help.
         """
         index = self._index() if offset > self.base_offset else None
         if index is None:
@@ -93,8 +95,8 @@ class Segment(Struct, frozen=True):
             return start_position(source, index, base_offset=self.base_offset, target=offset, limits=limits)
 
     def likely_position_of(self, offset: int) -> int:
-        """Return the position that the index has for `offset`, not checked against the log; 0 if it has no entry for
-        it.
+        """Return the byte position that the offset index has for `offset`, at most the size of the log. It is not
+        verified against the log. 0 if there is no index or no entry at or below the offset.
         """
         index = self._index() if offset > self.base_offset else None
         if index is None:
@@ -103,7 +105,9 @@ class Segment(Struct, frozen=True):
             return min(max(indexed_position(index, base_offset=self.base_offset, target=offset), 0), self.size)
 
     def _index(self) -> FileSource | None:
-        """Open the offset index; return None if there is none."""
+        """Open the offset index for reading; return None if the segment has none or it is missing or not a regular
+        file. The caller must close it.
+        """
         path = self.files.get(FileKind.OFFSET_INDEX)
         try:
             return None if path is None else FileSource(path)

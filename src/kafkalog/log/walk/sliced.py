@@ -1,4 +1,4 @@
-"""Computations that pause so that other tasks of a thread can run."""
+"""Run computations in slices: generators that pause so that other tasks of a thread can run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ Sliced = Generator[None, None, T]
 
 
 def run_slices(task: Sliced[T]) -> T:
-    """Run a computation without pauses; return its result. For callers with their own thread."""
+    """Run a computation to its end without pausing, and return its result. For callers with a thread of their own.
+    Raises what the computation raises.
+    """
     while True:
         try:
             next(task)

@@ -1,6 +1,6 @@
-"""Cut a segment at positions where batches begin, and find the offsets between them. The offset index has positions,
-each of which a valid batch there must prove. Without a usable index the headers of all batches are read
-(`header_walk`). Readers that can continue as if there were no cuts (`likely_spans`) need no proof.
+"""Cut a segment into spans (byte ranges) at positions where batches begin, and find their offsets. The positions come
+from the offset index, and a valid batch must prove each. Without a usable index the headers of all batches are read
+(`header_walk`). `likely_spans` does without proof, for readers that can correct wrong cuts.
 """
 
 from __future__ import annotations
@@ -50,9 +50,11 @@ def spans(
     end: int = NO_END,
     limits: Limits = DEFAULT_LIMITS,
 ) -> list[Span]:
-    """Return the segment in spans of about equal size and at most about `every` bytes; one span if it is smaller. Only
-    the bytes that hold offsets from `start` to `end` (exclusive) are cut, as far as the index shows them: the first
-    span also has the bytes before them, and the last one those after them, whose end is not examined.
+    """Return the whole segment as consecutive spans of about equal size, at most about `every` bytes each; one span if
+    it is smaller, an empty list if it is empty. Only the part with offsets from `start` to `end` (exclusive) is cut, as
+    far as the index shows it: the first span also has the bytes before, the last one the bytes after, whose end is not
+    examined. `next_base` is the base offset of the next segment; None for the last one. Raises `StorageError` if the
+    log cannot be read.
     """
     with segment.open() as source:
         size = min(source.size, segment.size)
@@ -77,9 +79,10 @@ def spans(
 def likely_spans(
     source: FileSource, segment: Segment, position: int, end: int, step: int, rows: int, next_base: int | None = None
 ) -> Iterator[Span]:
-    """Yield spans from the batch at `position` on. Each is found when it is requested, and its end may be wrong if the
-    index is. They have about `step` bytes, or fewer so that they have at most `rows` offsets. A few headers are read
-    for each. After the index's last entry, headers are read instead (`joined_spans`).
+    """Yield consecutive spans from the batch at byte `position` to `end`, each found when it is requested. They have
+    about `step` bytes, or fewer to hold at most `rows` offsets. Cuts come from the offset index and the headers there,
+    without proof: they are wrong if the index is. After the last index entry, or at one that does not fit, all headers
+    are read instead (`joined_spans`). The first span is given the segment's base offset as its first.
     """
     offset = segment.base_offset
     for cut, expected in _likely_cuts(source, segment, position, end, step, rows, next_base):
@@ -91,8 +94,9 @@ def likely_spans(
 def _likely_cuts(
     source: FileSource, segment: Segment, position: int, end: int, step: int, rows: int, next_base: int | None
 ) -> Iterator[tuple[int, int]]:
-    """Yield positions at which batches probably begin, with the offset that should come there, as far as the index
-    goes.
+    """Yield byte positions before `end` at which batches probably begin, each with the offset expected there, about
+    `step` bytes or `rows` offsets apart. Stops at the end of the offset index, at an entry that does not fit the log,
+    or at once if there is no index.
     """
     import numpy as np
 
@@ -125,8 +129,9 @@ def _likely_cuts(
 def _likely_cut(
     source: FileSource, before: OffsetEntry, entry: OffsetEntry, next_base: int | None
 ) -> tuple[int, int] | None:
-    """Return the position of a batch that begins at an entry, and the offset that should come there; None if the
-    headers do not fit the entries. Offsets in the entries are absolute here.
+    """Return the position of the batch for index entry `entry`, and the offset expected there (the one after the
+    batches before it); None if the headers there and at the earlier entry `before` do not fit the entries.
+    `relative_offset` of both entries has absolute offsets here.
     """
     heads = [source.read(offset_entry.position, BATCH.size) for offset_entry in (before, entry)]
     if any(len(head) < BATCH.size or head[MAGIC_POSITION] != BATCH_MAGIC for head in heads):
@@ -183,9 +188,11 @@ def _indexed(
     next_base: int | None,
     limits: Limits,
 ) -> tuple[list[tuple[int, int]], int, bool] | None:
-    """Return the cuts, the offset after the last batch, and whether headers lead from the last cut to the end of the
-    file. Return None if the index does not help. `asked` are relative offsets. If the last cut is after them, its own
-    offset is returned as the one after the last, and the rest of the file is not examined.
+    """Return the cuts near the `wanted` positions (position and base offset of each), the offset after the last batch,
+    and whether headers lead from the last cut to the end of the file. Return None if there is no index or it does not
+    help. `asked` are first and end of the requested offsets, relative to the base offset: if the index goes beyond
+    them, the last cut is after them, its own offset is returned as the one after the last, and the rest of the file is
+    not examined.
     """
     path = segment.files.get(FileKind.OFFSET_INDEX)
     base_offset = segment.base_offset
@@ -228,9 +235,9 @@ def _between(positions: range, low: int, high: int) -> range:
 
 
 def _proved(source: Source, base_offset: int, entries: Iterable[OffsetEntry], limits: Limits) -> tuple[int, int] | None:
-    """Return position and base offset of the first entry at which a valid v2 batch begins whose last offset is the
-    entry's; None if there is none. No checksum covers the base offset of a batch; the entry, written beside it, proves
-    it.
+    """Return position and base offset of the first of the index entries that the log proves: a valid v2 batch begins at
+    its position, whose last offset is the entry's. None if there is none. The proof is needed because no checksum
+    covers the base offset of a batch.
     """
     for entry in entries:
         if not 0 < entry.position < source.size:
@@ -250,8 +257,9 @@ def _proved(source: Source, base_offset: int, entries: Iterable[OffsetEntry], li
 def _cuts(
     source: Source, base_offset: int, entries: Sequence[OffsetEntry], wanted: range, limits: Limits
 ) -> list[tuple[int, int]] | None:
-    """Return proven positions at or after the wanted ones, with their base offsets. Return None if the index does not
-    help.
+    """Return proven positions with their base offsets, one at or after each wanted position, in increasing order and
+    without duplicates; fewer if the index ends before. Return None if the entries near a wanted position cannot be
+    proven.
     """
     cuts: list[tuple[int, int]] = []
     for position in wanted:

@@ -1,4 +1,4 @@
-"""Summarize a segment by scanning it: offsets, times, codecs, and whether it is whole."""
+"""Scan a segment and summarize it: offsets, times, codecs, and whether it is complete."""
 
 from __future__ import annotations
 
@@ -72,8 +72,10 @@ def summarize(
     limits: Limits = DEFAULT_LIMITS,
     on_bytes: Callable[[int], None] | None = None,
 ) -> SegmentSummary:
-    """Scan a whole segment and return its summary. `next_segment` is the base offset of the next one. `on_bytes` is
-    called with the size of each batch or run. Raises only `StorageError`.
+    """Scan a whole segment, verifying checksums, and return its summary. Offsets and timestamps in it are None if it
+    has no batches. Damage does not raise but ends the scan, and is in the findings. `next_segment` is the base offset
+    of the next segment; None for the last one. `on_bytes` is called with the size in bytes of each batch or run. Raises
+    only `StorageError`.
     """
     facts = _Facts(limits)
     below: Finding | None = None
@@ -123,7 +125,7 @@ def _scanner(source: FileSource, limits: Limits) -> Scanner | RunScanner:
 
 
 class _Facts:
-    """Facts of a segment's batches, collected one by one or in runs."""
+    """Facts about the batches of a segment, collected from single batches and runs."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -137,7 +139,9 @@ class _Facts:
         self.last_time: int | None = None
 
     def batch(self, batch: RecordBatch, *, is_in_place: bool) -> None:
-        """Add one batch. The offsets of one that is displaced are ignored."""
+        """Add one batch to the counts, offsets and timestamps. Its offsets are ignored unless `is_in_place` (they do
+        not belong to a displaced batch).
+        """
         header = batch.header
         self.codecs[codec_label(header.codec)] += 1
         self.magics[header.magic] += 1
@@ -148,7 +152,9 @@ class _Facts:
             self._times(header.max_timestamp if first == NO_TIMESTAMP else first, header.max_timestamp)
 
     def run(self, run: BatchRun, path: str) -> None:
-        """Add a run of v2 batches with increasing offsets and no fault. Gaps become findings."""
+        """Add a run of v2 batches, which must have increasing offsets and no faults, to the counts, offsets and
+        timestamps. Each gap in the offsets, before or in the run, becomes a finding with `path` as its file.
+        """
         codecs, times = functions.summarize_run(run.cells)
         for codec in Codec:
             if codecs[codec]:

@@ -1,5 +1,5 @@
-"""Find the position of a time through the time index, which is checked and never trusted. An entry says that everything
-up to its offset is not newer than its timestamp (`TimeIndex.lookup`). It is used only if the entries before it
+"""Find the position of a timestamp through the time index, which is verified against the log. An entry says that no
+record up to its offset is newer than its timestamp (`TimeIndex.lookup`). It is used only if the entries before it
 increase, and the log has a valid batch that ends at exactly that offset with exactly that largest timestamp. An index
 of other data does not have such an entry.
 """
@@ -37,8 +37,8 @@ _NEVER = 1 << 64
 
 
 def _entries_before(segment: Segment, timestamp: int) -> list[TimeEntry]:
-    """Return the last entries of the time index with an older timestamp, as far as its entries increase; empty without
-    an index.
+    """Return the last few time index entries with a timestamp below `timestamp` (ms), oldest first. Reading stops at
+    the first entry that does not increase. Empty if the index is missing or not a regular file.
     """
     path = segment.files.get(FileKind.TIME_INDEX)
     last: deque[TimeEntry] = deque(maxlen=_TRIES)
@@ -74,8 +74,8 @@ def position_for_timestamp(
 
 
 def _older(segment: Segment, source: FileSource, timestamp: int, limits: Limits) -> tuple[int, int]:
-    """Return a position before which everything is older than `timestamp`, and the newest timestamp before it; 0 and -1
-    if the index does not help.
+    """Return a byte position in the log before which every batch is older than `timestamp` (ms), and the largest
+    timestamp before that position. (0, -1) if the time index does not help.
     """
     for entry in reversed(_entries_before(segment, timestamp)):
         position = _behind(segment, source, entry, limits)
@@ -85,7 +85,9 @@ def _older(segment: Segment, source: FileSource, timestamp: int, limits: Limits)
 
 
 def _behind(segment: Segment, source: FileSource, entry: TimeEntry, limits: Limits) -> int | None:
-    """Return the end of the batch to which an entry refers; None if the log does not have it."""
+    """Return the byte position after the batch to which a time index entry refers; None if the log has no valid batch
+    that ends with the entry's offset and has its timestamp as largest.
+    """
     offset = segment.base_offset + entry.relative_offset
     start = segment.position_of(offset, source, limits=limits)
     for batch in Scanner(source, position=start, limits=limits):
@@ -96,9 +98,9 @@ def _behind(segment: Segment, source: FileSource, entry: TimeEntry, limits: Limi
 
 
 class NewestTimestamps:
-    """Newest timestamps of all segments but the last, learned when lookups need them. A broker has them in memory
-    (`LogSegment.maxTimestampSoFar`); here they come from batches, or from time index entries that the log confirms.
-    Segments that end in damage, or were modified just now, are not learned.
+    """Largest timestamps of all segments from number `first` on, except the last, learned when lookups need them. A
+    broker has them in memory (`LogSegment.maxTimestampSoFar`); here they come from batches, or from time index entries
+    that the log confirms. Segments that end in damage, or were modified just now, are not learned.
     """
 
     def __init__(self, segments: Sequence[Segment], first: int) -> None:
@@ -109,7 +111,11 @@ class NewestTimestamps:
         self._lock = Lock()
 
     def first_with(self, timestamp: int) -> Sliced[int]:
-        """Return the number of the first segment that may have a record of `timestamp` (ms) or later."""
+        """Find the number of the first segment that may have a record of `timestamp` (ms) or later. Learning stops at
+        the last segment or one that cannot be learned, whose number is then returned. Generator that pauses while it
+        reads segments; the number is its return value. For remote segments with unknown timestamps, a binary search in
+        their time indexes is used.
+        """
         if not self._newest and self._first < len(self._segments) and self._segments[self._first].is_untold:
             return self._searched(timestamp)
         number = bisect_left(self._newest, timestamp)
@@ -144,8 +150,9 @@ class NewestTimestamps:
 
 
 def _last_of_index(segment: Segment) -> int:
-    """Return the last timestamp in a time index, which in a closed segment is the largest. Without an index, return the
-    log's; a value above all others if the log is damaged.
+    """Return the timestamp (ms) of the last entry of a time index, which in an inactive segment is the largest. Without
+    an entry or index, the largest timestamp in the log (-1 if it has none); a value above all timestamps if the log is
+    damaged.
     """
     path = segment.files.get(FileKind.TIME_INDEX)
     if path is not None:
@@ -159,7 +166,10 @@ def _last_of_index(segment: Segment) -> int:
 
 
 def _newest_of(segment: Segment) -> Sliced[int | None]:
-    """Return the newest timestamp of a segment; None if it cannot be read to its end."""
+    """Find the largest timestamp (ms) of a segment by scanning it from the last time index entry that the log confirms;
+    -1 if it has none, None if it cannot be read to its end. Generator that pauses after each batch; the timestamp is
+    its return value. Raises `StorageError`.
+    """
     with segment.open() as source:
         position, newest = _older(segment, source, _NEVER, DEFAULT_LIMITS)
         scanner = Scanner(source, position=position)

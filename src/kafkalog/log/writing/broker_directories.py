@@ -1,6 +1,6 @@
-"""Log directories of one broker for writers: the directory of each partition, and of new ones. A broker finds a
-partition in any of its directories, does not start if one is in two of them, and creates a new one where there are
-fewest (`LogManager.loadLogs`, `LogManager.nextLogDirs`).
+"""Log directories of one broker for writers: find the directory of each partition, and choose one for a new partition.
+As a broker does, look for partitions in all directories, refuse one that is in two, and create a new one where there
+are fewest (`LogManager.loadLogs`, `LogManager.nextLogDirs`).
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ __all__ = ["BrokerDirectories", "counts_in", "directories_of_one_broker", "made_
 
 
 def made_log_directory(path: PathLike) -> str:
-    """Return the absolute path of a log directory; create it if it is missing and its parent exists. Raises
-    `UsageError`.
+    """Return the absolute path of a log directory; create it if it does not exist. Raises `UsageError` if it would be
+    created inside another log directory, or is a partition directory, and `StorageError` if it cannot be created (its
+    parent must exist).
     """
     root = os.path.abspath(os.fspath(path))
     if not os.path.isdir(root):
@@ -47,10 +48,11 @@ def made_log_directory(path: PathLike) -> str:
 
 
 def directories_of_one_broker(path: PathLike | Sequence[PathLike], *, may_make: bool = True) -> tuple[str, ...]:
-    """Return the absolute paths of the log directories to write to: those named, or those inside the one that is named.
-    A single one is created if it is missing, its parent exists, and `may_make`. Of several, each must exist: one that
-    is not mounted may hold the partition that would be created elsewhere. Raises `UsageError` if there is none, if they
-    belong to several brokers or clusters, or if one is not a log directory.
+    """Return the absolute paths of the log directories to write to, in the given order and without duplicates. `path`
+    names one directory, several, or a directory that contains log directories, which stands for all of them. A single
+    one is created if it does not exist, unless `may_make` is False. Of several, each must exist: a directory that is
+    not mounted may hold the partition that would be created elsewhere. Raises `UsageError` if there is none, if one is
+    missing or is not a log directory, or if their `meta.properties` name different brokers or clusters.
     """
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     if not paths:
@@ -93,8 +95,8 @@ def _refuse_several_brokers(roots: Sequence[str]) -> None:
 
 
 class BrokerDirectories:
-    """Placement of partitions in the log directories of a broker. Raises `UsageError` if a partition is in two of
-    them.
+    """Map from partition to the log directory of a broker that holds it. `roots` are all log directories. Raises
+    `UsageError` if a partition is in two of them.
     """
 
     def __init__(self, roots: Sequence[str]) -> None:
@@ -117,7 +119,9 @@ class BrokerDirectories:
         return ", ".join(self.roots)
 
     def there(self) -> Iterator[tuple[str, int]]:
-        """Yield the existing partitions, sorted, except the KRaft metadata log, to which nobody produces."""
+        """Yield topic and number of the existing partitions, sorted, except the KRaft metadata log, to which clients do
+        not produce. Partitions that were only assigned to a directory, without a partition directory, are skipped.
+        """
         for topic, partition in sorted(self._places):
             if topic != CLUSTER_METADATA_TOPIC:
                 path = self.path_of(topic, partition)
@@ -125,8 +129,9 @@ class BrokerDirectories:
                     yield topic, partition
 
     def root_of(self, topic: str, partition: int) -> str:
-        """Return the directory of a partition; a new one is assigned to the directory with the fewest. Raises
-        `UsageError` for an invalid topic.
+        """Return the log directory of a partition. A new partition is assigned to the directory with the fewest
+        partitions (the first of equals), and stays assigned there; nothing is created. Raises `UsageError` for an
+        invalid topic name.
         """
         check_topic(topic)
         root = self._places.get((topic, partition))
@@ -147,7 +152,9 @@ class BrokerDirectories:
         return counts
 
     def known_topic_id(self, topic: str) -> str | None:
-        """Return the topic id of a topic's existing partitions; None if none of them has a readable one."""
+        """Return the topic id from `partition.metadata` of the topic's partition with the lowest number that has a
+        readable one; None if none has. Missing and malformed files are skipped.
+        """
         for key in sorted(key for key in self._places if key[0] == topic):
             path = os.path.join(self.path_of(*key), PARTITION_METADATA)
             try:

@@ -1,5 +1,5 @@
-"""Build whole partition directories from columns of records: segments, indexes and checkpoints, as the writer leaves
-them. Each (topic, partition) among the records becomes a directory that a broker opens.
+"""Write whole partition directories from columns of records: segments, indexes and checkpoints, as the writer leaves
+them. Each (topic, partition) among the records becomes a directory that a broker can open.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class Built(Struct, kw_only=True):
 
 
 class _Builder:
-    """The open logs, with the settings for batches."""
+    """Writer of record columns to the open logs, with settings for their batches. `built` has the result of each
+    partition.
+    """
 
     def __init__(self, logs: OpenLogs, codec: Codec, batch_bytes: int, keep_offsets: bool, append: bool) -> None:
         self.logs = logs
@@ -66,7 +68,11 @@ class _Builder:
         """topics of the records so far"""
 
     def take(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
-        """Append records of one partition."""
+        """Append records to one partition, as batches of about `batch_bytes`; open or create its log if necessary, and
+        update its counts in `built`. With `keep_offsets`, an empty log starts at the offset of the first record. Raises
+        `UsageError` for records that cannot be written or a partition that exists (without `append`), `StorageError`
+        for I/O errors.
+        """
         built = self.built.get((topic, partition))
         if built is None:
             built = self._open(topic, partition, records)
@@ -86,7 +92,9 @@ class _Builder:
         built.records += records.num_rows
 
     def begin_topic(self, topic: str) -> int:
-        """Create all partitions that a topic must have; return their number."""
+        """Create all partitions of a topic that are missing, list them in `built`, and return their number. On later
+        calls only return the number. Raises `UsageError` if one exists and `append` is False.
+        """
         count = self.logs.count(topic)
         if (topic, 0) not in self.built:
             for number in range(count):
@@ -140,16 +148,21 @@ def build_partitions(
     append: bool = False,
     option: str = "num_partitions",
 ) -> list[Built]:
-    """Write partitions of a log directory from columns, and return them; for the columns see
-    `encode.columns.build_batches`. `path` may be several directories, all those of one broker, or the one that contains
-    them: an existing partition is appended to where it is, and a new one is created where there are fewest, as a broker
-    does. `topic` and `partition` replace the columns of that name, which may then be missing. With `num_partitions`
-    each topic has that many. A record without a partition number then gets one by its key, as `partitioner` says
-    (`murmur2`, `hash`, or a function of a key's bytes and the number of partitions); records without a key are
-    distributed in turn. Without `num_partitions` they go to partition 0. Offsets continue from the end of the log, or
-    are kept with `keep_offsets`. Raises `UsageError` for records that cannot be written and `StorageError` for I/O.
-    What was written before stays, and is named in the error's notes. If a log of one of the first batch's topics is
-    damaged, nothing is written. `option` is the name of `num_partitions` in messages.
+    """Write partitions of a log directory from batches of columns, and return the result of each partition, in the
+    order of first use; for the columns see `encode.columns.build_batches`.
+
+    `path` may be several directories, all log directories of one broker, or the directory that contains them: an
+    existing partition is appended to where it is, a new one is created where there are fewest. `topic` and `partition`
+    replace the columns of that name, which may then be missing. With `num_partitions` each topic has that many, and a
+    record without a partition number gets one by its key, as `partitioner` says (`murmur2`, `hash`, or a function of a
+    key's bytes and the number of partitions); records without a key are distributed in turn. Without `num_partitions` a
+    record without a number goes to partition 0. Offsets continue from the end of the log, or are kept with
+    `keep_offsets`. Existing partitions are refused unless `append` is True. `option` is the name of `num_partitions` in
+    messages.
+
+    Raises `UsageError` for records or arguments that cannot be written, `FormatError` for a damaged log, and
+    `StorageError` for I/O errors. Records written before the error stay, and notes of the error name them. If a log of
+    one of the first batch's topics is damaged, nothing is written.
     """
     if batch_bytes < 1:
         raise UsageError("batch_bytes must be positive")
@@ -168,8 +181,8 @@ def build_partitions(
 
 
 def _what_stays(built: Iterable[Built]) -> Iterator[str]:
-    """Yield a sentence for each partition to which something was added: written again, its records would be there
-    twice.
+    """Yield a sentence with the written offset range for each partition to which records were added, as a warning that
+    a second run would write them twice. Partitions that cannot be read are skipped.
     """
     for each in built:
         with suppress(KafkaLogError):
@@ -222,7 +235,10 @@ def _by_key(
     builder: _Builder,
     taken: int,
 ) -> pa.Array:
-    """Return the partition of each record: by its key if it has no number of its own. `taken` records came before."""
+    """Return the partition number of each record: its own number in `given`, or else one by its key. Creates all
+    partitions of the topics. `taken` is the number of records before this batch, for messages. Raises `UsageError` for
+    a number outside the topic's partitions.
+    """
     encoded = topics.dictionary_encode()
     partitions_of_topic = np.array([builder.begin_topic(topic) for topic in encoded.dictionary.to_pylist()], np.int64)
     counts = partitions_of_topic[encoded.indices.to_numpy()]
@@ -241,8 +257,9 @@ def _check(
     counts: npt.NDArray[np.int64] | None,
     taken: int,
 ) -> None:
-    """Raise `UsageError` for the first record whose partition is outside its topic. `counts` are the numbers of
-    partitions; None: any number.
+    """Raise `UsageError`, with the place of the record, for the first record whose partition number is negative or not
+    below the number of partitions. `counts` has that number for each record; None: any non-negative number is valid.
+    `taken` is the number of records before this batch.
     """
     wrong = numbers < 0
     if counts is not None:
@@ -257,7 +274,9 @@ def _check(
 def _by_partition(
     records: pa.RecordBatch, topics: pa.Array, partitions: pa.Array
 ) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
-    """Yield the records of each partition, in the order in which partitions first appear."""
+    """Yield (topic, partition) and the records of each partition, which keep their order; partitions come in the order
+    in which they first appear. `topics` and `partitions` belong to the rows of `records`, which must not be empty.
+    """
     places = pa.StructArray.from_arrays([topics, partitions], ["topic", "partition"])
     first, last = places[0], places[-1]
     if first == last and pc.count_distinct(topics).as_py() == pc.count_distinct(partitions).as_py() == 1:

@@ -1,6 +1,6 @@
-"""Choose the partition of a record: by its key, or for records without a key the one that is used for a while. The
-rules are those of `BuiltInPartitioner` and `RecordAccumulator` (KIP-480, KIP-794), and for the old hash those of
-`DefaultEventHandler.getPartition`.
+"""Choose the partition of a record: by its key, or for records without a key one that is kept for a number of bytes or
+a time (sticky partitioner). The rules are those of `BuiltInPartitioner` and `RecordAccumulator` (KIP-480, KIP-794), and
+for the old hash those of `DefaultEventHandler.getPartition`.
 """
 
 from __future__ import annotations
@@ -49,8 +49,10 @@ _NAMED: dict[str, ByKey] = {"murmur2": _murmur2, "hash": _hash, "sticky": _stick
 
 
 def by_key(partitioner: Partitioner) -> ByKey:
-    """Return the function of a partitioner. A function of the caller is called for every record, also with the key
-    None. Raises `UsageError` for an unknown name, or later for a partition that does not exist.
+    """Return the function that chooses the partition of a record from the key as given, the key's bytes and the number
+    of partitions; it returns None if any partition will do. `partitioner` is a name, or a function of the key as given
+    and the number of partitions, which is called for every record, also with the key None. Raises `UsageError` for an
+    unknown name; the returned function raises it if the caller's function returns no valid partition number.
     """
     if isinstance(partitioner, str):
         if partitioner not in _NAMED:
@@ -78,9 +80,9 @@ class _Stuck:
 
 
 class StickyPartitions:
-    """For each topic the partition of records that may go to any. Another one is chosen at random after `batch_size`
-    bytes if the batch is full, at the latest after twice as many. With `by_time` (the Scala producer's rule) it is kept
-    for ten minutes instead.
+    """Sticky partition of each topic, for records without a key. Another one is chosen at random after `batch_size`
+    bytes if the current batch is full, at the latest after twice as many. With `by_time` (the Scala producer's rule) it
+    is kept for ten minutes instead.
     """
 
     def __init__(self, batch_size: int, random: Callable[[], int], *, by_time: bool = False) -> None:
@@ -97,8 +99,10 @@ class StickyPartitions:
         return stuck.partition
 
     def produced(self, topic: str, partitions: int, size: int, now_ms: int, *, may_switch: bool) -> bool:
-        """Count bytes sent to the current partition; return whether another one was chosen. `may_switch` is False while
-        there is a batch that is not full.
+        """Count `size` bytes sent to the topic's current partition; return True if another partition was then chosen,
+        False if not. `partitions` is the number to choose from. `may_switch` is False while the last batch is not full,
+        which postpones the choice up to twice the batch size. Always False with `by_time` or for a topic without a
+        current partition.
         """
         stuck = self._stuck.get(topic)
         if stuck is None or self._by_time:

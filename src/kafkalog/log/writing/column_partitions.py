@@ -1,6 +1,6 @@
-"""Choose the partitions of many records at once, for writers of columns: `build` and Spark. It is
-`log.writing.partitioners.murmur2` for a column, word by word for all rows together. Records without a key are
-distributed in turn, so that the same columns always get the same partitions.
+"""Choose the partitions of many records at once, for writers of columns: `build` and Spark. Computes
+`log.writing.partitioners.murmur2` for a column, one word of all rows at a time. Records without a key are distributed
+in turn, so that the same columns always get the same partitions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def hashes(keys: pa.Array) -> Hashes:
-    """Return the unsigned hash of each key of a `binary` column; undefined for null."""
+    """Return the unsigned 32-bit murmur2 hash of each key of a `binary` column (Java's `Utils.murmur2`) as an array.
+    The value for a null key is undefined.
+    """
     count = len(keys)
     ends = np.frombuffer(keys.buffers()[1], np.int32, count + 1, keys.offset * _WORD)
     data = keys.buffers()[2]
@@ -68,8 +70,9 @@ def partitions_of(keys: pa.Array, counts: Numbers) -> Numbers:
 
 
 class ColumnPartitions:
-    """Choose partitions of rows. Rows without a key continue their turn from call to call, beginning with `first_turn`.
-    `partitioner` is in `COLUMN_PARTITIONERS`, or a function of a key's bytes and the number of partitions.
+    """Chooser of partitions for rows of columns. Rows without a key get the partitions in turn, from `first_turn` on,
+    continued from call to call. `partitioner` is a name in `COLUMN_PARTITIONERS`, or a function of a key's bytes and
+    the number of partitions. Raises `UsageError` for an unknown name.
     """
 
     def __init__(self, partitioner: Partitioner = "murmur2", *, first_turn: int = 0) -> None:
@@ -79,8 +82,10 @@ class ColumnPartitions:
         self._turn = first_turn
 
     def numbers(self, keys: pa.Array, counts: Numbers, given: pa.Array | None = None) -> Numbers:
-        """Return the partition of each row: the number in `given` if it has one, otherwise by its key among `counts`.
-        Numbers in `given` are not checked.
+        """Return the partition number of each row: its number in `given` if that is not null, else one chosen by its
+        key among the row's number of partitions in `counts`. Rows without a key get theirs in turn, and the turn
+        advances for them even if they have a given number. Given numbers are not checked. Raises `UsageError` if the
+        partitioner function returns an invalid number.
         """
         numbers = partitions_of(keys, counts) if self._by_key is None else self._asked(keys, counts)
         missing = np.asarray(pc.is_null(keys))
@@ -94,7 +99,9 @@ class ColumnPartitions:
         return np.where(np.asarray(pc.is_valid(given)), values, numbers)
 
     def _asked(self, keys: pa.Array, counts: Numbers) -> Numbers:
-        """Return the partitions that a function chooses, key by key."""
+        """Return the partitions that the partitioner function chooses, called for each key that is not null; 0 for null
+        keys. Raises `UsageError` if it returns an invalid number.
+        """
         assert self._by_key is not None  # noqa: S101 - who calls this has looked
         numbers = np.zeros(len(keys), np.int64)
         for row, key in enumerate(keys.to_pylist()):

@@ -35,8 +35,11 @@ class CompactionCounts(Struct, frozen=True):
 
 
 def compact(log: CleanableLog, partition: Partition, checkpoint: int | None, now_ms: int) -> CompactionCounts:
-    """Clean the log if it is dirty enough; return the result. Raises `FormatError` if the log cannot be read; nothing
-    is then half done.
+    """Run one cleaner pass and apply retention if the log is dirty enough (`min.cleanable.dirty.ratio` or lag
+    exceeded); return sizes and counts. Otherwise nothing is changed, and `cleaned_to` of the result is None.
+    `checkpoint` is the offset in `cleaner-offset-checkpoint`; None if there is none. Raises `FormatError` for a damaged
+    log, or one that a broker's cleaner cannot clean; groups of segments that were replaced before stay, unfinished
+    files are removed.
     """
     try:
         dirty = dirty_part(log, checkpoint, now_ms)

@@ -123,7 +123,7 @@ class LogConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def magic(self) -> int:
-        """Message format that is written: 0, 1 or 2."""
+        """Magic of the message format to write: 0, 1 or 2, from `message_format_version`; 2 by default."""
         match = None if self.message_format_version is None else _VERSION.fullmatch(self.message_format_version)
         if match is None:
             return MAGIC_VALUE

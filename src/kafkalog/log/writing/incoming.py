@@ -1,5 +1,5 @@
-"""Convert appended records to batches as the log will hold them (`LogValidator`, `UnifiedLog.append`). As a leader the
-log assigns offsets and its epoch; as a follower it keeps batches byte for byte.
+"""Convert appended records and batches to the batches that the log will hold (`LogValidator`, `UnifiedLog.append`). As
+a leader the log assigns offsets and its epoch; as a follower it keeps batches byte for byte.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def _record(item: Appendable, offset: int, now_ms: int) -> Record:
 
 
 def parse_batch(data: bytes) -> RecordBatch:
-    """Parse exactly one valid batch. Raises `FormatError` for any other bytes."""
+    """Parse bytes that are exactly one valid batch, checksum included. Raises `FormatError` for anything else, also for
+    several batches or bytes after the batch.
+    """
     result = scan(data)
     if len(result.batches) != 1 or result.valid_bytes != len(data):
         detail = result.findings[0].detail if result.findings else f"{len(result.batches)} batches"
@@ -93,8 +95,10 @@ def build(
     compression: Codec | str | int = Codec.NONE,
     producer: ProducerState = NO_PRODUCER,
 ) -> list[RecordBatch]:
-    """Build batches of new records, with offsets from the stamp's on: one batch, or in an older format one message each
-    or a wrapper. Raises `UsageError`.
+    """Build the batches of new records, which get consecutive offsets from `stamp.offset` on: one v2 batch, or in an
+    older format one message for each record or one compressed wrapper. Records without a timestamp get the stamp's
+    time; with LogAppendTime all do. Raises `UsageError` for an item that is not a valid record, an unknown codec, or an
+    idempotent `producer` in an old format.
     """
     records = [_record(item, stamp.offset + number, stamp.now_ms) for number, item in enumerate(items)]
     append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -122,9 +126,11 @@ def build(
 
 
 def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> list[RecordBatch]:
-    """Return a producer's batch with offsets, epoch and timestamps set as a leader does; its records keep their bytes.
-    A batch of another format than the log's, or an older one, is converted (`LogValidator`). Raises `FormatError` for a
-    damaged batch, `UsageError` for one that a broker would reject.
+    """Return a producer's batch as the leader appends it (`LogValidator`): with offsets, leader epoch and timestamps
+    from `stamp` and `config`; the record bytes do not change. A v0 or v1 batch, and any batch for a log with an older
+    format, is rebuilt in the format of the log, which may give several batches. Raises `FormatError` for a damaged
+    batch, and `UsageError` for a batch that a leader rejects: control batches, gaps in its offsets, LogAppendTime in a
+    CreateTime topic, or an idempotent producer in an old format.
     """
     batch = taken_over(batch)  # before a new checksum could hide that the old one was wrong
     decoded = decode_batch(batch)

@@ -35,8 +35,9 @@ class LiveState(NamedTuple):
 
 
 class LiveLog:
-    """Reader of a log that is being written; `look` and `listed` return its state. Each segment is looked up when it is
-    needed. One that is removed between its look-up and its opening is looked up again in the new state.
+    """Reader of a log that this process is writing. `look` returns the present state, `listed` lists the partition
+    directory; both are called under `guard`. If a segment is deleted before it is opened, the read is repeated with the
+    new state.
     """
 
     def __init__(
@@ -61,7 +62,10 @@ class LiveLog:
             return self._look().end_offset
 
     def segments_from(self, offset: int) -> Iterator[Segment]:
-        """Yield the segment that holds `offset`, if one does, and those after it."""
+        """Yield the segment that contains `offset` and all later ones, the active one last; nothing if `offset` is
+        below the log start. If `offset` is at or after the log end, the active segment is yielded. The state is looked
+        up again for each segment, so that later rolls and deletions are seen.
+        """
         with self._guard:
             state = self._look()
             number = max(_number_behind(state, offset) - 1, 0)
@@ -73,8 +77,9 @@ class LiveLog:
                 segment = self._segment(state, _number_behind(state, segment.base_offset))
 
     def _segment(self, state: LiveState, number: int) -> Segment | None:
-        """Return segment `number` for reading by offset, from memory, without its modification time; None if there is
-        none.
+        """Return segment `number` of `state` as `Segment` for reading by offset, made without a look at the disk; it
+        has no modification time and only the paths of log and offset index. None if the number is above the active
+        segment's.
         """
         if number > len(state.sealed):
             return None
@@ -85,7 +90,10 @@ class LiveLog:
         return Segment(sealed.base_offset, log, sealed.size, NO_TIMESTAMP, files, {FileKind.LOG: sealed.size})
 
     def read(self, offset: int, max_bytes: int, max_chunk_bytes: int, reset: Reset | None = None) -> Chunk:
-        """Implement `Log.read`."""
+        """Read a chunk from `offset` on, as `Log.read`. The log end is looked up again if a segment was deleted
+        meanwhile and the read is repeated. Raises `MissingFileError` only if a log file is missing that belongs to the
+        present state, besides the errors of `fetch`.
+        """
         while True:
             end = self.log_end_offset()
             try:
@@ -95,7 +103,10 @@ class LiveLog:
                     raise
 
     def offset_for_timestamp(self, timestamp: int) -> OffsetAndTimestamp | None:
-        """Implement `Log.offset_for_timestamp`. The directory is listed again after segments were added or removed."""
+        """Find the first record with `timestamp` (ms) or later, as `Log.offset_for_timestamp`; None if there is none.
+        The directory listing is cached until segments are added or removed or the log start moves. Raises
+        `MissingFileError` if a file is missing although nothing changed.
+        """
         while True:
             with self._guard:
                 held = self._held()

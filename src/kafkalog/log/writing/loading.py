@@ -1,6 +1,6 @@
-"""Open an existing partition for writing with `LogLoader`, without losing a byte of a log. Everything that a broker
-would recover, and the segment that is appended to, is read first. If one is damaged, nothing is changed: `kafkalog
-recover` decides about it and keeps the bytes. Otherwise the log is loaded as by a broker.
+"""Open an existing partition for writing with `LogLoader`, without losing a byte of the log. All segments that a broker
+would recover, and the active one, are read first. If one is damaged, nothing is changed: `kafkalog recover` must decide
+which bytes to keep. Otherwise the log is loaded as a broker loads it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,10 @@ class Loaded(Struct, kw_only=True):
 def open_segment(
     disk: Disk, directory: str, base_offset: int, config: LogConfig, now_ms: int, *, create: bool
 ) -> LogSegment:
-    """Open or create the segment that is appended to. Raises `FormatError` if appending would worsen damage."""
+    """Open the active segment, or create it with its indexes if `create` is True, with space reserved if `preallocate`
+    is set. `now_ms` is the creation time. Raises `FormatError` if the broker could not open it or its transaction index
+    ends in an incomplete entry, and `StorageError` if the log is missing (or exists, with `create`).
+    """
     try:
         segment = LogSegment(disk, directory, base_offset, config, create=create, created_ms=now_ms, indexes_first=True)
     except JavaError as error:
@@ -117,7 +120,9 @@ def seal(segment: LogSegment) -> SealedSegment:
 
 
 def sealed(segment: LogSegment) -> SealedSegment:
-    """Return the facts about a segment; only the end of its time index is read."""
+    """Return base offset, size and largest timestamp of an inactive segment. The timestamp is the last one in the time
+    index file, or without one the modification time of the log (ms). Raises `StorageError` if a file is missing.
+    """
     timestamp = NO_TIMESTAMP
     with FileSource(segment.path(FileKind.TIME_INDEX)) as source:
         if source.size >= TIME_ENTRY.size:
@@ -129,7 +134,9 @@ def sealed(segment: LogSegment) -> SealedSegment:
 
 
 def remove_leftovers(directory: str) -> None:
-    """Remove files of an unfinished deletion or replacement."""
+    """Remove files of an unfinished deletion or replacement from a partition directory: segment files, leader epoch
+    checkpoint and partition metadata with the suffix `.deleted` or `.tmp`. Other files stay.
+    """
     for entry in scan_directory(directory):
         base = entry.name.removesuffix(DELETED).removesuffix(TEMPORARY)
         ours = base in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA) or parse_segment_file(base) is not None
@@ -152,7 +159,7 @@ def _refuse_oddities(directory: str) -> None:
 
 
 class _Check:
-    """Read the segments that a broker would recover, and the one that is appended to. Changes nothing."""
+    """Check of the segments of a partition that a broker would recover, and of the active one. Changes nothing."""
 
     def __init__(self, partition: Partition) -> None:
         self._directory = partition.path
@@ -162,7 +169,9 @@ class _Check:
         return os.path.join(self._directory, segment_file(base, kind))
 
     def __call__(self, *, clean: bool, recovery_point: int) -> int:
-        """Return the log end offset. Raises `FormatError` for the first damage."""
+        """Read and verify the active segment, segments without an offset index and, unless `clean`, all from the one
+        that contains `recovery_point` on; return the log end offset. Raises `FormatError` for the first damage.
+        """
         end = self._bases[-1]
         first_unflushed = max((n for n, base in enumerate(self._bases) if base <= recovery_point), default=0)
         for number, base in enumerate(self._bases):
@@ -173,7 +182,10 @@ class _Check:
         return end
 
     def log(self, base: int) -> int:
-        """Read one segment; return its end offset. Raises `FormatError` for damage."""
+        """Read and verify all batches of the segment with base offset `base`; return its end offset. Raises
+        `FormatError` for damage in the log or an incomplete entry at the end of the transaction index, and
+        `StorageError` if the log cannot be opened for writing.
+        """
         path, transactions = self._path(base, FileKind.LOG), status_of(self._path(base, FileKind.TRANSACTION_INDEX))
         fs.AppendFile(path, create=False).close()
         if transactions is not None and transactions.st_size % ABORTED_TRANSACTION.size:
@@ -186,8 +198,8 @@ class _Check:
 
     def doubtful_index(self, end: int) -> str | None:
         """Return the path of the active segment's offset index if it or the time index cannot belong to a log that ends
-        at offset `end`; None if both fit or one is missing. A broker that does not find the index's last offset in the
-        log starts the segment again.
+        at offset `end` (exclusive): too large, out of order, or with entries behind the log end. None if both fit or
+        one is missing. A broker would believe a wrong index and might start at another end offset.
         """
         base = self._bases[-1]
         path, size = self._path(base, FileKind.OFFSET_INDEX), os.stat(self._path(base, FileKind.LOG)).st_size
@@ -226,7 +238,9 @@ def refuse_findings(partition: Partition) -> None:
 
 
 def refuse_tiered(partition: Partition) -> None:
-    """Raise `UsageError` for a log that begins in a remote tier: only a broker can record appended segments there."""
+    """Raise `UsageError` if the log begins in a remote tier (its local part starts above the log start offset): only a
+    broker can record appended segments there.
+    """
     if partition.begins_remotely:
         start, last = partition.checkpointed_log_start_offset, partition.segments[0].base_offset - 1
         raise UsageError(
@@ -250,8 +264,11 @@ def load(
     epochs: LeaderEpochFileCache,
     changing: AbstractContextManager[None],
 ) -> Loaded:
-    """Load the log of a directory that has a segment. Raises `FormatError` or `UsageError` if it needs recovery. The
-    context `changing` is entered before the first change.
+    """Load the log of a directory that has at least one segment, for appending. First everything is checked and
+    rehearsed without changes; `changing` is entered before the first change, which removes leftover files and a wrong
+    index and rebuilds missing indexes and producer snapshots. Raises `FormatError` for damage that needs `kafkalog
+    recover`, and `UsageError` for files that stop a broker, an interrupted compaction, or a log start offset after the
+    log end.
     """
     directory, log_start = request.directory, request.log_start_offset
     _refuse_oddities(directory)
@@ -280,8 +297,8 @@ def load(
 
 @contextmanager
 def _refusals(directory: str) -> Iterator[None]:
-    """Return a context that raises `FormatError` for exceptions of a broker, and for damage that a broker would
-    truncate.
+    """Context manager that raises `FormatError`, with path and position, instead of a `JavaError` (the broker's
+    exception) or a `LogLossError` (a broker would truncate the log).
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Logs that a producer writes in a broker's directories, opened when needed, under the locks of all directories."""
+"""Keep the logs open that a producer writes in a broker's directories, under the locks of all directories."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def now_ms() -> int:
 
 
 class OpenLogs:
-    """Logs by topic and partition. A topic's first use creates all of its partitions, with one topic id. The
-    directories stay locked until `close`, which closes all logs and raises the first of their errors.
+    """Open logs by topic and partition. Before its first use, a topic gets all of its partitions, with one topic id.
+    The directories stay locked until `close`.
     """
 
     def __init__(
@@ -61,7 +61,9 @@ class OpenLogs:
             raise
 
     def partitions(self, topic: str) -> int:
-        """Return the number of partitions of a topic; create missing ones."""
+        """Return the number of partitions of a topic; create missing ones at the first call for it. Raises `UsageError`
+        if fewer are configured than exist, and the errors of `Log.open`.
+        """
         known = self._known.get(topic)
         if known is None:
             known = self.count(topic)
@@ -79,7 +81,9 @@ class OpenLogs:
         return self._counts[topic]
 
     def refuse_damaged(self, topics: Collection[str]) -> None:
-        """Raise as opening would, if a log of these topics needs recovery. Changes nothing."""
+        """Raise `FormatError` or `UsageError` if an existing log of one of these topics needs recovery before it can be
+        opened. Reads what opening would check, and changes nothing.
+        """
         clean = {root: checkpoint_files.clean_marker(root) is not None for root in self.directories.roots}
         for topic, number in self.directories.there() if topics else ():
             if topic in topics:
@@ -89,7 +93,9 @@ class OpenLogs:
                 refuse_unfit(partition, clean=clean[root], recovery_point=point)
 
     def log(self, topic: str, partition: int) -> Log:
-        """Return the open log of a partition."""
+        """Return the open log of a partition. It is opened, and created if missing, at first use; if too many logs are
+        open, the least recently used one is closed. Raises the errors of `Log.open` and `Log.close`.
+        """
         key = topic, partition
         log = self._open.get(key)
         if log is None:
@@ -118,7 +124,9 @@ class OpenLogs:
                 stack.callback(log.flush)
 
     def close(self) -> None:
-        """Close all logs and release the locks."""
+        """Close all logs and release the directory locks, in any case. If logs raise, all are tried and one error is
+        raised at the end.
+        """
         with self._lock:
             with ExitStack() as stack:
                 for log in self._open.values():

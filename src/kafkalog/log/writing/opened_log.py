@@ -1,4 +1,4 @@
-"""A partition that is open for writing: loading, rolling, flushing, inspecting and closing (`LocalLog`)."""
+"""One partition that is open for writing: opening, rolling, flushing, inspecting and closing (`LocalLog`)."""
 
 from __future__ import annotations
 
@@ -117,11 +117,15 @@ class OpenedLog:
         topic_id: str | None = None,
         clock: Callable[[], int] = _now_ms,
     ) -> Self:
-        """Open the partition directory `path` (`<log directory>/<topic>-<partition>`), and create it if it is missing.
-        The log directory must exist. `topic_id` is that of a new partition, by default that of the topic's other
-        partitions there, or a random one; an existing partition must have this id. `clock` returns ms since 1970. After
-        a crash the log is read from its recovery point on and the indexes are rebuilt. If it is damaged, even by a torn
-        last batch, raises `FormatError`; `kafkalog recover` repairs it.
+        """Open the partition directory `path` (`<log directory>/<topic>-<partition>`) for writing, and create it if it
+        is missing. The log directory must exist, and is locked until the last of its logs is closed. `topic_id` is the
+        id of a new partition (None: the id of the topic's other partitions there, or else a random one); an existing
+        partition must have it. `clock` returns ms since 1970. After a crash the log is read from its recovery point on
+        and its indexes are rebuilt.
+
+        Raises `FormatError` if the log is damaged, even by an incomplete last batch (`kafkalog recover` repairs it),
+        and `UsageError` for a wrong name or topic id, a missing log directory, or if a broker or another writer has the
+        lock.
         """
         directory = os.path.abspath(os.fspath(path))
         name = partition_name(directory)
@@ -143,7 +147,9 @@ class OpenedLog:
         return bool(read_partition(self.path, self.name, None, as_started=False).segments)
 
     def _was_clean(self) -> bool:
-        """Whether the directory was closed in order."""
+        """Whether the log directory had its clean shutdown marker when it was locked, and no error has occurred in it
+        since. The marker is read at the first call.
+        """
         held = self._held
         if held.was_clean is None:
             held.marker = checkpoint_files.clean_marker(self._root)
@@ -157,8 +163,8 @@ class OpenedLog:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Return a context in which the directory is marked as open. After an error in it, the next start examines the
-        logs.
+        """Context manager for changes to the directory: removes the clean shutdown marker before. If its block raises,
+        the directory is marked as failed, so that closing writes no marker and the next start checks the logs.
         """
         self._begin()
         try:
@@ -299,8 +305,9 @@ class OpenedLog:
             return sum(segment.size for segment in self._sealed) + self._active.log.size
 
     def next_sequence(self, producer_id: int, producer_epoch: int | None = None) -> int:
-        """Return the sequence number with which the next batch of an idempotent producer must begin; 0 in a newer
-        epoch.
+        """Return the sequence number with which the next batch of an idempotent producer must begin: one more than its
+        last, or 0 for an unknown producer, after the largest number, or if `producer_epoch` is above the known epoch
+        (None: the known epoch). Changes nothing.
         """
         with self._guard:
             known = self._producers.last_entry(producer_id)
@@ -421,9 +428,10 @@ class OpenedLog:
         self._failure = self._failure or error
 
     def close(self) -> None:
-        """Flush, write what makes the next start fast, and release the lock. A second call does nothing. The clean
-        shutdown marker is written when the last log of the directory is closed, if all of them were closed without an
-        error.
+        """Close the log: stop the flusher, flush all files, take a producer snapshot, write the offset checkpoints, and
+        give up the lock. After an earlier failure only files and lock are closed. The last log of a directory to be
+        closed writes the clean shutdown marker, if no log failed. A second call, or one in a forked child, does
+        nothing. Raises `StorageError` or `FormatError` if writing fails; the lock is released anyway.
         """
         if not self._process.is_here:
             return

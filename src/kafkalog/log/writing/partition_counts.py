@@ -1,4 +1,4 @@
-"""Number of partitions that a topic has or must have."""
+"""Look up how many partitions a topic has or must have."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ __all__ = ["PartitionCounts"]
 
 
 class PartitionCounts:
-    """Numbers of partitions by topic, for distributing keys: the wanted number, otherwise the existing one, otherwise
-    1. `wanted` is a number for all topics, or one for each; `there` are the existing ones. `option` is the caller's
-    name of the number.
+    """Number of partitions by topic, for distributing keys. `there` has the existing numbers; `wanted` is a number for
+    all topics, numbers by topic, or None. `option` is the caller's name of that number, for messages.
     """
 
     def __init__(
@@ -29,7 +28,9 @@ class PartitionCounts:
                 raise UsageError(f"{option} is {count}; a topic has at least one partition")
 
     def __getitem__(self, topic: str) -> int:
-        """Return the number of partitions of a topic. Raises `UsageError` if fewer are wanted than exist."""
+        """Return the number of partitions of a topic: the wanted number, else the existing one, else 1. Raises
+        `UsageError` if fewer are wanted than exist.
+        """
         there = self._there.get(topic, 0)
         wanted = self._wanted.get(topic) if isinstance(self._wanted, Mapping) else self._wanted
         if wanted is not None and wanted < there:

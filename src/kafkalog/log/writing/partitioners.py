@@ -1,6 +1,6 @@
-"""The partitioners of Kafka's producers: from a key to a partition. `murmur2` is the Java client's since 0.8.2
-(`Utils.murmur2`, `BuiltInPartitioner.partitionForKey`). The Scala producers, which existed up to 1.1, used Java's hash
-code (`DefaultPartitioner`, `ByteArrayPartitioner`).
+"""Hash functions and partitioners of Kafka's producers: from a key to a partition. `murmur2` is the Java client's since
+0.8.2 (`Utils.murmur2`, `BuiltInPartitioner.partitionForKey`). The Scala producers, which existed up to 1.1, used Java's
+hash code (`DefaultPartitioner`, `ByteArrayPartitioner`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ _SEED = 0x9747B28C
 
 
 def murmur2(data: bytes) -> int:
-    """Return the unsigned 32-bit hash."""
+    """Return the murmur2 hash of `data` with Kafka's seed, as an unsigned 32-bit number (Java's `Utils.murmur2` returns
+    it signed).
+    """
     length = len(data)
     h = (_SEED ^ length) & _MASK
     whole = length - length % 4
@@ -40,7 +42,9 @@ def partition_for_key(key: bytes, partitions: int) -> int:
 
 
 def java_hash_code(key: bytes | str) -> int:
-    """Return the signed result of `String.hashCode` or `Arrays.hashCode(byte[])`."""
+    """Return Java's hash code of a key as a signed 32-bit number: `String.hashCode` for str, `Arrays.hashCode(byte[])`
+    for bytes.
+    """
     if isinstance(key, str):
         units = key.encode("utf-16-be", "surrogatepass")
         h = 0

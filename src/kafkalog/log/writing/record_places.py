@@ -1,5 +1,5 @@
-"""Places of the rows of an Arrow batch: a file, and the line or record number of each row. They are in the schema's
-metadata, which is preserved when rows or columns are selected.
+"""Remember where each row of an Arrow batch came from: a file, and the line or record number. The places are stored in
+the schema's metadata, which survives a selection of rows or columns.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ _FILE, _UNIT, _NUMBERS = b"kafkalog.file", b"kafkalog.unit", b"kafkalog.numbers"
 
 
 def of_file(batch: pa.RecordBatch, file: str, unit: str, numbers: Sequence[int]) -> pa.RecordBatch:
-    """Return the batch with places: its rows are the lines or records (`unit`) of a file with these numbers, which
-    count from 1.
+    """Return the batch with the places of its rows in its schema metadata: path `file`, the kind of number (`unit`:
+    `line` or `record`), and the number of each row, counted from 1. A range of numbers must be consecutive; only its
+    start is stored.
     """
     if isinstance(numbers, range):
         packed = np.array([numbers.start], "<i8").tobytes()
@@ -28,8 +29,8 @@ def of_file(batch: pa.RecordBatch, file: str, unit: str, numbers: Sequence[int])
 
 
 def place_of(batch: pa.RecordBatch, row: int, first: int) -> str:
-    """Return the place of one row in words. `first` is the number of rows before the batch, which is used if no file is
-    known.
+    """Return the place of a row in words for a message, such as `data.jsonl, line 7`. If the batch has no places,
+    return the record number counted from 1; `first` is the number of rows before the batch.
     """
     known = batch.schema.metadata or {}
     if not known.keys() >= {_FILE, _UNIT, _NUMBERS}:

@@ -1,4 +1,4 @@
-"""Load a log on a virtual copy of its directory first, so that loading does not fail half way."""
+"""Load a log on a virtual copy of its directory first, so that real loading does not fail halfway."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ __all__ = ["rehearse"]
 
 
 def rehearse(request: LoadRequest, *, without: str | None = None) -> int:
-    """Return the log end offset that loading would find. Raises `JavaError` or `LogLossError` as loading by this
-    request would. `without` is a file that is treated as missing.
+    """Load the log of `request` on a virtual copy, and return the log end offset found. Changes nothing on disk.
+    `without` is the path of a file that is treated as missing. Raises `JavaError` or `LogLossError`, with the path of
+    the real file, as real loading would.
     """
     path = request.directory
     parent, name = os.path.split(path)

@@ -1,5 +1,5 @@
-"""Write several logs of one directory one after another under one lock. Otherwise, closing the last open log would
-release the lock, and another process could write between two partitions.
+"""Hold the lock of a log directory while several logs in it are written one after another. Otherwise closing the last
+open log would release the lock, and another process could write in between.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ __all__ = ["leave", "locked_directories", "locked_directory"]
 
 
 def _vouched(held: HeldDirectory) -> bool:
-    """Whether the other partitions of the directory are known to be in order: they were, or were written here."""
+    """Whether every partition of the directory is known to be cleanly closed: the directory had a clean shutdown
+    marker, or all its partitions were written in this session.
+    """
     if held.was_clean:
         return True
     names = {entry.name for entry in scan_directory(held.path) if entry.is_dir(follow_symlinks=False)}
@@ -26,8 +28,9 @@ def _vouched(held: HeldDirectory) -> bool:
 
 
 def leave(held: HeldDirectory, name: str) -> None:
-    """Release a partition's share of the directory. The last one writes the clean shutdown marker, if all were in
-    order. In a forked child, which holds nothing, this does nothing.
+    """Release a partition's share of the directory lock. The last one first writes the clean shutdown marker, if no log
+    failed and all other partitions are known to be cleanly closed. Does nothing in a forked child. The share is
+    released even if writing the marker fails with `StorageError`.
     """
     if not held.process.is_here:
         return
@@ -51,8 +54,9 @@ def locked_directories(paths: Iterable[PathLike]) -> Iterator[None]:
 
 @contextmanager
 def locked_directory(path: PathLike) -> Iterator[None]:
-    """Return a context that holds the lock of a log directory, so that logs can be opened and closed in it without
-    another process in between. Raises `UsageError` if a broker or another writer has the lock.
+    """Context manager that holds the lock of a log directory, so that logs can be opened and closed in it while no
+    other process can lock it. Leaving writes the clean shutdown marker if all logs are in order. Raises `UsageError` if
+    a broker or another writer has the lock.
     """
     held = hold(os.path.abspath(os.fspath(path)), SEVERAL)
     try:

@@ -1,4 +1,4 @@
-"""Names of topics and partition directories, and topic ids, as a writer accepts them."""
+"""Check names of topics and partition directories, and topic ids, for writers."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ def check_topic(name: str) -> None:
 
 
 def partition_name(path: str) -> PartitionName:
-    """Return the name parsed from the end of `path`. Raises `UsageError` unless it is exactly a live partition's
-    `<topic>-<partition>`: no deleted, future or stray one, valid topic, no leading zeros.
+    """Return topic and partition from the last component of `path`. Raises `UsageError` unless it is exactly
+    `<topic>-<partition>` with a valid topic name and no leading zeros; names of deleted, future or stray partitions are
+    refused too. The directory need not exist.
     """
     name = parse_partition_directory(os.path.basename(path))
     if name is None or name.state is not DirectoryState.LIVE or name.partition < 0:
@@ -43,8 +44,9 @@ def partition_name(path: str) -> PartitionName:
 
 
 def topic_id_beside(root: str, topic: str) -> str | None:
-    """Return the topic id from the live partition of `topic` with the lowest number in `root` whose metadata file can
-    be decoded; None if there is none. A missing or malformed file is skipped; other storage errors are raised.
+    """Return the topic id from `partition.metadata` of the live partition of `topic` in `root` with the lowest number
+    that has a readable file; None if there is none. Missing, malformed and special files are skipped; other
+    `StorageError` is raised.
     """
     partitions = []
     for entry in scan_directory(root):
@@ -61,7 +63,9 @@ def topic_id_beside(root: str, topic: str) -> str | None:
 
 
 def id_of_topic(topic_id: str | None) -> str:
-    """Return the given topic id, or a new one for None. Raises `UsageError` if it is not a topic id."""
+    """Return `topic_id` after a check, or a new random one for None. Raises `UsageError` unless it is the base64 form
+    of a UUID other than zero.
+    """
     if topic_id is None:
         while True:
             text = encode_uuid(uuid.uuid4().bytes)

@@ -1,7 +1,7 @@
-"""Write a partition: `Log`, as Kafka's documentation describes its log (`UnifiedLog`, `LocalLog`). It appends, rolls,
-flushes, truncates, and deletes by age, size or start offset. There is one writer at a time, by the broker's own lock. A
-crash at any moment leaves a log whose valid batches are a prefix of what was appended, with everything that was
-flushed: data is removed from the end backwards, and derived files are written before anything depends on them.
+"""Write a partition: `Log`, modeled on Kafka's log (`UnifiedLog`, `LocalLog`). It appends, rolls, flushes, truncates,
+and deletes by age, size or start offset. Only one process at a time can write, by the broker's own lock file. After a
+crash at any moment the valid batches of the log are a prefix of the appended ones, with all flushed data: data is
+removed from the end backwards, and derived files are written before anything depends on them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ _MAGIC = 2
 
 
 def _add(appends: ProducerAppends, batch: RecordBatch, header: BatchHeader) -> None:
-    """Add one batch of a producer to the appends. Raises `UsageError` if a broker would reject it."""
+    """Add one producer batch to `appends`, which collects the changes of producer state. `batch` and `header` belong
+    together. Raises `UsageError` if a broker would reject it, for example for its sequence number or epoch, and
+    `FormatError` for a marker that cannot be read.
+    """
     marker = marker_of(batch, whole=True) if header.is_control else None
     try:
         appends.add(header, lambda: marker)
@@ -86,10 +89,13 @@ class Log(OpenedLog):
         keep_offsets: bool = False,
     ) -> int:
         """Append records as one batch, or existing batches; return the offset of the first record. Records are
-        `NewRecord`, `Record`, (key, value) or a value. Batches get offsets and epoch as a leader sets them, and keep
-        their compression and producer fields; with `keep_offsets` they are written unchanged, as on a follower.
-        `producer` identifies the producer of the records. A batch that repeats one of that producer's last is not
-        written again, and the offset of the original is returned. Appending nothing returns `end_offset`.
+        `NewRecord`, `Record`, (key, value) or a value; `compression` and `producer` (id, epoch, sequence,
+        transactional) apply to them. Batches (`RecordBatch`) get offsets and `leader_epoch` as a leader sets them
+        (None: the log's epoch), and keep their compression and producer fields; with `keep_offsets` they are written
+        unchanged, as on a follower. A batch that repeats one of its producer's last five is not written again, and the
+        offset of the original is returned. Appending nothing returns `end_offset`. May roll to a new segment, and
+        flushes only as `flush_messages` says. Raises `UsageError` for records or batches that a broker would reject,
+        `FormatError` for damaged batches, and `StorageError`.
         """
         with self._guard:
             self._check_open()
@@ -127,7 +133,11 @@ class Log(OpenedLog):
         leader_epoch: int | None = None,
         timestamp: int | None = None,
     ) -> int:
-        """Append the COMMIT or ABORT marker of a producer's transaction, as a coordinator does; return its offset."""
+        """Append the COMMIT or ABORT marker that ends a producer's transaction, as a transaction coordinator does;
+        return the marker's offset. `timestamp` is in ms (None: now), `leader_epoch` None means the log's. Raises
+        `UsageError` in a log with an old message format, or if a broker would reject the marker (an older producer or
+        coordinator epoch).
+        """
         with self._guard:
             self._check_open()
             if self.config.magic < _MAGIC:
@@ -144,7 +154,11 @@ class Log(OpenedLog):
             return self._append([parse_batch(data)], AppendOrigin.COORDINATOR)
 
     def _append(self, batches: Sequence[RecordBatch], origin: AppendOrigin, first_offset: int | None = None) -> int:
-        """Append batches; return the offset of the first record, which is `first_offset` if that is given."""
+        """Check and write batches; return the offset of the first record, which is `first_offset` if given (old formats
+        do not store it). If a client's batch is a duplicate, nothing is written, and the offset of the original is
+        returned. Raises `UsageError` if a broker would reject a batch; any error while writing makes the log reject all
+        later writes (`fail`).
+        """
         self._process.require()  # whoever gave the records may have forked meanwhile
         size = self._check_batches(batches, origin)
         appends = ProducerAppends(self._producers, origin)
@@ -166,7 +180,10 @@ class Log(OpenedLog):
             raise
 
     def _check_batches(self, batches: Sequence[RecordBatch], origin: AppendOrigin) -> int:
-        """Return the size in bytes of an append that may be written. Raises `UsageError` otherwise."""
+        """Return the total size in bytes of batches that may be appended. Raises `UsageError` for a batch above
+        `max_message_bytes`, offsets that do not increase from the log end or are too large, a leader epoch below the
+        latest (except from replication), or a total above `segment_bytes`.
+        """
         last = self._end - 1
         for batch in batches:
             header = batch.header
@@ -217,8 +234,10 @@ class Log(OpenedLog):
     # -- truncating --------------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove everything from `offset` on; return False if the log ends there or before. The batch that holds
-        `offset` is removed as a whole; the next record still gets `offset`.
+        """Remove all batches from the one that contains `offset` to the log end; return True, or False if the log ends
+        at or below `offset`. The next record gets `offset`. Segments after it are renamed to `.deleted`, checkpoints,
+        leader epochs and producer state follow, and new batches get a higher leader epoch. If `offset` is below the
+        first segment, everything is removed. Raises `UsageError` for a negative offset.
         """
         if offset < 0:
             raise UsageError(f"cannot truncate to {offset}")
@@ -251,7 +270,10 @@ class Log(OpenedLog):
             return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Remove everything; the next record gets `offset`."""
+        """Remove all segments, leader epochs and producer state, and start an empty log at `offset`, which the next
+        record gets. The old segment files are renamed to `.deleted`. New batches get a higher leader epoch. Raises
+        `UsageError` for an offset that is negative or too large.
+        """
         if not 0 <= offset <= _LARGEST_END:
             raise UsageError(f"cannot start at {offset}: offsets are 0 to {_LARGEST_END}")
         with self._guard, self._failing():
@@ -297,8 +319,9 @@ class Log(OpenedLog):
     # -- deleting ----------------------------------------------------------------------------------------------------
 
     def delete_records_before(self, offset: int) -> None:
-        """Raise the log start offset, as `DeleteRecords` does; `delete_old_segments` then deletes the segments below
-        it.
+        """Raise the log start offset to `offset`, as `DeleteRecords` does; do nothing if it is there or above. Writes
+        the checkpoint and drops older leader epochs; records stay on disk until `delete_old_segments` deletes the
+        segments below it. Raises `UsageError` if `offset` is after the log end.
         """
         with self._guard, self._failing():
             if offset > self._end:
@@ -311,11 +334,12 @@ class Log(OpenedLog):
                 self._epochs.truncate_from_start(offset)
 
     def delete_old_segments(self, policy: DeletionPolicy | None = None) -> int:
-        """Delete the segments that the retention settings or the log start offset allow to delete; return their number.
-        A `policy` replaces the settings: it is called for one segment after another, from the oldest on, until it
-        returns False. `by_file_time` is the policy of brokers before 0.10.1. Files are renamed to `.deleted` at once
-        and removed `file_delete_delay_ms` later: by a later call of this or of `append`, or when the log is next
-        opened.
+        """Delete the oldest segments that end at or below the log start offset, exceed `retention_bytes`, or are older
+        than `retention_ms`; return their number. A `policy` replaces the two settings: it is called for one segment
+        after another, from the oldest on, until it returns False; `by_file_time` is the policy of brokers before
+        0.10.1. If the active segment is deleted too, a new one is created. Files are renamed to `.deleted` at once and
+        removed `file_delete_delay_ms` later: by a later call of this or of `append`, or when the log is next opened.
+        Moves the log start offset.
         """
         with self._guard:
             self._check_open()
@@ -363,11 +387,13 @@ class Log(OpenedLog):
     # -- compacting --------------------------------------------------------------------------------------------------
 
     def compact(self) -> CompactionCounts:
-        """Run one pass of the broker's log cleaner, with the settings of `config`; the last segment is not cleaned. The
-        latest record of each key is kept; tombstones, transactions and their markers, and the last batch of each
-        producer are treated as in `Cleaner`. Offsets are kept, with gaps. The log end is the high watermark.
-        `cleaner-offset-checkpoint` records what was cleaned. If a segment is damaged, raises `FormatError` and leaves
-        the log unchanged, because cleaning would hide the damage.
+        """Run one pass of the broker's log cleaner with the settings of `config`, and return sizes and counts. If the
+        log is not dirty enough, nothing is cleaned and `cleaned_to` of the result is None. The active segment is not
+        cleaned. The latest record of each key is kept; tombstones, transaction markers and the last batch of each
+        producer are treated as in `Cleaner`. Offsets are kept, which leaves gaps. The log end counts as the high
+        watermark. Flushes the log first, and records the result in `cleaner-offset-checkpoint`. Raises `FormatError` if
+        a segment is damaged, which leaves the log unchanged, since cleaning would hide the damage; also if a broker's
+        cleaner would give up, after which segments that were already cleaned stay so.
         """
         with self._guard:
             unreadable: FormatError

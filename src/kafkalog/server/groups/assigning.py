@@ -19,10 +19,12 @@ def uniform(
     counts: Mapping[str, int],
     before: Mapping[str, Collection[Place]],
 ) -> dict[str, frozenset[Place]]:
-    """Assign each partition of a subscribed topic to one member that wants it. `counts` has the partitions per topic.
+    """Assign each partition of the subscribed topics to one member that subscribes to it; return the partitions of each
+    member, perhaps none.
 
-    Topics with the same subscribers are assigned together, those with the fewest subscribers first. A partition goes to
-    the member with the fewest, and stays with its owner in `before` as far as that member's share allows.
+    `subscriptions` has the topics of each member, `counts` the number of partitions of each topic; other topics are
+    ignored. Topics with the same subscribers are assigned together, those with the fewest subscribers first. Partitions
+    go to the members with the fewest; a member keeps those it has in `before` up to its share.
     """
     takers: dict[str, list[str]] = {}
     for member, topics in sorted(subscriptions.items()):

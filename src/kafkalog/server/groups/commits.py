@@ -72,8 +72,8 @@ class CommitsFile:
             raise RecoveryRefused(told, reason="locked") from None
 
     def load(self) -> dict[Key, Commit]:
-        """Return the commits in the file; empty if there is none yet. Raises `UsageError` if it holds something
-        else.
+        """Return the commits in the file by (group, topic, partition); empty if the file does not exist. Raises
+        `UsageError` if it contains anything else or is too large, `StorageError` if it cannot be read.
         """
         try:
             lines = read_small(self.path, _FILE_BYTES).decode().splitlines()
@@ -84,7 +84,9 @@ class CommitsFile:
             raise UsageError(f"{self.path} does not hold committed offsets: {error}") from None
 
     def store(self, commits: Iterable[tuple[Key, Commit]]) -> None:
-        """Replace the file."""
+        """Replace the file atomically by these commits, one JSON object per line, ordered by group, topic and
+        partition. Raises `StorageError`.
+        """
         lines = [
             json.dumps({"group": group, "topic": topic, "partition": partition, **asdict(commit)})
             for (group, topic, partition), commit in sorted(commits, key=lambda pair: pair[0])
@@ -99,7 +101,9 @@ def _parsed(line: str) -> tuple[Key, Commit]:
 
 
 class Commits:
-    """Committed offsets. Safe for several threads. `partitions` returns the current partitions."""
+    """Committed offsets: commits to this server override those in the log directories. Safe for several threads.
+    `partitions` is called for the current partitions.
+    """
 
     def __init__(
         self,
@@ -166,7 +170,11 @@ class Commits:
             return set(self._here.groups)
 
     def commit(self, commits: dict[Key, Commit]) -> None:
-        """Keep these commits. Raises `TooManyCommitsError`, and `StorageError` if the file cannot be written."""
+        """Keep these commits, replacing earlier ones; all of them or none. If there is a file, it is written first.
+
+        Raises `TooManyCommitsError` if there would be too many commits or too much text, and `StorageError` if the file
+        cannot be written.
+        """
         with self._lock:
             new = {key: commit for key, commit in commits.items() if self._here.get(key) is None}
             growth = sum(map(_size, commits.items()))
@@ -178,7 +186,7 @@ class Commits:
 
 
 class _ByGroup:
-    """Commits by group, topic and partition, with their number and size."""
+    """Commits by group, then by (topic, partition), with their number and their approximate size in bytes."""
 
     def __init__(self, commits: dict[Key, Commit]) -> None:
         self.groups: dict[str, dict[tuple[str, int], Commit]] = {}
@@ -190,7 +198,7 @@ class _ByGroup:
         return self.groups.get(key[0], {}).get(key[1:])
 
     def add(self, commits: dict[Key, Commit]) -> None:
-        """Add commits, replacing earlier ones."""
+        """Add commits, replacing earlier ones with the same group, topic and partition; update `count` and `bytes`."""
         for key, commit in commits.items():
             before = self.get(key)
             self.count += before is None

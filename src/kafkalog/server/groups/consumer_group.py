@@ -81,7 +81,9 @@ class ConsumerGroup(Struct, kw_only=True):
 
     @property
     def state(self) -> str:
-        """State of the group, with Kafka's names."""
+        """State of the group with Kafka's names: `Empty` without members, `Stable` if all members have reached the
+        target assignment, else `Reconciling`.
+        """
         if not self.members:
             return EMPTY
         done = all(member.epoch == self.epoch and not member.revoking and not member.is_waiting
@@ -96,7 +98,12 @@ class ConsumerGroup(Struct, kw_only=True):
         self.target = uniform(wanted, counts, self.target)
 
     def is_outdated(self, counts: Mapping[str, int]) -> bool:
-        """Return whether partition counts of subscribed topics differ from those of the target."""
+        """Whether the number of partitions of a subscribed topic differs from `self.counts`, for which the target was
+        made.
+
+        `counts` are the current numbers by topic. If none differs, they replace `self.counts`, so that passing the same
+        mapping again is quick.
+        """
         if counts is self.counts:
             return False
         wanted = set[str]().union(*(member.wishes.topics for member in self.members.values()))
@@ -111,7 +118,13 @@ class ConsumerGroup(Struct, kw_only=True):
         self.target.pop(member_id, None)
 
     def reconcile(self, member: ConsumerMember, owned: frozenset[Place] | None, now: float) -> None:
-        """Move a member towards the target. `owned` are the partitions it reports, None if it reports none."""
+        """Move a member one step towards the target assignment (`CurrentAssignmentBuilder`); changes the member.
+
+        `owned` are the partitions that the member reports in this heartbeat, None if it reports none; `now` is in
+        seconds. First partitions that are not in the target are revoked: the member waits until it reports that it no
+        longer owns them. Then it gets the partitions of the target that no other member holds, and the epoch of the
+        group.
+        """
         if member.revoking:
             if owned is None or owned & member.revoking:
                 return
@@ -131,7 +144,9 @@ class ConsumerGroup(Struct, kw_only=True):
             member.previous_epoch, member.epoch = member.epoch, self.epoch
 
     def expire(self, now: float) -> list[str]:
-        """Remove members that are silent or do not revoke in time. Returns their ids."""
+        """Remove the members whose session has ended at `now` (seconds) or that did not revoke partitions in time;
+        return their ids. The target is not changed.
+        """
         gone = [member.id for member in self.members.values()
                 if member.expires <= now or (member.revoked_by is not None and member.revoked_by <= now)]  # fmt: skip
         for each in gone:

@@ -43,8 +43,8 @@ class _RefusedError(Exception):
 
 
 class ConsumerGroups:
-    """Consumer groups over the topics in `catalog`. `is_classic` says whether a group has members of the classic
-    protocol.
+    """Consumer groups (KIP-848) over the topics in `catalog`. `is_classic` tells whether a group id has members of the
+    classic protocol.
     """
 
     def __init__(self, catalog: Catalog, is_classic: Callable[[str], bool]) -> None:
@@ -59,7 +59,9 @@ class ConsumerGroups:
         return group_id in self._groups
 
     def tick(self) -> None:
-        """Remove expired members."""
+        """Remove members whose session has ended or that did not revoke in time, and groups that become empty. If
+        members are left, their group gets a new target assignment and epoch.
+        """
         now = time.monotonic()
         with self._lock:
             for group in list(self._groups.values()):
@@ -82,7 +84,12 @@ class ConsumerGroups:
         return self._seen[1]
 
     def heartbeat(self, request: Request, host: str) -> Fields:
-        """Answer `ConsumerGroupHeartbeat`: join, stay or leave."""
+        """Answer `ConsumerGroupHeartbeat` of a client at address `host`: the member joins, stays, or leaves (epoch -1,
+        or -2 for a static member that will return).
+
+        The response has the member's id, epoch and, if it changed or was asked for, its assignment. An invalid or
+        refused request is answered with an error code and message.
+        """
         body = request.body
         try:
             _check(body, request.version)
@@ -148,7 +155,12 @@ class ConsumerGroups:
         return ConsumerGroup(id=name)
 
     def _member(self, group: ConsumerGroup, request: Request, host: str, now: float) -> ConsumerMember:
-        """Return the member that sent the request, or a new one."""
+        """Return the member that sent the request: a known one, or a new one that is not added to the group yet.
+
+        If a static member (same instance id) returns after it left temporarily, its entry gets the new member id.
+        Raises `_RefusedError` for a member id that the group does not know, an instance id used by another member, or a
+        full group.
+        """
         body = request.body
         instance = body["instance_id"]
         if instance is not None:
@@ -173,7 +185,9 @@ class ConsumerGroups:
 
     @staticmethod
     def _replaced(group: ConsumerGroup, standing: ConsumerMember, body: Fields) -> ConsumerMember:
-        """Give a static member a new member id. It keeps its assignment."""
+        """Give the static member `standing` a new member id: from the request, or random if that is empty. It keeps its
+        assignment and target, and starts again at epoch 0. Changes the group.
+        """
         del group.members[standing.id]
         target = group.target.pop(standing.id, None)
         standing.id = body["member_id"] or _new_id()
@@ -199,7 +213,11 @@ class ConsumerGroups:
         return Wishes(names=known, pattern=text, topics=frozenset(found), among=counts)
 
     def _refuse_too_much(self, new: ConsumerMember | None, growth: int) -> None:
-        """Raise `_RefusedError` if the members of all groups are too many or too large."""
+        """Raise `_RefusedError` if the members of all groups would be too many or hold too much text.
+
+        `new` is a member to be added, or None; `growth` is the number of characters by which a known subscription
+        grows.
+        """
         if new is None and growth <= 0:
             return
         members = [member for group in self._groups.values() for member in group.members.values()]
@@ -226,8 +244,8 @@ class ConsumerGroups:
                 for name, each in numbers.items()]  # fmt: skip
 
     def check(self, group_id: str, member_id: str | None, epoch: int, version: int = _FIRST_COMMIT) -> Code:
-        """NONE if `member_id` is in the group at `epoch`; UNKNOWN_MEMBER_ID if group or member is unknown;
-        UNSUPPORTED_VERSION if the request version is too old; else STALE_MEMBER_EPOCH.
+        """Return NONE if `member_id` is in the group at `epoch`; UNKNOWN_MEMBER_ID if group or member is unknown;
+        UNSUPPORTED_VERSION if the request `version` is too old for such a group; else STALE_MEMBER_EPOCH.
         """
         with self._lock:
             group = self._groups.get(group_id)
@@ -274,7 +292,9 @@ class ConsumerGroups:
 
 
 def _check(body: Fields, version: int) -> None:
-    """Raise `_RefusedError` for an invalid request (`throwIfConsumerGroupHeartbeatRequestIsInvalid`)."""
+    """Raise `_RefusedError` for an invalid heartbeat: INVALID_REQUEST for missing or impossible fields,
+    UNSUPPORTED_ASSIGNOR for an unknown assignor (`throwIfConsumerGroupHeartbeatRequestIsInvalid`).
+    """
     epoch = body["member_epoch"]
     if not body["group_id"]:
         message = "a group has a name"

@@ -35,10 +35,10 @@ _FIRST_TOLD_OF_GROUPS = 9
 
 
 class Coordinator:
-    """The coordinator of every classic group. Safe for several threads.
+    """The coordinator of all classic groups. Safe for several threads.
 
-    `announce` is called when promises should be polled again. `is_taken` says whether a group has members of the other
-    protocol.
+    `announce` is called when waiting join and sync requests should be polled again. `is_taken` tells whether a group id
+    has members of the new consumer protocol.
     """
 
     def __init__(self, announce: Callable[[], None], is_taken: Callable[[str], bool] = lambda _: False) -> None:
@@ -48,7 +48,9 @@ class Coordinator:
         self._groups: dict[str, Group] = {}
 
     def tick(self) -> None:
-        """Advance timers of all groups."""
+        """Advance the timers of all groups: expire members, finish rebalances that are due, and remove empty groups. If
+        anything changed, waiting requests are polled.
+        """
         now = time.monotonic()
         with self._lock:
             changed = [group.tick(now) for group in self._groups.values()]
@@ -68,7 +70,13 @@ class Coordinator:
             return dict(self._groups)
 
     def join(self, request: Request, host: str) -> Answer:
-        """Answer `JoinGroup`."""
+        """Answer `JoinGroup` of a client at address `host`: return the response, or a promise of it until the rebalance
+        is finished.
+
+        Adds the member to its group, which is created if necessary, and starts a rebalance. The response is an error if
+        the member is refused or unknown, if it first needs a member id (MEMBER_ID_REQUIRED), or if the rebalance takes
+        too long (REBALANCE_IN_PROGRESS). Only the leader gets the list of members.
+        """
         body, now = request.body, time.monotonic()
         with self._lock:
             code, member, group = self._joined(request, host, now)
@@ -180,7 +188,12 @@ class Coordinator:
         return Code.NONE, member, group
 
     def sync(self, request: Request) -> Answer:
-        """Answer `SyncGroup`."""
+        """Answer `SyncGroup`: return the member's assignment, or a promise of it until the leader has sent the
+        assignments.
+
+        The leader's assignments are stored for all members. The response is an error if group, member or generation is
+        unknown, a new rebalance has begun, the assignments are too large, or the leader is too late.
+        """
         body, now = request.body, time.monotonic()
         if request.version >= _FIRST_WITH_PROTOCOL and None in (body["protocol_type"], body["protocol_name"]):
             return _synced(None, Code.INCONSISTENT_GROUP_PROTOCOL)
@@ -222,7 +235,9 @@ class Coordinator:
         return Later(poll, int(member.rebalance_s * 1000) + _GRACE_MS, Change.GROUPS, cancel)
 
     def heartbeat(self, request: Request) -> Fields:
-        """Answer `Heartbeat`."""
+        """Answer `Heartbeat` of a member, and restart its session timer. The error code is REBALANCE_IN_PROGRESS if the
+        member must join again, and another one if group, member or generation is unknown.
+        """
         with self._lock:
             code, group, member = self._known(request.body)
             if member is not None and group is not None and code is Code.NONE:
@@ -232,7 +247,12 @@ class Coordinator:
         return {"error_code": code}
 
     def leave(self, request: Request) -> Fields:
-        """Answer `LeaveGroup`."""
+        """Answer `LeaveGroup`: remove the named members, by instance id or member id, which starts a rebalance of the
+        others.
+
+        Before version 3 the response has the error of the single member, later an error for each. UNKNOWN_MEMBER_ID if
+        group or member is unknown; INVALID_GROUP_ID for an empty group id.
+        """
         body, now = request.body, time.monotonic()
         asked = body.get("members", [{"member_id": body.get("member_id", ""), "group_instance_id": None}])
         results: list[Fields] = []
@@ -256,8 +276,11 @@ class Coordinator:
         return {"error_code": Code.NONE, "members": results}
 
     def may_commit(self, body: Fields, version: int, *, is_recorded: bool) -> Code:
-        """Return whether a commit is allowed: from a member of the current generation, or from outside any group.
-        `is_recorded` means that the group has commits but no members.
+        """Return NONE if a commit is allowed: from a member of the current generation, or from outside a group that has
+        no members. Otherwise the error code.
+
+        `is_recorded` means that the group has commits but no members. During a rebalance whose assignments are missing
+        the code is REBALANCE_IN_PROGRESS. Restarts the member's session timer.
         """
         with self._lock:
             if body["group_id"] not in self._groups:

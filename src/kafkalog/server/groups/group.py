@@ -85,7 +85,12 @@ class Group(Struct, kw_only=True):
         return len(self.id) + sum(map(len, self.pending)) + sum(member.size for member in self.members.values())
 
     def accepts(self, protocol_type: str, protocols: list[tuple[str, bytes]], besides: str) -> bool:
-        """Return whether a member with these protocols is compatible with the others."""
+        """Whether a member with this type and these (protocol name, metadata) pairs can be in the group: all members
+        must have one protocol in common.
+
+        The member with the id `besides` is ignored, since it joins again. False for an empty type or no protocols; if
+        there are no other members, any others fit.
+        """
         others = [member for member in self.members.values() if member.id != besides]
         if not protocols or not protocol_type:
             return False
@@ -95,7 +100,9 @@ class Group(Struct, kw_only=True):
         return protocol_type == self.protocol_type and any(name in common for name, _ in protocols)
 
     def prepare(self, now: float) -> None:
-        """Start a rebalance: all members must join again."""
+        """Start a rebalance at `now` (seconds): all members must join again before `deadline`. Does nothing if one is
+        in progress. If the group was empty, the rebalance waits half a second for more members.
+        """
         if self.state is State.PREPARING:
             return
         self.not_before = now + _INITIAL_DELAY_S if self.state is State.EMPTY else now
@@ -105,7 +112,9 @@ class Group(Struct, kw_only=True):
             member.is_syncing = False
 
     def tick(self, now: float) -> bool:
-        """Expire members and finish a rebalance that is due. Returns whether anything changed."""
+        """Remove members and unused member ids that have expired at `now` (seconds), and finish a rebalance if all
+        members have joined or the time is over. Return whether members were removed or a rebalance was finished.
+        """
         changed = self._expire(now)
         if self.state is State.PREPARING:
             everybody = all(member.is_joining for member in self.members.values()) and not self.pending
@@ -123,7 +132,9 @@ class Group(Struct, kw_only=True):
         return bool(gone)
 
     def remove(self, member_id: str, now: float) -> None:
-        """Remove a member."""
+        """Remove a member. If it was the last one, the group is empty and in a new generation; otherwise a rebalance is
+        started at `now` (seconds). Raises `KeyError` if the member is unknown.
+        """
         del self.members[member_id]
         if not self.members:
             self.state = State.EMPTY
@@ -148,7 +159,9 @@ class Group(Struct, kw_only=True):
             member.expires = now + max(member.session_s, member.rebalance_s)
 
     def _chosen(self) -> str:
-        """Return the protocol preferred by most members among those all members support (`selectProtocol`)."""
+        """Return the name of the protocol that most members prefer among those all members support (`selectProtocol`);
+        with equal votes, the first one voted for. The group must have members.
+        """
         common = set.intersection(*({name for name, _ in each.protocols} for each in self.members.values()))
         votes: dict[str, int] = {}
         for member in self.members.values():
@@ -157,7 +170,9 @@ class Group(Struct, kw_only=True):
         return max(votes, key=lambda name: votes[name])
 
     def assign(self, assignments: list[Fields], now: float) -> None:
-        """Store the leader's assignment."""
+        """Store the assignments sent by the leader, for members that exist; the group becomes stable, and the session
+        timers of all members restart at `now` (seconds).
+        """
         for assignment in assignments:
             member = self.members.get(assignment["member_id"])
             if member is not None:

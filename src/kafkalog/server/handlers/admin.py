@@ -22,13 +22,15 @@ _EXACT, _DEFAULT, _ANY = 0, 1, 2
 
 
 class AdminHandler:
-    """Answers from the catalog alone."""
+    """Answers requests of administrators from the catalog. Errors are codes in the response."""
 
     def __init__(self, catalog: Served) -> None:
         self._catalog = catalog
 
     def describe_log_dirs(self, request: Request) -> Fields:
-        """Answer `DescribeLogDirs`: the served logs of each directory with their sizes."""
+        """Answer `DescribeLogDirs`: for each directory with served logs, sorted by path, the requested partitions (all
+        if `topics` is null) with their sizes in bytes. The size of the disk is unknown (-1).
+        """
         asked = request.body["topics"]
         wanted = None if asked is None else {
             (topic["topic"], number) for topic in asked for number in topic["partitions"]
@@ -56,8 +58,11 @@ class AdminHandler:
         return {"error_code": Code.NONE, "error_message": None, "topics": []}
 
     def describe_client_quotas(self, request: Request) -> Fields:
-        """Answer `DescribeClientQuotas`: quotas that match every component of the filter
+        """Answer `DescribeClientQuotas`: the quotas whose entity matches all components of the filter
         (`ClientQuotasImage.describe`).
+
+        With `strict` the entity may have no other components. For an invalid filter the response has an error code and
+        message, and `entries` is null.
         """
         code, message = _wrong(request.body["components"])
         if code is not Code.NONE:
@@ -72,7 +77,11 @@ class AdminHandler:
         return {"error_code": Code.NONE, "error_message": "", "entries": entries}
 
     def describe_user_scram_credentials(self, request: Request) -> Fields:
-        """Answer `DescribeUserScramCredentials`: mechanisms and iterations, never secrets (`ScramImage.describe`)."""
+        """Answer `DescribeUserScramCredentials`: mechanisms and iterations of the named users, or of all if none is
+        named, never secrets (`ScramImage.describe`).
+
+        A user named twice gets DUPLICATE_RESOURCE, an unknown one RESOURCE_NOT_FOUND.
+        """
         known: dict[str, list[Fields]] = {}
         for user, mechanism, iterations in self._catalog.cluster.scram:
             known.setdefault(user, []).append({"mechanism": mechanism, "iterations": iterations})
@@ -95,7 +104,9 @@ class AdminHandler:
 
 
 def _wrong(components: Iterable[Fields]) -> tuple[Code, str]:
-    """Error for an invalid filter (`ClientQuotasImage.describe`)."""
+    """Return the error code and message for an invalid filter of client quotas; NONE and '' if it is valid
+    (`ClientQuotasImage.describe`).
+    """
     seen: set[str] = set()
     for component in components:
         kind, match = component["entity_type"], component["match"]

@@ -50,7 +50,12 @@ class ConfigsHandler:
         return answer
 
     def list_config_resources(self, request: Request) -> Fields:
-        """Answer `ListConfigResources`: what can be described. In version 0 only client metrics."""
+        """Answer `ListConfigResources`: type and name of each resource that `DescribeConfigs` can describe: topics,
+        this broker, and resources with settings in the cluster's metadata.
+
+        Only the requested types are listed. An empty list of types means all of them; in version 0 only client metrics
+        are listed.
+        """
         kinds = request.body.get("resource_types", [_CLIENT_METRICS])
         if request.version >= _FIRST_WITH_KINDS and not kinds:
             kinds = [_TOPIC, _BROKER, _BROKER_LOGGER, _CLIENT_METRICS, _GROUP]

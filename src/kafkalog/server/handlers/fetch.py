@@ -83,10 +83,10 @@ class _Found(Struct, kw_only=True):
 
 
 class FetchHandler:
-    """Answers fetches. Handlers made by `of` share their limits.
+    """Answers fetches for the topics in `catalog`. Handlers made by `of` share sessions and limits.
 
-    `walk` gets a search to run in a log, and a change is announced when it is done. `computed` makes a promise for a
-    long computation.
+    `walk` is called with a log and a search to run in it by a worker; a change is announced when it ends. `computed`
+    makes a promise for a long computation.
     """
 
     def __init__(self, catalog: Served, walk: Callable[[ServedLog, Sliced[object]], None], computed: Computed) -> None:
@@ -103,7 +103,13 @@ class FetchHandler:
         return fetch_handler
 
     def fetch(self, request: Request, connection: Connection) -> Answer:
-        """Return the response, or a promise if there are fewer bytes than the client wants."""
+        """Answer `Fetch`: return the response, or a promise of it while there are fewer bytes than `min_bytes`, for up
+        to `max_wait_ms`.
+
+        Opens, updates or closes the client's fetch session. A fetch of more than 1100 partitions is answered by another
+        thread. Errors of a partition are in its part of the response and end the wait; an invalid session is the error
+        of the response.
+        """
         body = request.body
         number, epoch = body.get("session_id", NO_SESSION), body.get("session_epoch", FINAL_EPOCH)
         uses_ids = request.version >= FIRST_WITH_IDS
@@ -130,7 +136,11 @@ class FetchHandler:
         return self._computed(bare, connection, lambda: self._at_length(bare, work, connection))
 
     def _at_length(self, request: Request, work: _Work, connection: Connection) -> Answer:
-        """Answer for many partitions. They are read only twice: at once, and at the end of the wait."""
+        """Answer a fetch of many partitions: return the response, or a promise of it while there are too few bytes.
+
+        While waiting nothing is read: the partitions are read once more, by a worker, when the wait is over. If too
+        many partitions of other fetches wait, the response has only what exists now.
+        """
         found, total, at_once = self._read_all(work)
         held = None
         if work.wait > 0 and not at_once and total < work.least:
@@ -250,7 +260,12 @@ class FetchHandler:
     def _range(
         self, log: ServedLog, offset: int, most: int, upper: int, at_least_one: bool, committed: Committed | None
     ) -> Read | None:
-        """Data from an offset on. None if there is none, or it needs a walk first."""
+        """Return up to `most` bytes of whole batches from `offset` on, below the offset `upper`.
+
+        With `at_least_one` the first batch is returned even if it is larger. None if `offset` is not below `upper`, too
+        many logs are open, or the batch must be searched for: then a worker searches, and a later call finds it. Raises
+        `DamagedError` if there is no batch there, `StorageError` if the log cannot be read.
+        """
         if offset >= upper:
             return None
         try:
@@ -281,7 +296,9 @@ class FetchHandler:
 
 
 def _ending(poll: Callable[[bool], Fields | None], held: Held) -> Callable[[bool], Fields | None]:
-    """Release `held` when the promise is fulfilled."""
+    """Wrap the callback `poll` of a promise: `held`, its part of the limit for waiting fetches, is released as soon as
+    `poll` returns a response.
+    """
 
     def polled(is_over: bool) -> Fields | None:
         found = poll(is_over)
@@ -293,7 +310,12 @@ def _ending(poll: Callable[[bool], Fields | None], held: Held) -> Callable[[bool
 
 
 def _diverging(log: ServedLog, asked: Asked, end: int) -> tuple[int, int] | None:
-    """Epoch and offset where a client's log diverges from this one, or None. `_NOWHERE` if unknown."""
+    """Return the leader epoch and its end offset up to which a client's log agrees with this one, if the client's last
+    fetched epoch or offset is beyond it; `end` is the log end offset.
+
+    None if the logs agree, the client named no epoch, or the log has no epochs; `_NOWHERE` (-1, -1) if the client's
+    epoch is newer than all epochs of the log.
+    """
     if asked.last_fetched_epoch < 0 or not log.epochs:  # where a damaged disk lists none, a client is believed
         return None
     found = epoch_end(log.epochs, asked.last_fetched_epoch, end)

@@ -26,7 +26,7 @@ _FIRST_NOT_FOUND = 6
 
 
 class GroupHandler:
-    """Answers from the files and from what clients did on this server."""
+    """Answers requests about groups, from the log directories and from commits and members of this server."""
 
     def __init__(
         self, catalog: Served, coordinator: Coordinator, consumer_groups: ConsumerGroups, commits: Commits
@@ -37,7 +37,12 @@ class GroupHandler:
         self._commits = commits
 
     def offset_commit(self, request: Request) -> Fields:
-        """Answer `OffsetCommit`. Commits are kept by this server, never in a log."""
+        """Answer `OffsetCommit`: keep the commits in this server (and its file), never in a log.
+
+        Each partition has an error code: the group's if the member may not commit, UNKNOWN_TOPIC_ID or
+        UNKNOWN_TOPIC_OR_PARTITION, OFFSET_METADATA_TOO_LARGE for metadata over 4096 characters, or that of a commit
+        that could not be kept. Valid partitions are committed even if others are not.
+        """
         body = request.body
         code = self._may_commit(request)
         kept: dict[tuple[str, str, int], Commit] = {}
@@ -100,10 +105,11 @@ class GroupHandler:
         return topic["name"] if "name" in topic else self._catalog.names.get(topic["topic_id"])
 
     def offset_fetch(self, request: Request) -> Fields:
-        """Answer `OffsetFetch`: the commits made here, else those in the files.
+        """Answer `OffsetFetch`: the offsets committed to this server, else those in the log directories; -1 for a
+        partition without a commit.
 
-        If commits of a group may be missing from the files, the response has an error instead of saying that there are
-        none.
+        If commits of a group may be missing from the files, partitions without a commit have the error
+        KAFKA_STORAGE_ERROR instead, and so has a request for all commits.
         """
         body = request.body
         if request.version < _FIRST_WITH_GROUPS:
@@ -140,7 +146,11 @@ class GroupHandler:
         return [{**_named(each), "partitions": self._fetched_of(each, known, without)} for each in asked]
 
     def _fetched_of(self, topic: Fields, known: Mapping[tuple[str, int], Commit], without: Code) -> list[Fields]:
-        """`without` is the error where no commit is known."""
+        """Return the requested partitions of a topic with their committed offsets.
+
+        `known` has the group's commits by (topic, partition); `without` is the error code of a partition without a
+        commit. An unknown topic id or a topic that the user may not read is an error of each partition.
+        """
         name = self._name(topic)
         if name is None:
             known, without = {}, Code.UNKNOWN_TOPIC_ID
@@ -149,7 +159,12 @@ class GroupHandler:
         return [_fetched(number, known.get((name or "", number)), without) for number in topic["partition_indexes"]]
 
     def list_groups(self, request: Request) -> Fields:
-        """Answer `ListGroups`."""
+        """Answer `ListGroups`: all groups with members or commits here or in the files, sorted by name, each with
+        protocol type, state and group type.
+
+        Groups known only from files or commits are `Empty`. The filters for states and types ignore case. May read the
+        files of committed offsets.
+        """
         found: dict[str, tuple[str, str, str]] = {
             each.group_id: (each.protocol_type, State.EMPTY.value, each.type.lower())  # its members are gone
             for each in self._commits.recorded_groups()

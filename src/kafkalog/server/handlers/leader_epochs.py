@@ -32,7 +32,11 @@ class LeaderEpochHandler:
         self._catalog = catalog
 
     def offset_for_leader_epoch(self, request: Request) -> Fields:
-        """Answer `OffsetForLeaderEpoch`."""
+        """Answer `OffsetForLeaderEpoch`: for each partition the largest leader epoch that is not above the requested
+        one, and its end offset; both -1 if unknown.
+
+        A partition that is not served, a wrong current leader epoch, or a log that cannot be read has an error code.
+        """
         topics = [
             {"topic": topic["topic"], "partitions": [self._one(topic["topic"], each) for each in topic["partitions"]]}
             for topic in request.body["topics"]

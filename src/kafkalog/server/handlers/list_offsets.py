@@ -41,7 +41,12 @@ class ListOffsetsHandler:
         return run_slices(self.find_offsets(request))
 
     def find_offsets(self, request: Request) -> Sliced[Fields]:
-        """Answer `ListOffsets`, one partition per slice. A repeated partition gets an error, as in `KafkaApis`."""
+        """Answer `ListOffsets`, one partition per slice: a generator that returns the response and yields after each
+        partition and within long searches.
+
+        A partition named twice has the error INVALID_REQUEST, as in `KafkaApis`; the offset is -1 if no record is
+        found.
+        """
         named = Counter((topic["name"], each["partition_index"])
                         for topic in request.body["topics"] for each in topic["partitions"])  # fmt: skip
         found: dict[str, dict[int, Fields]] = {}
@@ -98,7 +103,11 @@ def _find(log: ServedLog, when: int, *, committed: bool) -> Sliced[OffsetAndTime
 
 
 def _of_tiers(when: int, start: int, tiers: TierBounds | None) -> int:
-    """Return the offset that `UnifiedLog` returns for a tier; -1 without remote storage or if it is empty."""
+    """Return the offset for EARLIEST_LOCAL, LATEST_TIERED or EARLIEST_PENDING (`when`) as `UnifiedLog` does.
+
+    `start` is the log start offset, `tiers` the bounds of the two tiers. Without remote storage (None): `start` for
+    EARLIEST_LOCAL, else -1. LATEST_TIERED is -1 if the remote tier is empty.
+    """
     if tiers is None:
         return start if when == EARLIEST_LOCAL else _UNKNOWN
     if when == EARLIEST_LOCAL:

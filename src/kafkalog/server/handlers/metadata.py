@@ -29,7 +29,9 @@ Address = tuple[str, int]
 
 
 class MetadataHandler:
-    """`address` is the address told to clients."""
+    """Answers requests about the cluster, whose only broker is this server. `address` is the host and port told to
+    clients.
+    """
 
     def __init__(self, catalog: Served, address: Address) -> None:
         self._catalog = catalog
@@ -45,7 +47,12 @@ class MetadataHandler:
         return {"node_id": self._node, "host": self._host, "port": self._port, "rack": None}
 
     def metadata(self, request: Request) -> Fields:
-        """Answer `Metadata`: all topics, or the named ones."""
+        """Answer `Metadata`: this broker, and all topics or those requested by name or id.
+
+        Null means all topics, in version 0 also an empty list. If a requested topic has an id, names are ignored. An
+        unknown or forbidden topic has an error code, and a partition without a log here has LEADER_NOT_AVAILABLE.
+        Before version 12 topic ids are refused with INVALID_REQUEST.
+        """
         asked = request.body["topics"]
         everything = asked is None or (request.version == 0 and not asked)
         if everything:
@@ -97,7 +104,12 @@ class MetadataHandler:
         }  # fmt: skip
 
     def describe_topic_partitions(self, request: Request) -> Fields:
-        """Answer `DescribeTopicPartitions`: topics in pages, by name."""
+        """Answer `DescribeTopicPartitions`: the requested topics, or all, sorted by name, in pages of at most 2000
+        partitions or the requested limit.
+
+        `cursor` is the topic and partition with which the page begins; `next_cursor` that of the next page, None after
+        the last one. An invalid cursor gives INVALID_REQUEST for each requested topic.
+        """
         names = sorted({each["name"] for each in request.body["topics"]}) or sorted(self._catalog.topics)
         cursor = request.body["cursor"]
         first = 0
@@ -137,7 +149,9 @@ class MetadataHandler:
         return topics, None
 
     def describe_cluster(self, request: Request) -> Fields:
-        """Answer `DescribeCluster`."""
+        """Answer `DescribeCluster`: the cluster id ('' if unknown) and this server as the only broker and controller. A
+        request for controllers (MISMATCHED_ENDPOINT_TYPE) or another endpoint type is an error.
+        """
         kind = request.body.get("endpoint_type", _BROKERS)
         if kind != _BROKERS:
             if kind == _CONTROLLERS:
@@ -153,7 +167,9 @@ class MetadataHandler:
         }  # fmt: skip
 
     def find_coordinator(self, request: Request) -> Fields:
-        """Answer `FindCoordinator`: always this server."""
+        """Answer `FindCoordinator`: this server, for groups and transactions; INVALID_REQUEST for other types, such as
+        share groups.
+        """
         kind, is_single = request.body.get("key_type", _GROUP), "key" in request.body
         if kind in (_GROUP, _TRANSACTION):
             message = "NONE" if is_single else ""

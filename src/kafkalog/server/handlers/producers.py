@@ -23,7 +23,7 @@ _REMEMBERED = 100
 
 
 class ProducersHandler:
-    """Answers from the logs, one partition per slice."""
+    """Answers from the logs, one partition per slice. Results are kept while a log is unchanged."""
 
     def __init__(self, catalog: Served) -> None:
         self._catalog = catalog
@@ -31,7 +31,10 @@ class ProducersHandler:
         self._lock = Lock()
 
     def describe_producers(self, request: Request) -> Sliced[Fields]:
-        """Answer `DescribeProducers`."""
+        """Answer `DescribeProducers`: a generator that returns the response and yields after each partition.
+
+        Repeated partitions count once. A partition that is not served, or a log that cannot be read, has an error code.
+        """
         topics: list[Fields] = []
         for topic in request.body["topics"]:
             partitions: list[Fields] = []

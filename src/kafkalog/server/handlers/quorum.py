@@ -20,7 +20,9 @@ _THE_PARTITION = [(CLUSTER_METADATA_TOPIC, [0])]
 
 
 class QuorumHandler:
-    """Answers from the metadata log. Nobody follows it, so only its end is known."""
+    """Answers from the log of the cluster's metadata. This server has no followers, so only its own end of the log is
+    known.
+    """
 
     def __init__(self, catalog: Served) -> None:
         self._catalog = catalog
@@ -28,7 +30,11 @@ class QuorumHandler:
         self._read: tuple[object, QuorumLog] | None = None
 
     def describe_quorum(self, request: Request) -> Fields:
-        """Answer `DescribeQuorum`. May take a while."""
+        """Answer `DescribeQuorum` for partition 0 of `__cluster_metadata`, the only one accepted. Reads the metadata
+        log, which may take a while.
+
+        If something else is requested, or the log is not available, each partition has an error code.
+        """
         asked = [(topic["topic_name"], [each["partition_index"] for each in topic["partitions"]])
                  for topic in request.body["topics"]]  # fmt: skip
         log = self._quorum_log() if asked == _THE_PARTITION else None

@@ -55,7 +55,12 @@ _NAMES_OF_ONE_THING = (
 
 
 def refusal(request: Request, code: Code | None = None) -> Fields:
-    """Return the error response. The default for `code` depends on the request."""
+    """Return the fields of a response that refuses a request: the error code for each of the request's elements, and a
+    message that the server is read-only.
+
+    If `code` is None, it is the one a broker without authorization would use for this request, mostly
+    CLUSTER_AUTHORIZATION_FAILED.
+    """
     if code is None:
         code = _CODES.get(request.api.name, Code.CLUSTER_AUTHORIZATION_FAILED)
         if request.api.name == "InitProducerId" and request.body["transactional_id"] is not None:
@@ -64,7 +69,9 @@ def refusal(request: Request, code: Code | None = None) -> Fields:
 
 
 def _rearranged(request: Request) -> Fields:
-    """Return the contents of a request in the shape of its response, if that differs."""
+    """Return the body of a request with its elements nested as in the response, for two kinds of requests
+    (`AlterReplicaLogDirs`, `AlterUserScramCredentials`). Other bodies are returned unchanged.
+    """
     body = request.body
     if request.api.name == "AlterReplicaLogDirs":
         return {"results": [topic for each in body["dirs"] for topic in each["topics"]]}
@@ -92,7 +99,9 @@ def _struct(fields: Iterable[Field], version: int, asked: Mapping[str, Any], cod
 
 
 def _array(field: Field, version: int, asked: Mapping[str, Any], code: Code) -> list[Any]:
-    """One element for each in the request, under this name or a synonym."""
+    """Return an array field of a refusal: one element with the error code for each element of the request under this
+    field name or a synonym. Empty if the request has no such list, or the field has no structs.
+    """
     given = _under(field.name, asked)
     if not isinstance(given, list) or field.type != "struct":
         return []
@@ -104,7 +113,9 @@ def _array(field: Field, version: int, asked: Mapping[str, Any], code: Code) -> 
 
 
 def _one(field: Field, value: object) -> dict[str, object]:
-    """Return a plain name or number as the struct used in the response."""
+    """Return {field name: value} for a request element that is a plain name or number: the first field of the
+    response's struct with a matching type. Empty if there is none.
+    """
     kind = str if isinstance(value, str) else int
     for each in field.fields:
         if (each.type in ("string", "uuid")) == (kind is str) and each.name not in ("error_code", "error_message"):

@@ -30,7 +30,11 @@ class _Failures:
         self._latest: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def another(self, host: str) -> float:
-        """Count a failure. Returns the delay in seconds."""
+        """Count a wrong password from the address `host`; return the delay of the response in seconds.
+
+        The delay is 0.1 s after the first one, doubles each time up to 10 s, and starts again after five minutes
+        without a failure.
+        """
         now = time.monotonic()
         with self._lock:
             count, then = self._latest.pop(host, (0, now))
@@ -62,7 +66,12 @@ class SaslHandler:
             raise RequestError(f"{request.api.name} before SASL has told who asks")
 
     def handshake(self, request: Request, connection: Connection) -> Fields:
-        """Answer `SaslHandshake`. Only PLAIN is offered."""
+        """Answer `SaslHandshake`; the connection's mechanism is set to PLAIN, the only one offered.
+
+        ILLEGAL_SASL_STATE if no authentication is required or the client is already authenticated;
+        UNSUPPORTED_SASL_MECHANISM, after a message, for another mechanism. Raises `RequestError`, which closes the
+        connection, for version 0.
+        """
         mechanisms = [_PLAIN] if self._users else []
         if not self._users or connection.authenticated:
             return {"error_code": Code.ILLEGAL_SASL_STATE, "mechanisms": mechanisms}
@@ -76,7 +85,12 @@ class SaslHandler:
         return {"error_code": Code.NONE, "mechanisms": mechanisms}
 
     def authenticate(self, request: Request, connection: Connection) -> Answer:
-        """Answer `SaslAuthenticate`. On failure the connection is closed after a delay."""
+        """Answer `SaslAuthenticate`: check user name and password, and mark the connection as authenticated.
+
+        If they are wrong, the problem is reported, and a promise of the error response is returned, which is sent after
+        a delay; then the connection is closed. Without a handshake, or if already authenticated, the error is
+        ILLEGAL_SASL_STATE.
+        """
         nothing = {"error_message": None, "auth_bytes": b"", "session_lifetime_ms": 0}
         if not self._users or connection.mechanism is None or connection.authenticated:
             message = "SaslAuthenticate without a handshake, or where nobody asked for it"

@@ -44,7 +44,7 @@ class SessionError(Exception):
 
 
 class Asked(Struct, kw_only=True):
-    """A partition in a fetch: what is wanted, and what was reported last."""
+    """A partition in a fetch: the offset, size and epochs that the client wants, and the bounds reported to it last."""
 
     offset: int
     max_bytes: int
@@ -55,7 +55,9 @@ class Asked(Struct, kw_only=True):
 
     @classmethod
     def of(cls, fields: Fields) -> Asked:
-        """Parse a partition of a request."""
+        """Make an `Asked` from a partition of a `Fetch` request. Epochs that its version does not have are -1, as are
+        the bounds reported last.
+        """
         return cls(
             offset=fields["fetch_offset"], max_bytes=fields["partition_max_bytes"],
             leader_epoch=fields.get("current_leader_epoch", -1),
@@ -64,7 +66,7 @@ class Asked(Struct, kw_only=True):
 
 
 class FetchSession(Struct, kw_only=True):
-    """The partitions a client wants. `partitions` is in the order of the response."""
+    """The partitions that a client fetches repeatedly (KIP-227). `partitions` is in the order of the response."""
 
     id: int
     epoch: int
@@ -75,7 +77,9 @@ class FetchSession(Struct, kw_only=True):
     """size of its contents, in partitions"""
 
     def update(self, body: Fields) -> None:
-        """Apply an incremental request."""
+        """Apply an incremental `Fetch` request: add or change the partitions in it and remove forgotten ones; update
+        `weight`. New partitions come last in the order.
+        """
         for key, asked in asked_of(body["topics"]):
             known = self.partitions.get(key)
             if known is None:
@@ -102,7 +106,12 @@ class Sessions:
         return len(self._all)
 
     def open(self, partitions: OrderedDict[Key, Asked], *, uses_ids: bool) -> FetchSession | None:
-        """Open a session. Returns None if there is no room."""
+        """Open a fetch session with a random id, whose next epoch is 1, and return it. `uses_ids` tells whether
+        requests name topics by id.
+
+        Sessions that were not used for two minutes are removed if there are too many sessions or partitions. Returns
+        None if there is still no room: then the fetch is answered without a session.
+        """
         with self._lock:
             now = time.monotonic()
             weight = sum(map(_weight, partitions))
@@ -130,10 +139,11 @@ class Sessions:
             self._all.pop(number, None)
 
     def resume(self, number: int, epoch: int, body: Fields, *, uses_ids: bool) -> FetchSession:
-        """Return the session of an incremental request, after applying it.
+        """Apply an incremental request to the session with id `number` and return the session, with the next epoch.
 
-        Raises `SessionError`. A session that would grow beyond the limit is removed, and the client must open a new
-        one.
+        Raises `SessionError`: FETCH_SESSION_ID_NOT_FOUND if there is no such session; INVALID_FETCH_SESSION_EPOCH if
+        `epoch` is not the expected one or `uses_ids` has changed. A session that grows beyond the limit is removed,
+        also with FETCH_SESSION_ID_NOT_FOUND, and the client must open a new one.
         """
         with self._lock:
             session = self._all.get(number)

@@ -21,8 +21,11 @@ _NOBODY = -1
 
 
 def api_versions(request: Request, cluster: ClusterFacts, told: Sequence[Api]) -> Fields:
-    """Return all supported requests. A request of an unknown version gets an error in version 0. From version 5 on the
-    client names a cluster and a node, and gets an error if they are not this one.
+    """Answer `ApiVersions`: for each request in `told` its key and the range of versions that are answered.
+
+    If the request's own version is unknown, the response has UNSUPPORTED_VERSION and only the versions of
+    `ApiVersions`. From version 5 on a client may name a cluster and a node: REBOOTSTRAP_REQUIRED if they are not this
+    one, INVALID_REQUEST if one of them is missing.
     """
     keys = [
         {

@@ -76,7 +76,12 @@ class ChunkIndex(Struct, frozen=True):
 
 
 def read_chunk_index(fields: Mapping[str, Any]) -> ChunkIndex:
-    """Read the index from its part of a manifest. Raises `FormatError`."""
+    """Build the chunk index from its JSON object in a manifest, of type `fixed` (equal chunks) or `variable` (listed
+    sizes).
+
+    Raises `FormatError` if a field is missing or wrong, the type is unknown, or the number of sizes contradicts the
+    size of the log.
+    """
     size, chunk_size = natural(fields, "originalFileSize"), natural(fields, "originalChunkSize")
     if not chunk_size:
         raise FormatError("chunks of 0 bytes")

@@ -48,7 +48,7 @@ class _Numbers(NamedTuple):
 
 
 class PrivateKeys:
-    """The given private keys, by the ids of their pairs. The files are read at once, the keys used on demand."""
+    """Private RSA keys by the ids of their key pairs. The PEM files are read when the object is created."""
 
     def __init__(self, paths: Mapping[str, str]) -> None:
         self._paths = dict(paths)
@@ -76,7 +76,12 @@ class PrivateKeys:
         return _Numbers(found.public_numbers.n, found.p, found.q, found.dmp1, found.dmq1, found.iqmp)
 
     def unwrap(self, key: WrappedKey, path: str) -> SegmentCipher:
-        """Return the cipher for a segment with the manifest `path`. Raises `StorageError` if no given key fits."""
+        """Decrypt the key of the segment whose manifest is at `path`, and return the cipher for the segment's objects.
+
+        The private key of the key's pair is used, or the one with the id '' if that pair has none. Raises
+        `StorageError` with `path` if neither was given, or if it does not decrypt the key: it belongs to another pair,
+        or the manifest is damaged.
+        """
         pair = key.pair if key.pair in self._numbers else ANY
         if pair not in self._numbers:
             given = f"; one was given of {', '.join(self._numbers)}" if self._numbers else ""
@@ -93,7 +98,7 @@ class PrivateKeys:
 
 
 class SegmentCipher:
-    """Decrypts the objects of a segment."""
+    """Decrypts the objects of a segment (AES-GCM). Raises `UsageError` if the package cryptography is not installed."""
 
     def __init__(self, key: bytes, aad: bytes) -> None:
         with needed(_WHAT, _EXTRA):
@@ -104,7 +109,9 @@ class SegmentCipher:
         self._aad = aad
 
     def decrypt(self, data: bytes) -> bytes:
-        """Decrypt data preceded by its nonce. Raises `FormatError`."""
+        """Return the plain bytes of a chunk or index, which is preceded by its 12-byte nonce and followed by the
+        16-byte tag. Raises `FormatError` if it is too short, damaged, or encrypted with another key.
+        """
         if len(data) < NONCE + TAG:
             raise FormatError(f"{len(data)} bytes are too few to be encrypted")
         try:
@@ -114,8 +121,8 @@ class SegmentCipher:
 
 
 def _without_padding(wrapped: bytes, numbers: _Numbers) -> bytes | None:
-    """Remove the padding of OAEP with SHA3-512 (RFC 8017, 7.1.2), which the library does not support. None if it is
-    invalid.
+    """Decrypt a value with RSA and remove its padding, OAEP with SHA3-512 (RFC 8017, 7.1.2), which the package
+    cryptography does not support. Return the message; None if the size or the padding is invalid, as with a wrong key.
     """
     size = (numbers.modulus.bit_length() + 7) // 8
     hashed = hashlib.sha3_512(b"").digest()

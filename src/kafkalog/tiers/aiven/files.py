@@ -21,7 +21,10 @@ _OVERHEAD = 64 * KIB
 
 
 class ChunkedLog:
-    """A log in chunks. If they are compressed or encrypted, the last one read is kept."""
+    """A log stored in chunks; `path` names its object in errors. If the chunks are compressed or encrypted, the last
+    one read is kept in memory. Raises `StorageError` if the object has another size than the manifest says, or chunks
+    are too large.
+    """
 
     def __init__(self, file: RemoteFile, manifest: Manifest, cipher: SegmentCipher | None, path: str) -> None:
         self._file = file
@@ -49,8 +52,10 @@ class ChunkedLog:
         return self._chunks.size
 
     def read(self, position: int, length: int) -> bytes:
-        """Return up to `length` bytes of the log from `position`: fewer at its end, none behind it. Decodes only the
-        chunks needed.
+        """Return up to `length` bytes of the log from byte `position`: fewer at its end, none behind it.
+
+        Only the chunks needed are read, decrypted and decompressed. Raises `StorageError` if the object cannot be read
+        or a chunk is damaged.
         """
         length = min(length, self.size - position)
         if length <= 0:
@@ -118,7 +123,12 @@ class _Part:
 
 
 def part_of(file: RemoteFile, position: int, size: int, cipher: SegmentCipher | None, path: str) -> RemoteFile:
-    """Return an index in the object of all indexes. Raises `StorageError`."""
+    """Return the index at bytes `position` to `position + size` of the object that holds all indexes of a segment.
+
+    Without a `cipher`, or if it is empty, the index is read from `file` on demand, and closing it closes `file`.
+    Otherwise it is decrypted into memory and `file` is closed. `path` names the object in errors: raises `StorageError`
+    if the index is too large or cannot be decrypted.
+    """
     if cipher is None or not size:
         return _Part(file, position, size)
     if size > _LARGEST_CHUNK:

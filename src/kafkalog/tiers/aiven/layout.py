@@ -62,7 +62,9 @@ class AivenTier:
 
     @classmethod
     def fits(cls, place: str, names: Iterable[str]) -> bool:
-        """Return whether a topic's directory is there with directories named like partitions."""
+        """Whether one of `names`, found directly below `place`, is a directory named `<topic>-<topic id>` with a
+        subdirectory named like a partition number. Raises `StorageError` if a directory cannot be listed.
+        """
         for name in names:
             if _topic(name) is not None and any(
                 _partition(entry.name) is not None and entry.is_dir()
@@ -74,7 +76,12 @@ class AivenTier:
     # -- what is there -----------------------------------------------------------------------------------------------
 
     def segments(self) -> list[ListedSegment]:
-        """Return all segments with an object of a known name."""
+        """List all segments with a log, indexes or manifest object, ordered by topic, partition, topic id, base offset
+        and segment id.
+
+        Some manifests are read to find the prefix of topic names. Other objects are remembered for `others`. Raises
+        `StorageError` if a directory cannot be listed.
+        """
         self._others = []
         segments: list[ListedSegment] = []
         for entry in scan_directory(self.place):
@@ -108,7 +115,12 @@ class AivenTier:
     def _without_prefix(
         self, name: str, topic_id: str, listed: Mapping[tuple[int, int, str], Mapping[str, RemoteObject]]
     ) -> str:
-        """Return the topic according to the first and the last readable manifest. The whole name if they differ."""
+        """Return the topic of a directory, whose `name` may begin with the end of the plugin's `key.prefix`.
+
+        The topic is read from the first and the last readable manifest of its segments, with three attempts each.
+        Returns `name` unchanged if they differ or none can be read. `listed` has the objects by suffix of each
+        (partition, base offset, segment id).
+        """
         said: set[str] = set()
         with_manifest = [objects[_MANIFEST].path for _, objects in sorted(listed.items()) if _MANIFEST in objects]
         for paths in (with_manifest, with_manifest[:0:-1]):
@@ -129,7 +141,12 @@ class AivenTier:
     # -- what objects hold -------------------------------------------------------------------------------------------
 
     def open(self, item: RemoteObject) -> RemoteFile:
-        """Open the log or an index."""
+        """Open the log or an index of a segment for reads at positions; its contents are decrypted and decompressed.
+
+        `item` is an object from `segments`. Reads the manifest; manifests, keys and small index objects are kept in
+        memory. Raises `StorageError` (`MissingFileError` if an object is gone) if an object or manifest cannot be read,
+        sizes differ from the manifest, or no private key fits.
+        """
         stem = item.path.rpartition(".")[0]
         path = stem + _MANIFEST
         manifest = self._manifest(path)
@@ -140,8 +157,10 @@ class AivenTier:
         return part_of(self._indexes_object(item, manifest), position, size, cipher, item.path)
 
     def size(self, item: RemoteObject) -> int:
-        """Size of the file according to the manifest, without the bytes added by encryption. Raises `StorageError` if
-        the object has a different size.
+        """Return the size in bytes of the log or index in an object according to the manifest, before compression and
+        without the bytes added by encryption; 0 for an index that the segment does not have.
+
+        Raises `StorageError` if the manifest cannot be read or the object has a different size than the manifest says.
         """
         manifest = self._manifest(item.path.rpartition(".")[0] + _MANIFEST)
         wanted = manifest.indexes_size if item.part else manifest.chunks.packed
@@ -153,7 +172,11 @@ class AivenTier:
         return size - _taken(manifest) if size else 0
 
     def described(self, listed: ListedSegment) -> RemoteSegment | None:
-        """Metadata of a segment according to its manifest."""
+        """Return the metadata of a segment according to its manifest, with a single event for the finished copy.
+
+        None if the segment has no log or no manifest object, or the manifest was written by an older plugin without
+        metadata. Raises `StorageError` if the manifest cannot be read.
+        """
         log = listed.objects.get(FileKind.LOG)
         if log is None or listed.lacking:
             return None
@@ -248,7 +271,9 @@ def _taken(manifest: Manifest) -> int:
 
 
 def _check_names(path: str, described: Described | None) -> None:
-    """Raise `FormatError` if a manifest belongs to another segment than its name says."""
+    """Raise `FormatError` if the metadata in a manifest contradicts the manifest's path: topic id, partition, base
+    offset, segment id, or the end of the topic name. Does nothing without metadata.
+    """
     topic_name, partition, name = path.split("/")[-3:]
     topic, number, segment = _topic(topic_name), _partition(partition), _segment(name)
     if described is None or topic is None or segment is None:
@@ -272,7 +297,9 @@ def _partition(name: str) -> int | None:
 
 
 def _segment(name: str) -> tuple[int, str, str] | None:
-    """Base offset, id and suffix in the name of an object."""
+    """Split the name of an object into base offset, segment id and suffix (`.log`, `.indexes` or `.rsm-manifest`). None
+    if it is not named like an object of a segment.
+    """
     digits, segment_id, suffix = name[:_DIGITS], name[_DIGITS + 1 : _DIGITS + 1 + _ID], name[_DIGITS + 1 + _ID :]
     is_one = digits.isascii() and digits.isdigit() and len(digits) == _DIGITS and name[_DIGITS : _DIGITS + 1] == "-"
     if not is_one or suffix not in (_LOG, _INDEXES, _MANIFEST) or int(digits) >= 1 << 63:
@@ -281,7 +308,9 @@ def _segment(name: str) -> tuple[int, str, str] | None:
 
 
 def _opened(path: str, made: Callable[[RemoteFile], RemoteFile]) -> RemoteFile:
-    """Open an object and wrap it with `made`. Closes it on error."""
+    """Open the object at `path` and return the result of calling `made` with the open file. If `made` fails, the file
+    is closed and the error raised. Raises `StorageError` if it cannot be opened.
+    """
     file = FileSource(path)
     try:
         return made(file)

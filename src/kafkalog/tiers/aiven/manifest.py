@@ -72,7 +72,9 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
 
 def read_manifest(data: bytes) -> Manifest:
-    """Parse a manifest. Raises `FormatError`."""
+    """Parse the JSON of a manifest. Raises `FormatError` if it is not JSON, its version is not "1", or a field is
+    missing or wrong.
+    """
     try:
         fields = json.loads(data)
     except (ValueError, RecursionError):

@@ -99,6 +99,8 @@ class RealBroker:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.classes: tuple[Path, ...] = ()
         """further jars of its class path"""
+        self.metadata_version: str | None = None
+        """the release as whose metadata it is formatted; None: its own"""
         self.user: int | None = None
         """whom its processes run as; None: as the tests"""
         self._clients = KafkaOracle(version, heap="200m")
@@ -202,7 +204,8 @@ class RealBroker:
 
     def _format(self, config: Path) -> None:
         standalone = ["--standalone"] if self._row.at_least("4.0") else []
-        arguments = ["format", "-t", CLUSTER_ID, "-c", str(config), *standalone]
+        version = ["--release-version", self.metadata_version] if self.metadata_version else []
+        arguments = ["format", "-t", CLUSTER_ID, "-c", str(config), *standalone, *version]
         process = self._spawn("format", "kafka.tools.StorageTool", *arguments)
         code = process.wait(START_SECONDS)
         del self._processes["format"]

@@ -35,7 +35,7 @@ class CleanedCounts(Struct):
 
 
 class BatchRetention(Struct, kw_only=True):
-    """Decisions about the batches of a log, in order, over all segments of a pass."""
+    """Decisions of one pass about each batch of a log. Batches must come in the order of the log, over all segments."""
 
     offsets: OffsetMap
     transactions: CleanedTransactions
@@ -110,8 +110,9 @@ class BatchRetention(Struct, kw_only=True):
         return horizon is not None and horizon <= self.now_ms
 
     def _is_last_of_producer(self, batch: RecordBatch | LogBatch) -> bool:
-        """Whether the batch has the last sequence number of its producer (or, without data, its epoch), which a broker
-        needs.
+        """Whether the batch is the one that keeps the state of its producer alive, so that the broker needs at least
+        its header: the producer's last data batch or, if the producer state knows no data batch, any marker with the
+        producer's current epoch. False without a producer id or for an unknown producer.
         """
         header = batch.header
         known = self.producers.get(header.producer_id) if header.has_producer_id else None

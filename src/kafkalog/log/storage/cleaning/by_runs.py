@@ -1,6 +1,6 @@
-"""Clean runs of v2 batches with compiled code, which reads, chooses and writes records. Decisions about whole batches
-are those of `BatchRetention` and `CleanedTransactions`: they get control batches, batches of aborted transactions and
-those that compiled code does not read, one by one. Needs numpy.
+"""Clean runs of v2 batches (consecutive batches whose headers are columns) with compiled code, which reads, chooses and
+writes records. `BatchRetention` and `CleanedTransactions` decide, batch by batch, about control batches, batches of
+aborted transactions and batches that compiled code cannot read. Needs numpy.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ _MOST_MORE_BYTES = 9 + 4
 
 
 def _runs(log: LogFile, start: int = 0) -> Iterator[BatchRun | LogBatch]:
-    """Yield all batches of a log from the one at position `start` on. Their checksums were compared before."""
+    """Yield the batches of a log in order, from the one at position `start` (bytes) to the last valid one: v2 batches
+    in runs, v0 and v1 entries one by one as `LogBatch`. Checksums are not verified. Stops without an error at the first
+    malformed batch.
+    """
     for scanned in RunScanner(log.source, position=start, check_crc=False):
         if not isinstance(scanned, RecordBatch):
             yield scanned
@@ -82,7 +85,11 @@ def _special(run: BatchRun) -> list[int]:
 
 
 def take_offsets(segment: LogSegment, start: int, offsets: KeyColumns, transactions: CleanedTransactions) -> bool:
-    """Put the keys of one segment into `offsets`, from offset `start` on; return False if there was no room for one."""
+    """Put the keys of the records of a segment with offset `start` or higher into `offsets`, with their offsets, except
+    records of aborted transactions; advance `transactions` and `offsets.latest_offset`. Return False if the map is full
+    before all keys are in, else True. Raises `FormatError` for records that cannot be read, and `JavaError` for a bad
+    control record.
+    """
     for run in _runs(segment.log, segment.offset_index.lookup(start).position):
         if isinstance(run, LogBatch):
             has_room = take_batch(run, start, offsets, transactions)
@@ -122,7 +129,9 @@ def _pass(run: BatchRun, end: int, start: int, offsets: KeyColumns) -> None:
 
 
 class _Keys:
-    """Keys of the counting batches of a run, from an offset on."""
+    """Keys of those batches of a run that `counts` marks, to be put into a map; only records with offset `start` or
+    higher.
+    """
 
     def __init__(self, run: BatchRun, counts: Mask, start: int, offsets: KeyColumns) -> None:
         self._run = run
@@ -132,7 +141,9 @@ class _Keys:
         self._offsets = offsets
 
     def put(self) -> bool:
-        """Put the keys in; return False if there was no room for one."""
+        """Put the keys into the offset map and advance its `latest_offset`. Return False if the map is full before all
+        keys are in, else True. Raises `FormatError` for records that cannot be read.
+        """
         done = 0
         for opened in opened_batches(self._counting, DEFAULT_LIMITS, _AT_ONCE):
             if not self._singly(done, opened.first):
@@ -153,7 +164,10 @@ class _Keys:
         return self._singly(done, len(self._numbers))
 
     def _singly(self, first: int, end: int) -> bool:
-        """Put in the keys of batches that compiled code does not read; return False if there was no room."""
+        """Put in the keys of the marked batches with numbers from `first` to `end` (exclusive) with plain Python, for
+        batches that compiled code cannot read. Return False if the map is full before all keys are in, else True.
+        Raises `FormatError` for records that cannot be read.
+        """
         for number in range(first, end):
             _pass(self._run, self._numbers[number], self._start, self._offsets)
             if not put_keys(LogBatch.of(self._counting.batch(number)), self._start, self._offsets):
@@ -167,8 +181,10 @@ class _Keys:
 def clean_segment(
     segment: LogSegment, retention: BatchRetention, output: CleanedOutput, *, keeps_old_deletes: bool
 ) -> None:
-    """Write what is kept of a segment. If records cannot be written, the error has no details: the caller repeats it
-    one by one.
+    """Add the batches of a segment that the cleaner keeps to `output`, rewritten if they lose records; advance the
+    state of `retention`. `keeps_old_deletes`: keep tombstones of magic 0 and 1, which have no delete horizon. Raises
+    `FormatError`, `JavaError` or `OffsetOverflowError`; for runs the message may lack details, and the caller repeats
+    the segment batch by batch to get the broker's exception.
     """
     for run in _runs(segment.log):
         if isinstance(run, LogBatch):
@@ -178,7 +194,7 @@ def clean_segment(
 
 
 class _Kept:
-    """What is kept of each batch of a run: its bytes unchanged, other bytes, or nothing."""
+    """One run of batches in the cleaner: for each batch its unchanged bytes, new bytes, or nothing if it is dropped."""
 
     def __init__(self, run: BatchRun, source: LogSegment, retention: BatchRetention, output: CleanedOutput) -> None:
         if not isinstance(retention.offsets, KeyColumns):
@@ -200,7 +216,10 @@ class _Kept:
         self._written = 0
 
     def write(self) -> None:
-        """Decide about all batches and write what is kept."""
+        """Decide which records of the run are kept, and write the kept batches to the output, in order; advance
+        transactions and counts. Raises `FormatError` for records that cannot be read, `JavaError` for a bad control
+        record or a batch that cannot be rewritten, and `OffsetOverflowError`.
+        """
         is_read = self._decide_whole()
         part, numbers = self._run.where(is_read), np.flatnonzero(is_read)
         done = 0
@@ -218,7 +237,11 @@ class _Kept:
         self._write_up_to(len(self._run))
 
     def _decide_whole(self) -> Mask:
-        """Decide about control batches, batches of aborted transactions and empty ones; return a mask of the others."""
+        """Decide about control batches, batches of aborted transactions and batches without records, and record what is
+        kept of them. Return a mask over the batches of the run: True for those whose records must still be chosen.
+        Advances the transactions. Raises `JavaError` for a bad control record and `FormatError` for records that cannot
+        be read.
+        """
         run, retention = self._run, self._retention
         is_read: Mask = run["records_count"] != 0
         in_transactions = _special(run)
@@ -238,7 +261,9 @@ class _Kept:
         return is_read
 
     def _put(self, number: int, kept: LogBatch | RecordBatch | None) -> None:
-        """Record what remains of one batch."""
+        """Record that `kept` will be written in place of batch `number` of the run: new bytes (`RecordBatch`), its
+        unchanged bytes (`LogBatch`), or nothing (None).
+        """
         if isinstance(kept, RecordBatch):
             data = np.frombuffer(kept.data, np.uint8)
             self._single.append(data)
@@ -256,7 +281,11 @@ class _Kept:
             self._singly(number)
 
     def _choose(self, part: BatchRun, numbers: Int64s, opened: OpenedBatches) -> int:
-        """Decide about the first opened batches, up to one that compiled code does not read; return their number."""
+        """Choose the kept records of opened (decompressed) batches, up to the first that compiled code cannot read, and
+        record the unchanged, rewritten or emptied batches; return the number of batches processed. `part` is the run of
+        the batches whose records are chosen, and `numbers` has their numbers in the whole run. Updates the counts.
+        Raises `IllegalArgumentError` if a batch cannot be rewritten.
+        """
         retention, first = self._retention, opened.first
         headers = part.part(first, first + len(opened.addresses))
         has_horizon = headers["attributes"] & DELETE_HORIZON_FLAG != 0
@@ -285,8 +314,10 @@ class _Kept:
     def _rewrite(
         self, numbers: Int64s, opened: OpenedBatches, chosen: Table, changed: Int64s, horizons: Int64s
     ) -> None:
-        """Build the batches that lose records: `changed` are their numbers among the opened ones, `numbers` those in
-        the run.
+        """Build new bytes and headers for batches that change, and record them. `changed` are their numbers among the
+        opened batches, `numbers` those in the run, `chosen` the table of the choices, and `horizons` their delete
+        horizons in ms (negative: none). All have one codec. Raises `IllegalArgumentError` if a record or producer
+        cannot be written in a v2 batch.
         """
         kept = chosen[RetainedBatch.KEPT, changed]
         target = np.empty(
@@ -318,8 +349,9 @@ class _Kept:
         self._addresses[numbers] = starts + target.ctypes.data
 
     def _write_up_to(self, end: int) -> None:
-        """Write what is kept of the batches before number `end`. Long ranges of unchanged batches are copied as they
-        are.
+        """Write the kept batches with numbers below `end` that are not yet written. Ranges of unchanged batches of at
+        least `STRETCH` bytes are copied from the old file. Releases the memory of rewritten batches. Raises
+        `OffsetOverflowError` if an offset does not fit the new segment.
         """
         numbers = np.flatnonzero(self._addresses[self._written : end]) + self._written
         stays = self._addresses[numbers] == self._in_window[numbers]
@@ -338,7 +370,9 @@ class _Kept:
         self._written = end
 
     def _gather(self, numbers: Int64s) -> None:
-        """Write batches in one piece."""
+        """Copy the kept bytes of the batches with these numbers into one piece of memory, and add it to the output as a
+        run. Does nothing for no numbers. Raises `OffsetOverflowError` if an offset does not fit the new segment.
+        """
         if len(numbers) == 0:
             return
         table = np.take(self._table, numbers, axis=1)
@@ -358,7 +392,10 @@ def _has_odd_producers(run: BatchRun) -> bool:
 
 
 def _compressed(target: Bytes, starts: Int64s, sizes: Int64s, codec: int) -> tuple[Bytes, Int64s, Int64s]:
-    """Compress the record bytes of batches, each after room for a header; return the new memory, starts and sizes."""
+    """Compress the records of batches in `target`. `starts` are the positions of the batches, each with room for a v2
+    header before its records, and `sizes` the bytes of records. Return new memory with the same arrangement, the
+    positions of the batches in it, and the compressed sizes without headers.
+    """
     pieces: list[bytes | memoryview] = []
     for start, size in zip((starts + BATCH.size).tolist(), sizes.tolist(), strict=True):
         pieces += bytes(BATCH.size), compress(Codec(codec), target.data[start : start + size])

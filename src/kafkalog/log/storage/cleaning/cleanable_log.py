@@ -1,4 +1,6 @@
-"""A log for the cleaner, and its dirty part (`LogCleanerManager.cleanableOffsets`, `LogToClean`)."""
+"""Model of a log for the log cleaner, and of its dirty part: the segments to be cleaned
+(`LogCleanerManager.cleanableOffsets`, `LogToClean`).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _NEVER = 2**63 - 1
 
 
 class CleanableLog(Struct, kw_only=True):
-    """Segments of a loaded log, the last of which is appended to, with the state of its batches."""
+    """Segments of a loaded log, with its producer state and settings. The last segment is the active one."""
 
     disk: Disk
     directory: str
@@ -47,8 +49,10 @@ class CleanableLog(Struct, kw_only=True):
         return min(max(unstable, self.log_start_offset), self.high_watermark)
 
     def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions that begin before `end`, as the indexes list them from the segment of offset
-        `start` on. Those that end below the log start are left out: the cleaner then treats their batches as committed.
+        """Return the aborted transactions that begin before offset `end`, from the transaction indexes of the segment
+        that contains `start` and of later ones, in index order. Transactions that end below the log start offset are
+        omitted, so the cleaner treats their batches as committed. Empty if no segment begins at or below `start`.
+        Raises `KafkaError` for an index entry of unknown version.
         """
         transactions: list[AbortedTransaction] = []
         if self.segments.floor(start) is None:
@@ -93,7 +97,12 @@ class Dirty(Struct, frozen=True, kw_only=True):
 
 
 def dirty_part(log: CleanableLog, checkpoint: int | None, now_ms: int) -> Dirty:
-    """Return the dirty part. `checkpoint` is the log's offset in `cleaner-offset-checkpoint`, None if it has none."""
+    """Return the dirty part of a log: its offset range, the bytes of clean and cleanable segments, and whether cleaning
+    is overdue. `checkpoint` is the log's first dirty offset in `cleaner-offset-checkpoint`; None if it has none. The
+    dirty part begins there; without a checkpoint, or (with `is_reset` set) if it is outside the log, at the log start
+    offset. It ends at the segment base offset by which the active segment, the last stable offset and all segments
+    younger than `min.compaction.lag.ms` are left alone. Raises `JavaError` if timestamps of a segment cannot be read.
+    """
     start = log.log_start_offset
     first = start if checkpoint is None else checkpoint
     is_reset = not start <= first <= log.end_offset
@@ -114,8 +123,9 @@ def dirty_part(log: CleanableLog, checkpoint: int | None, now_ms: int) -> Dirty:
 
 
 def _too_young(log: CleanableLog, first: int, now_ms: int) -> int:
-    """Return the base offset of the first dirty segment that is younger than `min.compaction.lag.ms`; an offset above
-    all others if there is none.
+    """Return the base offset of the first inactive segment, from offset `first` on, that is younger than
+    `min.compaction.lag.ms`; an offset above all others if there is none or the lag is 0. Raises `JavaError` if
+    timestamps of a segment cannot be read.
     """
     lag = log.settings.min_compaction_lag_ms
     if lag > 0:

@@ -1,4 +1,4 @@
-"""Track aborted transactions during cleaning, and markers whose transaction has no data left
+"""Track aborted transactions during cleaning, and markers whose transactions have no data batches left
 (`CleanedTransactionMetadata`).
 """
 
@@ -16,8 +16,8 @@ __all__ = ["CleanedTransactions"]
 
 
 class CleanedTransactions:
-    """State of transactions, to be given the batches of a log in order, and before them the aborted transactions that
-    may concern them.
+    """Open and aborted transactions at the current position of the cleaner. Pass all batches of the log in order; call
+    `add` with the aborted transactions before their batches.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,9 @@ class CleanedTransactions:
             self._aborted.setdefault(entry.producer_id, entry)
 
     def batch(self, batch: RecordBatch | LogBatch) -> bool:
-        """Process a data batch; return whether it is part of an aborted transaction."""
+        """Process the next data batch; return True if it belongs to an aborted transaction, False if it belongs to
+        another transaction or to none. Remembers that the producer's transaction has data.
+        """
         self._begin_up_to(batch.last_offset)
         header = batch.header
         if not isinstance(header, BatchHeader) or not header.is_transactional:
@@ -65,7 +67,11 @@ class CleanedTransactions:
         return False
 
     def control_batch(self, batch: LogBatch) -> bool:
-        """Process a control batch; return whether no data batch of the transaction that it ends was seen."""
+        """Process the next control batch; return True if the marker may be removed, because no data batch of its
+        transaction was seen. Also True for a control batch without records, and for an abort marker whose transaction
+        is not listed as aborted. False for other control types than abort and commit. Ends the transaction; an aborted
+        one with data is appended to the index set by `write_into`. Raises `JavaError` for a marker that cannot be read.
+        """
         self._begin_up_to(batch.last_offset)
         found = batch.first_record()
         if found is None:

@@ -39,7 +39,7 @@ class CleanedGroup(Struct, frozen=True):
 
 
 class Cleaner:
-    """One pass. `groups` and `counts` show what it has done, also after a failure."""
+    """One pass of the cleaner over one log. `groups` and `counts` show the work done so far, also after a failure."""
 
     def __init__(self, log: CleanableLog, dirty: Dirty, now_ms: int) -> None:
         self._log = log
@@ -51,8 +51,10 @@ class Cleaner:
         self._by_runs = kernel_is_worth_it(sum(segment.log.size for segment in cleaned))
 
     def clean(self) -> int:
-        """Clean the log; return the first offset that is still dirty. Raises the exceptions for which a broker marks
-        the log as uncleanable; earlier groups are already replaced then.
+        """Clean the dirty part of the log: rewrite and replace its segments; return the first offset that is still
+        dirty, which is the new cleaner checkpoint. It is below the end of the dirty part if the offset map became full.
+        Raises `FormatError` or `JavaError` if a broker would mark the log as uncleanable; groups that were finished
+        before stay replaced.
         """
         log, settings, bound = self._log, self._log.settings, self._dirty.upper_bound
         clean = log.segments.between(0, self._dirty.first_offset)
@@ -94,7 +96,10 @@ class Cleaner:
         return offsets
 
     def _map(self) -> tuple[OffsetMap, Callable[[LogSegment, int, Any, CleanedTransactions], bool]]:
-        """Return an empty map, and the function that puts the keys of a segment into it."""
+        """Return an empty offset map of the configured size, and the function that puts the keys of a segment into it
+        (segment, first offset, map, transactions; returns False if the map is full). Both use compiled code if the
+        cleaner does.
+        """
         slots, limit = self._log.settings.offset_map_slots, self._log.settings.offset_map_limit
         if not self._by_runs:
             return OffsetMap(slots, limit), take_offsets
@@ -128,8 +133,9 @@ class Cleaner:
     def _written_by_runs(
         self, group: Sequence[LogSegment], retention: BatchRetention, old_deletes_go_until: int
     ) -> LogSegment | None:
-        """Return the new segment, written by compiled code. Return None if that would not save time, or on any error:
-        the plain code then finds the error, and what a broker would have done before it.
+        """Write a new segment for a group with compiled code, as `.cleaned`, and return it. Return None if compiled
+        code is not used, or after a `FormatError` or `JavaError`: the new files are then deleted and transactions and
+        counts restored, so that the caller can repeat the work in plain Python, which raises the broker's exception.
         """
         if not self._by_runs:
             return None
@@ -193,7 +199,7 @@ def _clean_segment(
 
 @contextmanager
 def _named(segment: LogSegment) -> Iterator[None]:
-    """Return a context that adds the path of the segment's log to a `FormatError`."""
+    """Context manager that raises a `FormatError` from its block again with the path of the segment's log file."""
     try:
         yield
     except FormatError as error:

@@ -29,7 +29,7 @@ def _address(memory: bytearray) -> int:
 
 
 class KeyColumns(OffsetMap):
-    """An offset map that also takes the keys of whole batches."""
+    """Offset map into which compiled code also puts the keys of many batches at once."""
 
     def __init__(self, slots: int, limit: int) -> None:
         super().__init__(slots, limit)
@@ -46,8 +46,10 @@ class KeyColumns(OffsetMap):
         return self._memory.address
 
     def put_batches(self, opened: OpenedBatches, low: int) -> tuple[int, int | None]:
-        """Put in the keys of records from offset `low` on. Return the number of batches processed, and None. If the map
-        became full, return instead of None the last offset of the next batch that was put in, -1 for none.
+        """Put the keys of records with offset `low` or higher into the map. Stops at a batch that compiled code cannot
+        read, or if the map becomes full. Return the number of batches put in completely, and None; if the map became
+        full, instead of None the last offset put in from the next batch, -1 if there is none. The table may grow;
+        `latest_offset` is not changed.
         """
         while self._slots < self._largest and self._used + opened.records > self._slots * FULL:
             self._grow()
@@ -61,9 +63,10 @@ class KeyColumns(OffsetMap):
         return processed, int(state[KeyMap.LAST_PUT]) if state[KeyMap.IS_FULL] else None
 
     def choose(self, opened: OpenedBatches, keeps_deletes: Int64s) -> tuple[Int64s, npt.NDArray[np.uint8]]:
-        """Choose the records that are kept of opened batches. Return a table of `RetainedBatch` for those that were
-        processed, and the flags of their records. `keeps_deletes` says of each batch whether its tombstones are too
-        young to be removed.
+        """Choose the records that cleaning keeps, up to the first batch that compiled code cannot read. `keeps_deletes`
+        is 1 for each batch whose tombstones are too young to be removed, else 0. Return a `RetainedBatch` table with a
+        column for each batch processed, and an array with a flag for each record. The table holds addresses of the
+        flags, which must live as long.
         """
         chosen = empty_table(RetainedBatch, len(opened.addresses))
         flags = np.empty(opened.records, np.uint8)

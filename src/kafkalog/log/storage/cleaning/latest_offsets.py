@@ -20,7 +20,11 @@ def take_offsets(segment: LogSegment, start: int, offsets: OffsetMap, transactio
 
 
 def take_batch(batch: LogBatch, start: int, offsets: OffsetMap, transactions: CleanedTransactions) -> bool:
-    """Put in the keys of the next batch, unless it is aborted; return False if there was no room for one."""
+    """Process the next batch for the offset map: put in the keys of its records with offset `start` or higher, unless
+    it is a control batch or aborted. Return False if the map is full before all keys are in, else True. Advances
+    `transactions` and, if all keys are in, `offsets.latest_offset`. Raises `FormatError` for records that cannot be
+    read, `JavaError` for a bad control record.
+    """
     if batch.header.is_control:
         transactions.control_batch(batch)
     elif not transactions.batch(batch) and not put_keys(batch, start, offsets):
@@ -31,7 +35,10 @@ def take_batch(batch: LogBatch, start: int, offsets: OffsetMap, transactions: Cl
 
 
 def put_keys(batch: LogBatch, start: int, offsets: OffsetMap) -> bool:
-    """Put in the keys of a batch, from offset `start` on; return False if there was no room for one."""
+    """Put the keys of a batch's records with offset `start` or higher into the map. Records without a key are skipped.
+    Return False if the map is full before all keys are in, else True; earlier keys then stay in it. Raises
+    `FormatError` for records that cannot be read.
+    """
     for record in records_of(batch):
         if record.key is not None and record.offset >= start:
             if offsets.is_full:

@@ -42,8 +42,8 @@ class OffsetMap:
         return self._used >= self._limit
 
     def _position(self, digest: bytes) -> int:
-        """Return the position of a digest's entry, or of the free slot for it; -1 if it is missing and all slots are
-        used.
+        """Return the byte position in the table of the slot with a digest, or of the free slot for it; -1 if the digest
+        is missing and all slots are used.
         """
         slot = int.from_bytes(digest[:8], sys.byteorder) % self._slots
         table = self._table
@@ -56,7 +56,9 @@ class OffsetMap:
         return -1
 
     def put(self, key: bytes, offset: int) -> None:
-        """Set the latest offset of a key."""
+        """Set the offset of a key, replacing an earlier one, and `latest_offset`. The table may grow. Call only if
+        `is_full` is False.
+        """
         digest = hashlib.md5(key, usedforsecurity=False).digest()
         position = self._position(digest)
         if self._table[position : position + SLOT_BYTES] == _EMPTY:
@@ -67,7 +69,7 @@ class OffsetMap:
             self._grow()
 
     def get(self, key: bytes) -> int:
-        """Return the latest offset of a key; -1 if the map does not have it."""
+        """Return the offset stored for a key; -1 if the map does not have the key."""
         position = self._position(hashlib.md5(key, usedforsecurity=False).digest())
         if position < 0 or self._table[position : position + SLOT_BYTES] == _EMPTY:
             return -1
@@ -81,7 +83,7 @@ class OffsetMap:
         self._take_over(old)
 
     def _take_over(self, old: bytearray) -> None:
-        """Copy the entries of a smaller table into the new one."""
+        """Insert all entries of `old`, a smaller table, into the present table, which is empty."""
         for start in range(0, len(old), SLOT_BYTES):
             entry = old[start : start + SLOT_BYTES]
             if entry != _EMPTY:

@@ -54,7 +54,10 @@ class StoredRecord(NamedTuple):
 
 
 def records_of(batch: LogBatch) -> Iterator[StoredRecord]:
-    """Yield all records of a batch, control records included. Raises `FormatError` if they cannot be read."""
+    """Yield the records of a batch in order, control records included, with absolute offsets and timestamps in ms.
+    Records of v0 and v1 have no headers. Yields nothing for a batch without records. Raises `FormatError` if they
+    cannot be decompressed or read.
+    """
     header = batch.header
     record_batch = RecordBatch(header, batch.position, batch.data)
     if isinstance(header, LegacyHeader):
@@ -77,7 +80,10 @@ def records_of(batch: LogBatch) -> Iterator[StoredRecord]:
 
 
 def _shape(batch: LogBatch, kept: Sequence[StoredRecord]) -> BatchHeader:
-    """Return the header with the fields that do not depend on the records. For a v0 or v1 entry it has no producer."""
+    """Return the header of the rewritten batch; fields that depend on the kept records are set later. This is the
+    batch's own header for v2. For v0 and v1 it is a v2 header with the codec, timestamp type and kept offsets, and
+    without a producer; `kept` must not be empty then.
+    """
     header = batch.header
     if isinstance(header, BatchHeader):
         return header
@@ -100,7 +106,10 @@ def _shape(batch: LogBatch, kept: Sequence[StoredRecord]) -> BatchHeader:
 
 
 def _refuse(shape: BatchHeader, kept: Sequence[StoredRecord]) -> None:
-    """Raise the exceptions of `MemoryRecordsBuilder` for records that it rejects although logs may hold them."""
+    """Raise `IllegalArgumentError` for kept records that `MemoryRecordsBuilder` rejects: offsets that do not increase
+    or are too far from the base offset, timestamps below -1, a transactional batch without producer id, or a producer
+    id with a negative epoch or sequence (the sequence of a control batch may be negative).
+    """
     last = shape.base_offset - 1
     for record in kept:
         if record.offset <= last:
@@ -120,7 +129,11 @@ def _refuse(shape: BatchHeader, kept: Sequence[StoredRecord]) -> None:
 
 
 def rewritten(batch: LogBatch, kept: Sequence[StoredRecord], delete_horizon_ms: int) -> RecordBatch:
-    """Return the batch with only the kept records, of which there must be one. A negative horizon means none."""
+    """Return a v2 batch with only the kept records, recompressed with the codec of the original; base and last offset
+    of a v2 batch stay. `kept` must have at least one record. A `delete_horizon_ms` of 0 or more is stored as base
+    timestamp with its flag; a negative one means none. Raises `IllegalArgumentError` if Kafka's builder would reject
+    the records.
+    """
     shape = _shape(batch, kept)
     _refuse(shape, kept)
     append_time = shape.timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -153,8 +166,8 @@ def new_attributes(attributes: Any, has_horizon: Any) -> Any:
 
 
 def emptied(batch: RecordBatch | LogBatch) -> RecordBatch:
-    """Return the batch without records, for one that is kept only for its last offset or its producer. Raises
-    `IllegalStateError` for a v0 or v1 entry.
+    """Return a v2 batch without records that keeps offsets, producer fields, leader epoch, timestamp type and largest
+    timestamp of `batch`. Raises `IllegalStateError` for a v0 or v1 entry.
     """
     header = batch.header
     if not isinstance(header, BatchHeader):

@@ -1,4 +1,4 @@
-"""Group the segments that the cleaner joins to one (`Cleaner.groupSegmentsBySize`)."""
+"""Group the segments that the cleaner merges into one (`Cleaner.groupSegmentsBySize`)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ __all__ = ["segment_groups"]
 def segment_groups(
     segments: Sequence[LogSegment], segment_bytes: int, index_bytes: int, upper_bound: int
 ) -> list[list[LogSegment]]:
-    """Group adjacent segments, in order, while log, indexes and span of offsets fit the limits; larger ones stay alone.
-    `upper_bound` ends the last segment. An empty log is exempt from the limit of offsets, as in Kafka.
+    """Divide consecutive segments into groups, each to be merged into one segment; order is kept. A group grows while
+    its log has at most `segment_bytes`, offset and time index each at most `index_bytes`, and the offsets fit relative
+    to its base. A segment that is too large alone is a group of its own. `upper_bound` is the end offset of the last
+    segment (exclusive). As in Kafka, an empty segment is exempt from the offset limit.
     """
     groups: list[list[LogSegment]] = []
     sizes = (0, 0, 0)

@@ -1,15 +1,18 @@
-"""Judge what a producer snapshot and transaction indexes tell about transactions whose end markers are lost."""
+"""Judge what a producer snapshot and the transaction indexes prove about transactions whose end markers are missing
+from the log.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.model import AbortedTransaction, ProducerEntry, RecordBatch
+from kafkalog.codec.model import AbortedTransaction, AnyHeader, ProducerEntry, RecordBatch
 from kafkalog.log.storage.producers.snapshot_check import OpenWithoutGap, SnapshotCheck
 
-__all__ = ["Evidence", "are_same", "ended_since", "lost_markers", "opened_of"]
+__all__ = ["Claim", "Evidence", "claims_of", "ended_since", "opened_of"]
 
 
 def opened_of(entries: Iterable[ProducerEntry]) -> dict[int, int]:
@@ -26,41 +29,47 @@ def ended_since(opened: Mapping[int, int], entries: Iterable[ProducerEntry], end
     return any(still_open.get(producer_id) != first for producer_id, first in opened.items() if first < end)
 
 
-def are_same(derived: Iterable[AbortedTransaction], listed: Iterable[AbortedTransaction]) -> bool:
-    """Whether both have the same producers, first offsets and markers."""
-    in_log, in_indexes = (
-        {(entry.producer_id, entry.first_offset, entry.last_offset) for entry in some} for some in (derived, listed)
-    )
-    return in_log == in_indexes
+class Claim(NamedTuple):
+    """An aborted transaction that an index lists and that does not follow from the batches."""
+
+    producer_id: int
+    first_offset: int
+    marker: int
+    is_marker_there: bool
+    """whether the batches have this abort marker, with another first offset"""
 
 
-def lost_markers(derived: Iterable[AbortedTransaction], listed: Iterable[AbortedTransaction]) -> list[int] | None:
-    """Return the offsets of markers that indexes list and that are not derived from the batches; None if some of the
-    derived ones are not listed.
-    """
-    in_log, in_indexes = ({(entry.producer_id, entry.last_offset) for entry in some} for some in (derived, listed))
-    return [offset for _producer_id, offset in in_indexes - in_log] if in_log <= in_indexes else None
+def claims_of(derived: Iterable[AbortedTransaction], listed: Iterable[AbortedTransaction]) -> list[Claim] | None:
+    """Return what indexes list and is not derived from the batches; None if a derived marker is not listed."""
+    firsts = {(entry.producer_id, entry.last_offset): entry.first_offset for entry in derived}
+    claims: list[Claim] = []
+    for entry in listed:
+        first = firsts.pop((entry.producer_id, entry.last_offset), None)
+        if first != entry.first_offset:
+            claims.append(Claim(entry.producer_id, entry.first_offset, entry.last_offset, first is not None))
+    return None if firsts else claims
 
 
 class Evidence:
-    """Comparison of the entries of a producer snapshot at offset `end`, and of the offsets of markers that only the
-    transaction indexes have, with the batches below `end`.
+    """Comparison of the entries of a producer snapshot at offset `end`, and of the claims of transaction indexes, with
+    the batches below `end`.
     """
 
-    def __init__(self, entries: Sequence[ProducerEntry], end: int, lost_markers: Iterable[int] = ()) -> None:
+    def __init__(self, entries: Sequence[ProducerEntry], end: int, claims: Sequence[Claim] = ()) -> None:
         self._end = end
         self._still_open = opened_of(entries).keys()
-        self._lost = sorted(lost_markers)
+        self._claims = _Claims(claims) if claims else None
         self._check = SnapshotCheck(entries, end)
         self._writing = OpenWithoutGap()
-        self._is_contradicted = False
+        self._has_enough = True
         self.is_a_segment_short = False
         """whether the last batches of a segment are missing: another segment, with an index of its own, may have
         followed it"""
 
     def holds_in(self, batches: Iterable[tuple[int, BatchRun | RecordBatch]]) -> bool:
-        """Whether the batches reach `end`, confirm the snapshot, and none contradicts it or the indexes. They come in
-        the order of the log, each with the base offset of its segment.
+        """Whether the batches reach offset `end`, confirm the last batch of a listed producer, and do not contradict
+        the snapshot or the indexes. `batches` come in the order of the log, each with the base offset of its segment;
+        iteration stops at `end`. Call once. Sets `is_a_segment_short`.
         """
         before: int | None = None
         expected = 0
@@ -71,24 +80,20 @@ class Evidence:
             if first >= self._end:
                 break
             before, expected = base, behind
-            if isinstance(found, BatchRun) and behind <= self._end:
-                self._run(found)
+            if isinstance(found, BatchRun) and behind <= self._end and self._claims is None:
+                self._check.run(found)
+                self._writing.run(found)
             else:
                 for batch in found if isinstance(found, BatchRun) else (found,):
                     self._batch(batch)
-        self._is_contradicted |= expected < self._end or not self._writing.producers <= self._still_open
+        self._has_enough = expected >= self._end and self._writing.producers <= self._still_open
         return self._check.is_confirmed and not self.is_contradicted
 
     @property
     def is_contradicted(self) -> bool:
         """Whether a batch that `holds_in` was given contradicts the snapshot or the indexes, or there were too few."""
-        return self._is_contradicted or self._check.problem is not None
-
-    def _run(self, run: BatchRun) -> None:
-        self._check.run(run)
-        self._writing.run(run)
-        if self._has_lost(*_offsets(run)):
-            self._is_contradicted |= any(self._has_lost(*_offsets(batch)) for batch in run)
+        is_untrue = self._claims is not None and self._claims.is_contradicted
+        return is_untrue or self._check.problem is not None or not self._has_enough
 
     def _batch(self, batch: RecordBatch) -> None:
         header = batch.header
@@ -96,10 +101,60 @@ class Evidence:
             return
         self._check.batch(header)
         self._writing.batch(header)
-        self._is_contradicted |= self._has_lost(*_offsets(batch))
+        if self._claims is not None:
+            self._claims.batch(header)
 
-    def _has_lost(self, first: int, behind: int) -> bool:
-        return bisect_left(self._lost, first) < bisect_left(self._lost, behind)
+
+class _Claims:
+    """Comparison of claims with batches, which come in the order of the log. A transaction begins with a batch of its
+    producer or where offsets are missing, behind the producer's marker before it, which may be missing too.
+    """
+
+    def __init__(self, claims: Sequence[Claim]) -> None:
+        self._firsts = sorted(claims, key=lambda claim: claim.first_offset)
+        self._markers = sorted(claims, key=lambda claim: claim.marker)
+        self._by_producer: dict[int, list[Claim]] = {}
+        for claim in self._markers:
+            self._by_producer.setdefault(claim.producer_id, []).append(claim)
+        self._written: dict[int, int] = {}
+        """last offset of each producer's transaction that is open by the batches"""
+        self._next_offset: int | None = None
+        self._behind_gap = 0
+        """first offset behind the last missing ones"""
+        self.is_contradicted = False
+
+    def batch(self, header: AnyHeader) -> None:
+        """Compare with the next batch."""
+        if self._next_offset is not None and header.first_offset > self._next_offset:
+            self._behind_gap = header.first_offset
+        self._next_offset = header.next_offset
+        for claim in _within(self._firsts, header, lambda claim: claim.first_offset):
+            self.is_contradicted |= not self._begins(claim, header)
+        for claim in _within(self._markers, header, lambda claim: claim.marker):
+            is_its_own = header.is_control and header.producer_id == claim.producer_id
+            self.is_contradicted |= not (claim.is_marker_there and is_its_own)
+        claims = self._by_producer.get(header.producer_id)
+        if claims is None or not header.is_transactional:
+            return
+        if header.is_control:
+            place = bisect_right(claims, header.first_offset, key=lambda claim: claim.marker)
+            self.is_contradicted |= place < len(claims) and claims[place].first_offset < header.first_offset
+            self._written.pop(header.producer_id, None)
+        else:
+            self._written[header.producer_id] = header.last_offset
+
+    def _begins(self, claim: Claim, header: AnyHeader) -> bool:
+        """Whether the transaction of a claim can begin with this batch, which has its first offset."""
+        if header.is_control or header.producer_id != claim.producer_id or header.first_offset != claim.first_offset:
+            return False
+        earlier = self._written.get(claim.producer_id)
+        return header.is_transactional and (earlier is None or earlier < self._behind_gap)
+
+
+def _within(claims: Sequence[Claim], header: AnyHeader, offset_of: Callable[[Claim], int]) -> Sequence[Claim]:
+    """Return the claims with an offset of this batch, of `claims` that are sorted by it."""
+    begin = bisect_left(claims, header.first_offset, key=offset_of)
+    return claims[begin : bisect_right(claims, header.last_offset, key=offset_of)]
 
 
 def _offsets(found: BatchRun | RecordBatch) -> tuple[int, int]:

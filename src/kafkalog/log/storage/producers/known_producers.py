@@ -28,7 +28,9 @@ __all__ = ["ProducerStateManager"]
 
 
 class InOrder:
-    """Transactions by first offset, each with a number (`TreeMap`). Finding the first does not iterate over all."""
+    """Map from offset to a number (producer id or end offset), with fast access to the smallest offset, like Java's
+    `TreeMap`.
+    """
 
     def __init__(self) -> None:
         self._values: dict[int, int] = {}
@@ -78,8 +80,8 @@ class InOrder:
 
 
 class ProducerStateManager:
-    """State of all producers of a partition, with its snapshot files. `snapshots` are these files if they were already
-    listed.
+    """State of all producers of a partition, and its snapshot files. `snapshots` is the list of these files if the
+    caller has one; None lists them.
     """
 
     def __init__(
@@ -137,7 +139,9 @@ class ProducerStateManager:
         )
 
     def update(self, append: ProducerAppendInfo) -> None:
-        """Apply the changes that an append collected."""
+        """Apply the changes that an append collected to the state of its producer, and record the transactions that it
+        began. `append` must not be used afterwards.
+        """
         current = self.producers.get(append.state.producer_id)
         if current is None:
             self.producers.put(append.state.producer_id, append.state)
@@ -165,7 +169,10 @@ class ProducerStateManager:
         self._unreplicated[completed.first_offset] = completed.last_offset
 
     def finish(self, completed: CompletedTransaction, index: TransactionIndex | None = None) -> None:
-        """Record that a transaction ended; if it was aborted, add it to the index of the segment with its marker."""
+        """Record that a transaction was completed. If it was aborted and `index` is given, first append it to that
+        transaction index, which belongs to the segment with the marker. Raises `IllegalArgumentError` if the
+        transaction is not open, or its marker is not above the last one in the index.
+        """
         if index is not None and completed.is_aborted:
             stable = self.last_stable_offset(completed)
             first, last = completed.first_offset, completed.last_offset
@@ -177,8 +184,9 @@ class ProducerStateManager:
         self._unreplicated.keep_from(high_watermark)
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int) -> None:
-        """Delete unusable snapshots and load the newest usable one, unless the state already ends at
-        `log_end_offset`.
+        """Delete the snapshot files at or below `log_start_offset` and above `log_end_offset`. Unless the state already
+        ends at `log_end_offset`, replace it by the newest remaining snapshot, without expired producers; without a
+        snapshot it becomes empty at `log_start_offset`. Damaged snapshots are deleted.
         """
         for offset in self.snapshots.outside(log_start_offset, log_end_offset):
             self.snapshots.delete(offset)
@@ -218,7 +226,9 @@ class ProducerStateManager:
             self._ongoing[state.current_txn_first_offset] = entry.producer_id
 
     def truncate_fully(self, offset: int) -> None:
-        """Forget everything, delete all snapshots, and continue at an offset."""
+        """Forget all producers and transactions, delete all snapshot files, and set the end of the state to
+        `offset`.
+        """
         self.producers.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
@@ -228,7 +238,9 @@ class ProducerStateManager:
         self._map_end = offset
 
     def take_snapshot(self) -> None:
-        """Write the state to a snapshot, if it has advanced since the last one."""
+        """Write the state to a snapshot file named after its end offset; do nothing if the state has not advanced since
+        the last snapshot.
+        """
         if self._map_end <= self._snapshot_end:
             return
         self.snapshots.put(
@@ -259,8 +271,8 @@ class ProducerStateManager:
         return self.snapshots.mark_deleted(offset) if offset in self.snapshots else None
 
     def remove_stray_snapshots(self, base_offsets: list[int]) -> None:
-        """Delete snapshots that belong to no segment. The newest of them is kept if it is at or after the last
-        segment.
+        """Delete snapshot files whose offset is not the base offset of a segment. The newest of them is kept if it is
+        at or above the last base offset, or if there are no segments. Lists the files again if others changed them.
         """
         if not self.snapshots.is_current:
             self.snapshots = Snapshots(self._disk, self._directory)

@@ -10,8 +10,10 @@ __all__ = ["listed_aborted"]
 
 
 def listed_aborted(source: Source, first: int, end: int) -> list[AbortedTransaction] | None:
-    """Return the entries of a transaction index (`TransactionIndex`); None if it is damaged, or if a marker is not
-    behind the one before it and in the segment, which holds the offsets from `first` to `end` (exclusive).
+    """Return the entries of a transaction index (`TransactionIndex`) in file order; None if it cannot be trusted: an
+    unknown version, an incomplete entry, first offset negative or not below the last one, or a marker offset that does
+    not increase or is outside `first` to `end` (exclusive), the offsets of the segment. An empty file gives an empty
+    list.
     """
     listed: list[AbortedTransaction] = []
     before = first - 1

@@ -23,10 +23,10 @@ __all__ = ["OpenWithoutGap", "SnapshotCheck"]
 
 
 class SnapshotCheck:
-    """Comparison of a snapshot's entries with the batches below its offset `end`, which are passed in any order.
+    """Check of a snapshot's entries against the batches below its offset `end`, which may be passed in any order.
 
-    `problem` is a sentence about the first contradiction; None if there is none. `is_confirmed` tells whether the last
-    batch of some producer is in the log as listed.
+    `problem` is a sentence about the first contradiction; None if none was found. `is_confirmed` becomes True when a
+    batch is the last batch of a producer as listed.
     """
 
     def __init__(self, entries: Iterable[ProducerEntry], end: int) -> None:
@@ -59,7 +59,9 @@ class SnapshotCheck:
         return {entry.producer_id for entry in self._by_id.values() if entry.current_txn_first_offset >= 0}
 
     def batch(self, header: AnyHeader) -> None:
-        """Compare with one batch."""
+        """Compare the entries with one batch: set `problem` if it contradicts them, `is_confirmed` if it is a listed
+        last batch. Does nothing after a problem, for batches at or above offset `end`, and for v0 or v1 entries.
+        """
         if self.problem is not None or not isinstance(header, BatchHeader):
             return
         if header.magic != BATCH_MAGIC or header.base_offset >= self.end:
@@ -70,7 +72,9 @@ class SnapshotCheck:
             self._later(header, entry)
 
     def _last_batch(self, header: BatchHeader) -> None:
-        """Compare with the entries whose last batch ends among the offsets of `header`."""
+        """Compare the entries whose last offset is among the offsets of this batch with its last offset, producer and
+        sequence. Equal ones set `is_confirmed`; the first that differs sets `problem`.
+        """
         first = bisect_left(self._by_last, header.base_offset, key=lambda entry: entry.last_offset)
         for entry in islice(self._by_last, first, None):
             if entry.last_offset > header.last_offset:
@@ -113,8 +117,8 @@ class SnapshotCheck:
 
 
 class OpenWithoutGap:
-    """Producers whose transaction is open at the end of the batches seen so far, no offset being missing since it
-    began, or since its latest batch behind a gap.
+    """Producers with an open transaction at the end of the batches seen so far. Those whose batches all come before a
+    gap in the offsets are dropped, since the end marker may be missing there.
     """
 
     def __init__(self) -> None:
@@ -122,7 +126,9 @@ class OpenWithoutGap:
         self._next_offset: int | None = None
 
     def run(self, run: BatchRun) -> None:
-        """Add a run of batches with increasing offsets. Only batches that can make a difference are examined."""
+        """Process the next run of batches, which must have increasing offsets; update `producers`. If offsets are
+        missing before or within the run, producers seen before the last gap are dropped.
+        """
         from kafkalog.codec.headers.listed_producers import behind_last_gap
 
         first = behind_last_gap(run)

@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from collections.abc import Iterable, Iterator
 
 from kafkalog.codec.common.source import Source
-from kafkalog.codec.names import DELETED, FileKind, segment_file
+from kafkalog.codec.names import DELETED, FileKind, parse_segment_file, segment_file
+from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.java import offset_of
 
-__all__ = ["Snapshots"]
+__all__ = ["Snapshots", "snapshot_offsets", "within_reach"]
 
 _SUFFIX = FileKind.PRODUCER_SNAPSHOT.value
 _ENDING = _SUFFIX.removeprefix(".")
 
 
+def snapshot_offsets(names: Iterable[str]) -> Iterator[int]:
+    """Yield the offsets of the producer snapshots among file names. The log ended there when they were written."""
+    for name in names:
+        parsed = parse_segment_file(name)
+        if parsed is not None and parsed.kind is FileKind.PRODUCER_SNAPSHOT and not parsed.pending:
+            yield parsed.base_offset
+
+
+def within_reach(last_base: int, offsets: Iterable[int]) -> list[int]:
+    """Return the offsets at which a log may have ended whose last segment begins at `last_base`: those further ahead
+    than a segment can reach are damage themselves.
+    """
+    return [offset for offset in offsets if last_base <= offset <= last_base + MAX_RELATIVE_OFFSET + 1]
+
+
 class Snapshots:
-    """Snapshot files as listed, and as changed through this object. If two names have one offset, a broker uses the one
-    that it lists last, which is undefined.
+    """Snapshot files of one directory by offset: listed once, then updated by each change through this object. If two
+    file names have one offset, one of them is ignored; a broker uses the one listed last, in no defined order.
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
@@ -68,7 +85,9 @@ class Snapshots:
         return self._offsets[:first] + self._offsets[max(first, behind) :]
 
     def put(self, offset: int, data: bytes) -> None:
-        """Write the file of an offset, under Kafka's name for it. A broker does not truncate an existing file."""
+        """Write the snapshot file for an offset, under Kafka's name for it, and list it. As by a broker, an existing
+        longer file keeps its bytes after `data`.
+        """
         path = self._path(offset)
         before = self._changes()
         self._disk.overwrite(path, data)
@@ -84,7 +103,9 @@ class Snapshots:
         self._seen += self._changes() - before
 
     def mark_deleted(self, offset: int) -> str:
-        """Rename the file of an offset so that it is deleted later; return its new path."""
+        """Rename the snapshot file of an offset with the suffix `.deleted`, for removal later, and drop it from the
+        list; return the new path. Raises `KeyError` if the offset is not listed.
+        """
         path = self._forget(offset)
         before = self._changes()
         self._disk.rename(path, path + DELETED)

@@ -110,7 +110,9 @@ class ProducerStateEntry(Struct, kw_only=True):
             self.producer_epoch = epoch
 
     def add_batch(self, header: BatchHeader) -> None:
-        """Remember a data batch."""
+        """Record a data batch as the producer's latest: its epoch (a new one forgets older batches), sequence numbers,
+        offsets and timestamp. The last five batches are remembered.
+        """
         self.set_epoch(header.producer_epoch)
         last_offset = int64(header.last_offset)
         batch = BatchMetadata(header.last_sequence, last_offset, to_int32(last_offset - header.base_offset))
@@ -118,7 +120,9 @@ class ProducerStateEntry(Struct, kw_only=True):
         self.last_timestamp = header.max_timestamp
 
     def update(self, newer: ProducerStateEntry) -> None:
-        """Apply the state that an append collected. Clears `newer.batches`."""
+        """Apply the newer state that an append collected: epochs, batches, open transaction and timestamp. Clears
+        `newer.batches`.
+        """
         self.set_epoch(newer.producer_epoch)
         self.batches = (*self.batches, *newer.batches)[-_REMEMBERED:]
         newer.batches = ()
@@ -127,7 +131,9 @@ class ProducerStateEntry(Struct, kw_only=True):
         self.last_timestamp = newer.last_timestamp
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
-        """Return the remembered batch that a data batch repeats; None if there is none."""
+        """Return the remembered batch with the same producer epoch and the same first and last sequence number as the
+        data batch `header`; None if the batch is not a duplicate.
+        """
         if header.producer_epoch == self.producer_epoch:
             last = header.last_sequence
             for batch in self.batches:
@@ -136,7 +142,9 @@ class ProducerStateEntry(Struct, kw_only=True):
         return None
 
     def entry(self) -> ProducerEntry:
-        """Return the producer as a snapshot entry."""
+        """Return the state as an entry of a producer snapshot. Without an open transaction its first offset there is
+        -1.
+        """
         batch, first = self.last_batch, self.current_txn_first_offset
         return ProducerEntry(
             producer_id=self.producer_id,
@@ -151,7 +159,9 @@ class ProducerStateEntry(Struct, kw_only=True):
 
     @classmethod
     def from_entry(cls, entry: ProducerEntry) -> ProducerStateEntry:
-        """Return a producer from its snapshot entry. Negative offsets mean none."""
+        """Make the state of a producer from its snapshot entry. A negative transaction offset means no open
+        transaction, a negative last offset no remembered batch.
+        """
         return cls(
             producer_id=entry.producer_id,
             producer_epoch=entry.producer_epoch,
@@ -165,9 +175,9 @@ class ProducerStateEntry(Struct, kw_only=True):
 
 
 class ProducerAppendInfo:
-    """Collected changes by the batches of one producer; nothing is applied yet. Raises the broker's exceptions for a
-    producer that violates the rules. Batches from replication are checked only for being outside of an open
-    transaction.
+    """Changes to the state of one producer, collected from its batches in `state`; the current state is not changed.
+    `started` lists the first offsets of transactions that began. Batches from a client are checked for epoch and
+    sequence, batches from replication only for being outside of an open transaction.
     """
 
     def __init__(self, current: ProducerStateEntry, origin: AppendOrigin) -> None:
@@ -183,8 +193,11 @@ class ProducerAppendInfo:
         self.started: list[int] = []
 
     def append(self, header: BatchHeader, marker: Callable[[], Marker | None]) -> CompletedTransaction | None:
-        """Add one batch. `marker` reads the marker of a control batch; return the transaction that it ended, if any. A
-        control batch without a marker ends nothing: compaction removed its transaction.
+        """Add one batch of the producer; return the transaction that it completed, None if none. `marker` is called for
+        a control batch only, and returns its marker, or None for a control batch without records (compaction removed
+        the marker), which completes nothing. Raises `InvalidTxnStateError` for a non-transactional batch within a
+        transaction, `InvalidProducerEpochError`, `OutOfOrderSequenceError` or `TransactionCoordinatorFencedError` as
+        the broker does, and whatever `marker` raises.
         """
         if not header.is_control:
             self._append_data_batch(header)
