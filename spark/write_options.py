@@ -17,9 +17,9 @@ from msgspec import Struct
 from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.common.limits import KIB
 from kafkalog.codec.compression.specs import SPECS
-from kafkalog.codec.encode.codec_names import as_codec
 from kafkalog.codec.files.text import decode_uuid
 from kafkalog.codec.model import Codec
+from kafkalog.codec.rules.codec_names import as_codec
 from kafkalog.log.writing.column_partitions import COLUMN_PARTITIONERS
 from kafkalog.log.writing.config import LogConfig
 

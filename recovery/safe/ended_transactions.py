@@ -17,8 +17,7 @@ from kafkalog.codec.files.index_files import read_producer_snapshot
 from kafkalog.codec.model import NO_END, AbortedTransaction, ProducerEntry, RecordBatch
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.codec.plain.scanner import Scanner
-from kafkalog.log.storage.producers.evidence import Claim, Evidence, claims_of, ended_since, opened_of
-from kafkalog.log.storage.producers.listed_aborted import listed_aborted
+from kafkalog.log.storage.producers.evidence import Claim, Evidence, claims_of, ended_since, listed_aborted, opened_of
 from kafkalog.log.storage.tree import Tree
 
 __all__ = ["KnownState", "are_known_to_have_ended", "opens_as", "states_behind"]

@@ -11,7 +11,7 @@ from msgspec import Struct
 from kafkalog.codec.common.arguments import check_fields
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.limits import KIB, MIB
-from kafkalog.codec.encode.codec_names import as_codec
+from kafkalog.codec.rules.codec_names import as_codec
 
 __all__ = ["ProducerConfig"]
 

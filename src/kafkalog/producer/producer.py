@@ -19,9 +19,9 @@ from msgspec.structs import replace
 
 from kafkalog.codec.common.arguments import checked, shown
 from kafkalog.codec.common.errors import KafkaLogError, UsageError
-from kafkalog.codec.encode.codec_names import as_codec
 from kafkalog.codec.encode.record_checks import check_record, is_bytes
 from kafkalog.codec.model import NO_TIMESTAMP, Codec, Record, TimestampType
+from kafkalog.codec.rules.codec_names import as_codec
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.disk.process import OwnProcess
 from kafkalog.log.writing.choosing_partitions import Partitioner, StickyPartitions, by_key, random_number

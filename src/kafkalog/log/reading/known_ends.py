@@ -19,8 +19,7 @@ from kafkalog.codec.names import FileKind
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.reading.opened_below import WithSnapshots, snapshot_of_start, start_of_state
 from kafkalog.log.reading.transactions import KnownTransactions
-from kafkalog.log.storage.producers.evidence import Evidence, claims_of, ended_since, opened_of
-from kafkalog.log.storage.producers.listed_aborted import listed_aborted
+from kafkalog.log.storage.producers.evidence import Evidence, claims_of, ended_since, listed_aborted, opened_of
 from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.segment import Segment
 

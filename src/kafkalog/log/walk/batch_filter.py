@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from kafkalog.codec.common.arguments import shown
 from kafkalog.codec.common.errors import UsageError
-from kafkalog.codec.encode.codec_names import as_codec
 from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, NO_PRODUCER_ID, TRANSACTIONAL_FLAG, AnyHeader, Codec
+from kafkalog.codec.rules.codec_names import as_codec
 
 if TYPE_CHECKING:
     import numpy as np

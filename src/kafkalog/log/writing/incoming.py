@@ -12,7 +12,6 @@ from msgspec import Struct
 from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.encode import ProducerState, build_batch, build_messages
 from kafkalog.codec.encode.batch import NO_PRODUCER
-from kafkalog.codec.encode.codec_names import as_codec
 from kafkalog.codec.encode.record_checks import check_record
 from kafkalog.codec.model import (
     BATCH,
@@ -27,6 +26,7 @@ from kafkalog.codec.model import (
 from kafkalog.codec.plain.crc32c import crc32c
 from kafkalog.codec.plain.records import decode_batch
 from kafkalog.codec.plain.scanner import scan
+from kafkalog.codec.rules.codec_names import as_codec
 from kafkalog.log.writing.config import LogConfig
 
 __all__ = ["Appendable", "NewRecord", "Stamp", "assign", "build", "parse_batch", "taken_over"]

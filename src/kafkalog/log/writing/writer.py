@@ -13,7 +13,6 @@ from kafkalog.codec.common.arguments import checked
 from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.encode import ProducerState, build_end_transaction_marker
 from kafkalog.codec.encode.batch import NO_PRODUCER
-from kafkalog.codec.encode.codec_names import as_codec
 from kafkalog.codec.model import (
     BatchHeader,
     Codec,
@@ -26,6 +25,7 @@ from kafkalog.codec.names import (
     DELETED,
 )
 from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET
+from kafkalog.codec.rules.codec_names import as_codec
 from kafkalog.log.disk import fs
 from kafkalog.log.reading.transactions import marker_of
 from kafkalog.log.storage import retention

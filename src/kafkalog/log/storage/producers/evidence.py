@@ -6,13 +6,17 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalog.codec.headers.runs import BatchRun
+from kafkalog.codec.common.source import Source
+from kafkalog.codec.files.index_files import ABORTED_TRANSACTION, ABORTED_TRANSACTION_VERSION, each_slot
 from kafkalog.codec.model import AbortedTransaction, AnyHeader, ProducerEntry, RecordBatch
 from kafkalog.log.storage.producers.snapshot_check import OpenWithoutGap, SnapshotCheck
 
-__all__ = ["Claim", "Evidence", "claims_of", "ended_since", "opened_of"]
+if TYPE_CHECKING:
+    from kafkalog.codec.headers.runs import BatchRun
+
+__all__ = ["Claim", "Evidence", "claims_of", "ended_since", "listed_aborted", "opened_of"]
 
 
 def opened_of(entries: Iterable[ProducerEntry]) -> dict[int, int]:
@@ -27,6 +31,24 @@ def ended_since(opened: Mapping[int, int], entries: Iterable[ProducerEntry], end
     """
     still_open = opened_of(entries)
     return any(still_open.get(producer_id) != first for producer_id, first in opened.items() if first < end)
+
+
+def listed_aborted(source: Source, first: int, end: int) -> list[AbortedTransaction] | None:
+    """Return the entries of a transaction index (`TransactionIndex`) in file order; None if it cannot be trusted: an
+    unknown version, an incomplete entry, first offset negative or not below the last one, or a marker offset that does
+    not increase or is outside `first` to `end` (exclusive), the offsets of the segment. An empty file gives an empty
+    list.
+    """
+    listed: list[AbortedTransaction] = []
+    before = first - 1
+    for _number, fields in each_slot(source, ABORTED_TRANSACTION, pass_holes=True):
+        entry = AbortedTransaction(*fields)
+        is_next = before < entry.last_offset < end and 0 <= entry.first_offset < entry.last_offset
+        if entry.version != ABORTED_TRANSACTION_VERSION or not is_next:
+            return None
+        listed.append(entry)
+        before = entry.last_offset
+    return listed if source.size % ABORTED_TRANSACTION.size == 0 else None
 
 
 class Claim(NamedTuple):
@@ -80,11 +102,13 @@ class Evidence:
             if first >= self._end:
                 break
             before, expected = base, behind
-            if isinstance(found, BatchRun) and behind <= self._end and self._claims is None:
+            if isinstance(found, RecordBatch):
+                self._batch(found)
+            elif behind <= self._end and self._claims is None:
                 self._check.run(found)
                 self._writing.run(found)
             else:
-                for batch in found if isinstance(found, BatchRun) else (found,):
+                for batch in found:
                     self._batch(batch)
         self._has_enough = expected >= self._end and self._writing.producers <= self._still_open
         return self._check.is_confirmed and not self.is_contradicted
