@@ -20,8 +20,8 @@ __all__ = ["below_log_start", "deleted_partitions", "deleted_segments"]
 
 def deleted_segments(partition: Partition) -> tuple[Segment, ...]:
     """Return the segments of a partition directory whose log file a broker renamed to `.deleted`, sorted by base
-    offset. They have no index files. A file that no longer exists or is not a regular one is skipped. Raises
-    `StorageError` if a file in an object store cannot be examined.
+    offset. They have no index files. A file that no longer exists or is not a regular one is skipped. Raises `OSError`
+    if a file cannot be examined.
     """
     segments = []
     for path in partition.unfinished:

@@ -9,9 +9,9 @@ __all__ = ["batch_words"]
 
 
 def batch_words(batch: RecordBatch) -> dict[str, object]:
-    """Return the header fields of a batch as a dict with kafka-dump-log's names, in its order, with `position` in
-    bytes. The timestamp's key is its type, `CreateTime` or `LogAppendTime`. An entry of magic 0 or 1 has `offset`
-    first, and only the fields of its format. `isvalid` is always True: the batch must be valid.
+    """Return the header fields of a valid batch as a dict with kafka-dump-log's names; `position` is in bytes. The
+    timestamp's key is its type: `CreateTime`, `LogAppendTime` or `NoTimestampType`. An entry of magic 0 or 1 has
+    `offset` as its first key, and only the fields of its format. `isvalid` is always True.
     """
     header = batch.header
     words: dict[str, object] = {} if isinstance(header, BatchHeader) else {"offset": header.offset}

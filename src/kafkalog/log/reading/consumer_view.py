@@ -309,9 +309,10 @@ class BatchSelection:
                 yield part, low
 
     def _consecutive(self, run: AnyRun, highest: int, lows: Any) -> int:
-        """Return the number of batches at the start of the run that follow each other without a repeated offset, and
-        need not be examined one by one; control batches and ends above offset `highest` stop the count. Writes the
-        first wanted offset of each to the array `lows`. Changes nothing else.
+        """Return the number of batches at the start of the run that follow each other in order and need not be examined
+        one by one. A repeated offset, a control batch, a batch that ends above offset `highest`, or one that begins at
+        the view's end or later stops the count. Writes the first wanted offset of each counted batch to the array
+        `lows`.
         """
         from kafkalog.codec.headers.runs import BatchRun
 
