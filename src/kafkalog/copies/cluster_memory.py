@@ -100,10 +100,9 @@ class _ZooKeeper(ClusterMemory):
 
 
 def read_cluster_memory(metadata: Iterable[Partition], zookeeper: Sequence[str]) -> ClusterMemory:
-    """Return what the cluster's metadata says about replicas. It is read from copies of `__cluster_metadata`, of which
-    the one that reaches furthest is used; if none has data, from the first of ZooKeeper's data directories that can be
-    read. If neither can be read, the result knows nothing: `source` is None. Bad data is never raised; `problem`
-    describes it.
+    """Return the cluster's metadata about replicas. It is read from copies of `__cluster_metadata`, of which the one
+    that reaches furthest is used; if none has data, from the first of ZooKeeper's data directories that can be read. If
+    neither can be read, the result knows nothing: `source` is None. Bad data is never raised; `problem` describes it.
     """
     best: _KRaft | None = None
     furthest = -1

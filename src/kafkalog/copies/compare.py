@@ -235,9 +235,10 @@ class _Partition:
         return records, behind_damage
 
     def _note_deleted(self, facts: Sequence[_Facts]) -> None:
-        """Set in each copy how many of its records another copy's checkpoint counts as deleted: those from its own log
-        start offset up to the highest one of all copies (`records_deleted`). Also set `known_start`, the higher of both
-        log start offsets, and `knows_deleted`, whether there are none such.
+        """Set in each copy the number of its records that are deleted according to another copy's checkpoint
+        (`records_deleted`): those from its own log start offset up to the highest one of all copies. Also set
+        `known_start`, the higher of both log start offsets, and `knows_deleted`: True if the copy has no such records.
+        Raises `StorageError` if a copy cannot be read again.
         """
         deleted = max((copy_facts.deleted_until for copy_facts in facts), default=0)
         for copy_facts in facts:

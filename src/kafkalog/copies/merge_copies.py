@@ -51,9 +51,9 @@ class MergedLog(Struct, kw_only=True):
 
     @property
     def start_entry(self) -> OffsetCheckpointEntry | None:
-        """Entry for log-start-offset-checkpoint. If the log start offset is not above the first segment's base offset,
-        it is the highest one in the copies' checkpoints, as a tiered log starts below its first local segment; None if
-        they have none.
+        """Entry for log-start-offset-checkpoint: the log start offset if it is above the first segment's base offset.
+        Otherwise the highest log start offset in the copies' checkpoints, because a tiered log starts below its first
+        local segment; None if they have none.
         """
         start = self.log_start_offset
         if start <= self.segments[0].base_offset:

@@ -145,8 +145,8 @@ class Follower:
         """Read what was added to a partition since the last look, and return its state. `partition` must have been
         listed just now. Nothing is read if the last segment's file is unchanged. If the last batch of the previous look
         is no longer there, because the log was truncated or rewritten, everything is read again. Raises `StorageError`
-        if a file cannot be read, `MissingFileError` if it was removed since it was listed; the next look then begins
-        anew.
+        if a file cannot be read, `MissingFileError` if it was removed since it was listed; the next look then reads
+        everything.
         """
         segments = partition.segments
         if not segments:

@@ -56,7 +56,7 @@ OnRead = Callable[[int], None]
 
 def groups_of(directories: Sequence[str]) -> list[Group]:
     """Group partition directories by topic-partition: a live directory with its `-future` and `-delete` ones. Groups
-    are in the order of their first directories; a directory whose name is no partition's is a group of its own.
+    are in the order of their first directories; any other directory is a group of its own.
     """
     groups: dict[object, list[str]] = {}
     for directory in directories:

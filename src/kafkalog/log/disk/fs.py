@@ -255,9 +255,9 @@ def remove_tree_at(parent: int, name: str, *, inode: int | None = None, depth: i
     nothing if it does not exist. All removals of directories in this project end here. Directories are opened one below
     another without following links; a link inside is itself removed. `depth` is the present depth of the recursion.
 
-    Raises `OSError` if `name` is a link or a file, if `inode` is given and is not the directory's, if another file
-    system is mounted below, if directories are nested more than a hundred deep, or if a removal fails. Only in the
-    first two cases nothing was removed.
+    Raises `OSError` if `name` is a link or a file, or if `inode` is given and is not the directory's; nothing is
+    removed then. Raises `OSError` also if another file system is mounted there or below, if directories are nested more
+    than a hundred deep, or if a removal fails; part of the content may be gone then.
     """
     try:
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)

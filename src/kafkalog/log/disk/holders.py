@@ -91,8 +91,9 @@ def is_under_its_name(descriptor: int, path: str) -> bool:
 
 def told_held_by_others(root: str) -> bool | None:
     """Whether another process has locked the file `.lock` of the log directory `root`. Creates and changes nothing, and
-    does not wait. False also if this process has locked it, or if the file does not exist. True also if the kernel's
-    list of locks (`/proc/locks`) cannot be read. None if the file is not a regular one or cannot be examined.
+    does not wait. False also if the file does not exist, or if only this process has locked it. True also if the
+    kernel's list of locks (`/proc/locks`) cannot be read. None if the file is not a regular one, or cannot be examined
+    or opened.
     """
     path = os.path.join(root, LOCK_FILE)
     try:

@@ -57,7 +57,7 @@ def _modified_ns(path: str) -> int:
 
 def refuse_odd_lock(path: str) -> None:
     """Raise `NotRegularFileError` if the file `.lock` in the log directory `path` is a link, a directory or anything
-    else that is not a regular file. It is no error if the file is missing or cannot be examined.
+    else that is not a regular file. Does nothing if the file is missing or cannot be examined.
     """
     file = os.path.join(path, LOCK_FILE)
     try:

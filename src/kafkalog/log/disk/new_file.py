@@ -17,7 +17,7 @@ __all__ = ["NewFile", "require_replaceable"]
 
 def require_replaceable(path: str) -> None:
     """Raise `UsageError` if something other than a regular file has this name: a directory, a device or a FIFO. Links
-    are followed. It is no error if nothing has the name or it cannot be examined.
+    are followed. Does nothing if nothing has the name or it cannot be examined.
     """
     try:
         mode = os.stat(path).st_mode
